@@ -1,0 +1,44 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.PHONY: help setup demo test test-fast test-all check bench clean
+
+help: ## Print these lines
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Make .venv/ with everything the other commands need
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Lakebed needs Python 3.11 or newer. Install it, then: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $(STAMP)
+
+demo: setup ## Start a server, use it end to end, print what happened
+	@$(BIN)/python -m lakebed demo
+
+test-fast: setup ## The quick tests: under 3 minutes
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not integration and not heavy"
+
+test: setup ## The test suite: under 25 minutes on 2 cores
+	@$(BIN)/python -m pytest -q -m "not heavy"
+
+test-all: setup ## The test suite with the heavy parts
+	@$(BIN)/python -m pytest -q
+
+check: setup ## Format, lint, types, import layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: setup ## Benchmarks beside peers
+	@$(BIN)/python -m benchmarks.s3
+
+clean: ## Remove what the other commands made in this checkout
+	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

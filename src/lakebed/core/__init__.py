@@ -1,0 +1,1 @@
+"""Values and decisions that everything else stands on. Nothing here does I/O."""

@@ -1,0 +1,252 @@
+"""One tree of errors for the whole product.
+
+Each leaf says what happened and what the caller does next; no leaf knows of HTTP. Every edge has one
+table from these classes to its wire form, looked up along the class ancestry.
+
+    LakebedError
+    ├── InvalidInput               the request is wrong; change it, a retry cannot help
+    │   ├── InvalidSetting         a setting is unknown, missing or malformed; names its path
+    │   ├── InvalidName            a bucket, key or other name breaks its rules
+    │   ├── InvalidRange           a byte range that the object cannot satisfy
+    │   ├── InvalidPart            a multipart list names a part that was not uploaded
+    │   ├── InvalidPartOrder       a multipart list is not ascending
+    │   ├── PartTooSmall           a part that is not the last is under 5 MiB
+    │   ├── TooLarge               a body, key, header or document is over its limit
+    │   ├── InvalidTag             a tag set breaks its rules
+    │   ├── InvalidPolicy          a policy document does not parse or means nothing here
+    │   ├── InvalidRetention       a retention period or date that cannot be
+    │   └── InvalidEncryption      encryption parameters that are wrong or do not fit the object
+    ├── NotFound                   the thing named is absent
+    │   ├── NoSuchBucket
+    │   ├── NoSuchKey              (carries whether a delete marker hides it)
+    │   ├── NoSuchVersion
+    │   ├── NoSuchUpload
+    │   ├── NoSuchConfiguration    a bucket or object setting that was never set
+    │   └── NoSuchPrincipal
+    ├── AlreadyExists              somebody was first: a fact, not a fault
+    │   ├── BucketAlreadyExists    it belongs to somebody else
+    │   └── BucketAlreadyOwned     it is the caller's own
+    ├── PreconditionFailed         a condition was evaluated and is false; read again, decide again
+    ├── NotModified                a conditional read found nothing new
+    ├── StateConflict              the thing's state forbids it; change the state first
+    │   ├── BucketNotEmpty
+    │   ├── InvalidBucketState
+    │   └── IsDeleteMarker         the version named is a delete marker
+    ├── WriteConflict              undecided: a concurrent change interfered; retry, evaluating again
+    ├── Fenced                     a newer owner exists; stop, never retry
+    ├── Unauthenticated            who is calling cannot be established
+    │   └── CredentialsExpired     refresh the credentials, then retry once
+    ├── AccessDenied               the caller is known and may not
+    ├── IntegrityMismatch          bytes do not match their digest; send them again from the source
+    ├── Incomplete                 the sender stopped before the promised length
+    ├── NotSupported               a feature this build does not have; on the printed list
+    ├── Throttled                  too many requests; retry after a longer pause
+    ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
+    │   └── StorageFull            no space left; retry after space was made
+    └── Corrupted                  stored bytes are not what was written; needs an operator
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakebedError(Exception):
+    """Base of every error that Lakebed raises on purpose."""
+
+    retryable: ClassVar[bool] = False
+    """Whether the same call can succeed later with nothing else changed."""
+
+
+class InvalidInput(LakebedError):
+    """The request is wrong: change it; a retry cannot help."""
+
+    def __init__(self, message: str = "", *, argument: str | None = None, value: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
+        self.value = value
+
+
+class InvalidSetting(InvalidInput):
+    """A setting is unknown, missing or malformed. The message starts with its path."""
+
+
+class InvalidName(InvalidInput):
+    """A name breaks the rules of its kind."""
+
+
+class InvalidRange(InvalidInput):
+    """A byte range that the object cannot satisfy."""
+
+    def __init__(self, message: str = "", *, size: int | None = None, requested: str | None = None) -> None:
+        super().__init__(message)
+        self.size = size
+        self.requested = requested
+
+
+class InvalidPart(InvalidInput):
+    """A multipart list names a part that was not uploaded, or with another ETag."""
+
+
+class InvalidPartOrder(InvalidInput):
+    """A multipart list is not in ascending order of part numbers."""
+
+
+class PartTooSmall(InvalidInput):
+    """A part that is not the last is smaller than 5 MiB."""
+
+
+class TooLarge(InvalidInput):
+    """A body, key, header or document is over its limit."""
+
+
+class InvalidTag(InvalidInput):
+    """A tag set breaks its rules: count, length, repeated keys."""
+
+
+class InvalidPolicy(InvalidInput):
+    """A policy document does not parse, or names something that cannot be here."""
+
+
+class InvalidRetention(InvalidInput):
+    """A retention period or date that cannot be."""
+
+
+class InvalidEncryption(InvalidInput):
+    """Encryption parameters are wrong, missing, or do not fit the object."""
+
+
+class NotFound(LakebedError):
+    """The thing named is absent."""
+
+
+class NoSuchBucket(NotFound):
+    """No bucket of that name."""
+
+
+class NoSuchKey(NotFound):
+    """No current object under that key."""
+
+    def __init__(self, message: str = "", *, delete_marker: str | None = None) -> None:
+        super().__init__(message)
+        self.delete_marker = delete_marker
+        """Version id of the delete marker that hides the object, if one does."""
+
+
+class NoSuchVersion(NotFound):
+    """No such version of that key."""
+
+
+class NoSuchUpload(NotFound):
+    """No multipart upload of that id: never begun, aborted or completed."""
+
+
+class NoSuchConfiguration(NotFound):
+    """A setting of a bucket or object that was never set. `kind` names it."""
+
+    def __init__(self, kind: str, message: str = "") -> None:
+        super().__init__(message or f"no such configuration. kind={kind}")
+        self.kind = kind
+
+
+class NoSuchPrincipal(NotFound):
+    """No principal, role or access key of that name."""
+
+
+class AlreadyExists(LakebedError):
+    """Somebody was first: a fact, not a fault."""
+
+
+class BucketAlreadyExists(AlreadyExists):
+    """The bucket exists and belongs to somebody else."""
+
+
+class BucketAlreadyOwned(AlreadyExists):
+    """The bucket exists and is the caller's own."""
+
+
+class PreconditionFailed(LakebedError):
+    """A condition was evaluated and is false: read again, decide again."""
+
+    def __init__(self, message: str = "", *, condition: str | None = None) -> None:
+        super().__init__(message)
+        self.condition = condition
+
+
+class NotModified(LakebedError):
+    """A conditional read found nothing new."""
+
+    def __init__(self, message: str = "", *, etag: str | None = None, modified_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.etag = etag
+        self.modified_ms = modified_ms
+
+
+class StateConflict(LakebedError):
+    """The thing's state forbids the change: alter the state first."""
+
+
+class BucketNotEmpty(StateConflict):
+    """The bucket still holds objects, versions or uploads."""
+
+
+class InvalidBucketState(StateConflict):
+    """The bucket's other settings forbid this one."""
+
+
+class IsDeleteMarker(StateConflict):
+    """The version named is a delete marker, which has no content."""
+
+
+class WriteConflict(LakebedError):
+    """Undecided: a concurrent change interfered. Retry, evaluating conditions again."""
+
+    retryable = True
+
+
+class Fenced(LakebedError):
+    """A newer owner exists: stop, never retry."""
+
+
+class Unauthenticated(LakebedError):
+    """Who is calling cannot be established."""
+
+
+class CredentialsExpired(Unauthenticated):
+    """The credentials were good once: refresh them, then retry once."""
+
+
+class AccessDenied(LakebedError):
+    """The caller is known, and may not."""
+
+
+class IntegrityMismatch(LakebedError):
+    """Bytes do not match their digest: send them again from the source."""
+
+
+class Incomplete(LakebedError):
+    """The sender stopped before the promised length."""
+
+
+class NotSupported(LakebedError):
+    """A feature this build does not have. It is on the printed list."""
+
+
+class Throttled(LakebedError):
+    """Too many requests: retry after a longer pause."""
+
+    retryable = True
+
+
+class Unavailable(LakebedError):
+    """The other side failed or cannot be reached: retry if the call is idempotent."""
+
+    retryable = True
+
+
+class StorageFull(Unavailable):
+    """No space is left: retry after space was made."""
+
+
+class Corrupted(LakebedError):
+    """Stored bytes are not what was written: an operator is needed."""

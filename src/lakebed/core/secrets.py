@@ -1,0 +1,36 @@
+"""A secret text that does not show itself."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+
+
+class Secret:
+    """A string that never reaches logs, `repr`, errors or URLs by accident: ask for it by `reveal`."""
+
+    __slots__ = ("_value",)
+    _value: Final[str]
+
+    def __init__(self, value: str) -> None:
+        self._value = value  # type: ignore[misc]  # slots need the declaration and the assignment apart
+
+    def reveal(self) -> str:
+        """The text itself: for signing and hashing, never for showing."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash(self._value)
