@@ -1,14 +1,39 @@
 """Who asks for what: the values that every edge hands to the one authorizer.
 
-The authorizer itself lives in `governance`; services hold only the `Authorizer` protocol, so that none of them
-can grow an access rule of its own.
+The authorizer itself lives in `governance`; services hold only the protocols below, so that none of them can grow an
+access rule of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+from .secrets import Secret
+
+DEFAULT_ACCOUNT: Final = "000000000000"
+"""The account of a server that was given none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What temporary keys add to the identity behind them: limits, and facts for policies. Never rights."""
+
+    arn: str | None
+    """`arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`, or None for keys that claim no role."""
+
+    issued_ms: int
+    expires_ms: int
+
+    policies: tuple[bytes, ...] = ()
+    """Session policies, as JSON documents. Each of them must allow, besides the identity."""
+
+    tags: tuple[tuple[str, str], ...] = ()
+    """Session tags, seen by policies as `aws:PrincipalTag/KEY`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +47,73 @@ class Principal:
     """The account that owns what the principal makes: 12 digits."""
 
     arn: str
-    """`arn:aws:iam::ACCOUNT:user/NAME`, `…:root`, or `arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`."""
+    """The identity: `arn:aws:iam::ACCOUNT:user/NAME` or `…:root`. With temporary keys, the identity behind them."""
 
     is_root: bool = False
-    """Root passes every policy except the session policy of its own temporary keys."""
+    """Root of its account: needs no identity policy there. Limits still bind it: denials, session policies."""
 
     is_anonymous: bool = False
 
     policies: tuple[bytes, ...] = ()
     """Identity policies, as JSON documents. Any may allow; any may deny."""
 
-    session_policy: bytes | None = None
-    """A further limit carried by temporary keys: both it and the identity must allow."""
+    session: Session | None = None
+    """Set when the caller uses temporary keys."""
+
+    user_id: str = ""
+    """Unique and never used again, unlike the name: what `aws:userid` says."""
+
+    @property
+    def caller_arn(self) -> str:
+        """The ARN to show: the session's if it has one, else the identity's."""
+        session = self.session
+        return self.arn if session is None or session.arn is None else session.arn
 
 
 ANONYMOUS = Principal(name="anonymous", account="", arn="*", is_anonymous=True)
 """A caller that gave no credentials."""
 
 
+def root_of(account: str) -> Principal:
+    """The root principal of an account."""
+    return Principal(name="root", account=account, arn=f"arn:aws:iam::{account}:root", is_root=True, user_id=account)
+
+
+@lru_cache(maxsize=1024)
+def canonical_id(account: str) -> str:
+    """The account's id as S3 shows owners: 64 hex digits, the same on every server and at every time."""
+    return hashlib.sha256(b"lakebed canonical id\0" + account.encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
-class AccessRequest:
-    """One question: may `principal` do `action` on `resource`?"""
+class Credential:
+    """An access key with its secret, and who calls with it."""
+
+    access_key_id: str
+    secret: Secret
+    principal: Principal
+    expires_ms: int | None = None
+
+
+class CredentialSource(Protocol):
+    """Whose key is this? What an edge asks before it checks a signature."""
+
+    async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
+        """The credential of a key that is good now. The object is the same as long as nothing about it changed.
+
+        Raises Unauthenticated (unknown or disabled key, foreign or missing token), CredentialsExpired.
+        """
+        ...
+
+
+_NO_CONTEXT: Final[Mapping[str, str | tuple[str, ...]]] = MappingProxyType({})
+
+
+class AccessRequest(NamedTuple):
+    """One question: whether `principal` may do `action` on `resource`.
+
+    A tuple, because one is made for every request and a frozen dataclass takes twice as long to make.
+    """
 
     principal: Principal
     action: str
@@ -51,8 +122,11 @@ class AccessRequest:
     resource: str
     """As in policies: `arn:aws:s3:::bucket/key`."""
 
-    context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """Condition keys and their values: `aws:SourceIp`, `s3:prefix`, `s3:x-amz-acl`, …"""
+    context: Mapping[str, str | tuple[str, ...]] = _NO_CONTEXT
+    """Condition keys and their values: `aws:SourceIp`, `s3:prefix`, `s3:x-amz-acl`, …
+
+    The authorizer adds what it knows itself: `aws:username`, `aws:userid`, `aws:Principal…`, the time.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +139,7 @@ class ResourceRules:
     policy: bytes | None = None
     """The resource policy (a bucket policy), as a JSON document."""
 
-    block_public_policy: bool = False
+    restrict_public_buckets: bool = False
     """RestrictPublicBuckets: a public policy grants nothing to anonymous callers or other accounts."""
 
 
@@ -74,4 +148,16 @@ class Authorizer(Protocol):
 
     def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
         """Return if allowed; raise AccessDenied otherwise."""
+        ...
+
+
+class PolicyLanguage(Protocol):
+    """What a service that stores bucket policies asks of the language they are written in."""
+
+    def check_bucket_policy(self, document: bytes, bucket: str) -> None:
+        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket."""
+        ...
+
+    def is_public(self, document: bytes) -> bool:
+        """Whether the document grants something to everybody, by S3's definition."""
         ...

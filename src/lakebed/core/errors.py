@@ -221,7 +221,11 @@ class AccessDenied(LakebedError):
 
 
 class IntegrityMismatch(LakebedError):
-    """Bytes do not match their digest: send them again from the source."""
+    """Bytes do not match their digest: send them again from the source. `digest` names which one."""
+
+    def __init__(self, message: str = "", *, digest: str = "") -> None:
+        super().__init__(message)
+        self.digest = digest
 
 
 class Incomplete(LakebedError):
@@ -242,6 +246,11 @@ class Unavailable(LakebedError):
     """The other side failed or cannot be reached: retry if the call is idempotent."""
 
     retryable = True
+
+    def __init__(self, message: str = "", *, undecided: bool = False) -> None:
+        super().__init__(message)
+        self.undecided = undecided
+        """Whether a change may have happened all the same: the answer to it was lost."""
 
 
 class StorageFull(Unavailable):

@@ -13,7 +13,7 @@ class Secret:
     _value: Final[str]
 
     def __init__(self, value: str) -> None:
-        self._value = value  # type: ignore[misc]  # slots need the declaration and the assignment apart
+        self._value = value
 
     def reveal(self) -> str:
         """The text itself: for signing and hashing, never for showing."""

@@ -1,0 +1,31 @@
+"""Who may do what: principals and their keys, policies, and the one authorizer that decides."""
+
+from .access_keys import AccessKeys
+from .authorizer import PolicyAuthorizer
+from .bucket_policy import check_bucket_policy, is_public
+from .canned import CANNED_POLICIES
+from .credentials import Credentials
+from .model import AccessKey, NewAccessKey, User, UserPolicy
+from .policy_document import check_identity_policy
+from .principals import Principals
+from .sessions import Sessions, TemporaryKey
+from .vault import MasterKeys, Vault
+
+__all__ = [
+    "CANNED_POLICIES",
+    "AccessKey",
+    "AccessKeys",
+    "Credentials",
+    "MasterKeys",
+    "NewAccessKey",
+    "PolicyAuthorizer",
+    "Principals",
+    "Sessions",
+    "TemporaryKey",
+    "User",
+    "UserPolicy",
+    "Vault",
+    "check_bucket_policy",
+    "check_identity_policy",
+    "is_public",
+]

@@ -11,6 +11,7 @@ What callers rely on:
   nothing but its transaction, and it awaits nothing but its transaction.
 - When `transact` returned, the change is on stable storage. When it raised, nothing of it is visible; the one exception
   is `Unavailable` with `undecided=True`, when the answer to a commit was lost.
+- A statement that failed dooms its transaction: it rolls back even if the work caught the error.
 - Writers that arrive together may share one commit; each still succeeds or fails alone.
 """
 
@@ -44,7 +45,11 @@ class Transaction(Reader, Protocol):
     """Statements of one unit of work."""
 
     async def run(self, sql: str, *args: Value) -> int:
-        """Execute a change; the number of rows it touched."""
+        """Execute a change; the number of rows it touched. Raises AlreadyExists when a unique key is taken."""
+        ...
+
+    def on_commit(self, told: Callable[[], None]) -> None:
+        """Call `told` once the transaction is on stable storage; never if it rolls back. For waking those who wait."""
         ...
 
 

@@ -1,0 +1,5 @@
+"""The composition root: settings become stores, stores become services, services become edges."""
+
+from .supervisor import run
+
+__all__ = ["run"]

@@ -8,7 +8,8 @@ What callers rely on, whatever the implementation:
 - A write is atomic: readers see the old object or the new one, never a mix and never a part of one.
 - A write that returned is on stable storage.
 - `AlreadyExists` and `PreconditionFailed` are *decided*: the condition was evaluated and nothing of the loser is
-  visible. `WriteConflict` is *undecided*: evaluate again.
+  visible. `WriteConflict` is *undecided*: evaluate again. So is `Unavailable` from a write: it may have happened, and
+  where the store knows that, the error's `undecided` says so.
 - ETags are opaque and unquoted; they are only compared for equality.
 """
 

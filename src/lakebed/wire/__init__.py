@@ -1,0 +1,1 @@
+"""The edges, one package a protocol: they translate and nothing else."""

@@ -1,0 +1,1 @@
+"""Lakebed's S3 edge beside MinIO: same machine, same disk, same requests, alternating rounds."""

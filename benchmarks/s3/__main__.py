@@ -1,0 +1,143 @@
+"""`python -m benchmarks.s3`: run the benchmarks, print the tables, keep the results."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.s3 import loadtool, results, servers, tables
+from benchmarks.s3.compare import compare
+from benchmarks.s3.machine import machine
+from benchmarks.s3.scale import scale
+from benchmarks.s3.scenarios import ENTRIES
+from benchmarks.s3.signing import Signing
+from benchmarks.s3.site import Bodies, Site
+from benchmarks.s3.soak import soak
+from benchmarks.s3.transfer_memory import transfer_memory
+
+MEMORY = "memory"
+NAMES = [entry.make(True).name for entry in ENTRIES] + [MEMORY]
+NEEDED_BYTES = 24 * 1024**3
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.s3", description="Lakebed's S3 edge beside MinIO.")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
+    parser.add_argument("--rounds", type=int, help="rounds a server and path (5; quick: 2)")
+    parser.add_argument("--seconds", type=float, help="length of a round (4; quick: 1)")
+    parser.add_argument("--signing", choices=[each.value for each in Signing], help="one way of signing only")
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter rounds and smaller transfers; not kept in RESULTS.md"
+    )
+    parser.add_argument("--alone", action="store_true", help="our server without the peer")
+    parser.add_argument("--null", action="store_true", help="MinIO on both sides: how far from 1.00× is noise?")
+    parser.add_argument(
+        "--large", action="store_true", help="instead: our server with 10^4 to 10^7 objects (quick: 10^6)"
+    )
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="instead: our server's memory under a mixed load")
+    parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
+    return parser.parse_args(arguments)
+
+
+def tell(line: str) -> None:
+    """Progress, apart from the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what was asked for; 1 when a server gave a wrong answer."""
+    asked = parse(arguments)
+    rounds = asked.rounds or (2 if asked.quick else 5)
+    seconds = asked.seconds or (1 if asked.quick else 4)
+    parent = asked.folder or loadtool.CACHE / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(parent).free < NEEDED_BYTES:
+        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
+        return 2
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="s3-", dir=parent)))
+        scratch = folder / "client"
+        scratch.mkdir()
+        tool = loadtool.LoadTool(loadtool.build(), scratch)
+        bodies = Bodies(scratch)
+        recipes = _recipes(asked)
+        sites = [
+            Site(stack.enter_context(servers.running(recipe, folder / recipe.name)), tool, bodies) for recipe in recipes
+        ]
+        partial = (
+            asked.quick or asked.null or asked.alone or asked.only or asked.signing or asked.rounds or asked.seconds
+        )
+        circumstances = results.Circumstances(
+            measured_at=datetime.now(UTC),
+            machine=machine(folder),
+            servers={recipe.name: recipe.version for recipe in recipes},
+            durability={recipe.name: recipe.durability for recipe in recipes},
+            rounds=rounds,
+            seconds=seconds,
+            complete=not partial,
+        )
+        tell(f"load average {os.getloadavg()[0]:.2f}; {circumstances.describe().strip()}")
+        if asked.soak:
+            soaked = soak(sites[0], asked.soak, tell)
+            return _finish("soak", circumstances, soaked, tables.soaked(soaked), bool(soaked.errors))
+        if asked.large:
+            sizes = [10**4, 10**5, 10**6] + ([] if asked.quick else [10**7])
+            found = scale(sites[0], sizes, rounds=min(rounds, 3), seconds=seconds / 2, tell=tell)
+            failed = any(cost.errors for each in found for cost in each.paths.values())
+            return _finish("scale", circumstances, found, tables.scales(found), failed)
+        return _compare(asked, sites, circumstances)
+
+
+def _recipes(asked: argparse.Namespace) -> list[servers.Recipe]:
+    if asked.null:
+        return [replace(servers.minio(), name="MinIO-1"), replace(servers.minio(), name="MinIO-2")]
+    if asked.alone or asked.large or asked.soak:
+        return [servers.lakebed()]
+    return [servers.lakebed(), servers.minio()]
+
+
+def _compare(asked: argparse.Namespace, sites: Sequence[Site], circumstances: results.Circumstances) -> int:
+    wanted = asked.only or NAMES
+    code = 0
+    entries = [entry for entry in ENTRIES if entry.make(asked.quick).name in wanted]
+    if entries:
+        rows = compare(
+            entries,
+            sites,
+            [Signing(asked.signing)] if asked.signing else list(Signing),
+            rounds=circumstances.rounds,
+            seconds=circumstances.seconds,
+            quick=asked.quick,
+            tell=tell,
+        )
+        table = tables.comparison(rows, [site.server.recipe.name for site in sites])
+        code |= _finish("compare", circumstances, rows, table, any(row.failed for row in rows))
+    if MEMORY in wanted:
+        tell("memory: 64 down and 64 up")
+        held = {site.server.recipe.name: transfer_memory(site, asked.quick) for site in sites}
+        table = tables.transfer_memory(held)
+        code |= _finish("memory", circumstances, held, table, any(each.errors for each in held.values()))
+    return code
+
+
+def _finish(
+    section: str, circumstances: results.Circumstances, result: object, table: tables.Table, failed: bool
+) -> int:
+    table.show()
+    tell(f"kept in {results.keep(section, circumstances, result, table)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped and the folder removed
+    sys.exit(main(sys.argv[1:]))

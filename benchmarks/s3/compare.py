@@ -1,0 +1,136 @@
+"""The comparison: every scenario on both servers in turn, A B A B…, and the medians of the rounds."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from benchmarks.s3.scenarios import Entry, Scenario, Unit
+from benchmarks.s3.signing import Signing
+from benchmarks.s3.site import Sample, Site
+
+
+class Side(msgspec.Struct, frozen=True):
+    """What one server did in one scenario: medians over the rounds."""
+
+    speed: float
+    """In the row's unit."""
+    p50_seconds: float
+    p99_seconds: float
+    server_cpu_seconds: float
+    """An operation."""
+    client_cpu_seconds: float
+    """An operation."""
+    errors: dict[str, int]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One scenario with one way of signing."""
+
+    name: str
+    title: str
+    signing: str
+    unit: str
+    goal: float
+    sides: dict[str, Side]
+    """By server, ours first."""
+    rounds: dict[str, list[Sample]]
+
+    @property
+    def ratio(self) -> float | None:
+        """Our speed beside the peer's, or None when we ran alone."""
+        return _ratio([side.speed for side in self.sides.values()])
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """The peer's processor time an operation beside ours: above 1 we take less."""
+        spent = _ratio([side.server_cpu_seconds for side in self.sides.values()])
+        return 1 / spent if spent else None
+
+    @property
+    def failed(self) -> bool:
+        """Whether any answer was not as asked."""
+        return any(side.errors for side in self.sides.values())
+
+
+def _ratio(values: Sequence[float]) -> float | None:
+    return values[0] / values[1] if len(values) == 2 and values[1] else None
+
+
+def compare(
+    entries: Iterable[Entry],
+    sites: Sequence[Site],
+    signings: Sequence[Signing],
+    *,
+    rounds: int,
+    seconds: float,
+    quick: bool,
+    tell: Callable[[str], None],
+) -> list[Row]:
+    """Run `entries` on `sites`; each kind of signing is a row of its own."""
+    rows = []
+    for entry in entries:
+        scenario = entry.make(quick)
+        tell(f"{scenario.name}: set-up")
+        for site in sites:
+            site.create_bucket(scenario.bucket)
+            scenario.prepare(site)
+        for signing in signings:
+            rows.append(_row(entry, scenario, sites, signing, rounds, seconds * entry.stretch))
+            tell(f"{scenario.name}, {signing.value}: {describe(rows[-1])}")
+    return rows
+
+
+def _row(entry: Entry, scenario: Scenario, sites: Sequence[Site], signing: Signing, rounds: int, seconds: float) -> Row:
+    samples: dict[str, list[Sample]] = {site.server.recipe.name: [] for site in sites}
+    for site in sites:
+        scenario.check(site, signing)
+        scenario.round(site, signing, 0, min(1, seconds))  # warm caches and pools on both sides alike; not counted
+    for number in range(1, rounds + 1):
+        for site in sites:
+            os.sync()  # what one server left for the kernel to write must not slow the other
+            samples[site.server.recipe.name].append(scenario.round(site, signing, number, seconds))
+    return Row(
+        name=scenario.name,
+        title=entry.title,
+        signing=signing.value,
+        unit=entry.unit.value,
+        goal=entry.goal,
+        sides={name: _median(each, entry.unit) for name, each in samples.items()},
+        rounds=samples,
+    )
+
+
+def _median(samples: Sequence[Sample], unit: Unit) -> Side:
+    def middle(value: Callable[[Sample], float]) -> float:
+        return statistics.median(value(sample) if sample.operations else 0.0 for sample in samples)
+
+    errors: dict[str, int] = {}
+    for sample in samples:
+        for text, count in sample.errors.items():
+            errors[text] = errors.get(text, 0) + count
+    return Side(
+        speed=middle(lambda each: speed(each, unit)),
+        p50_seconds=middle(lambda each: each.p50_seconds),
+        p99_seconds=middle(lambda each: each.p99_seconds),
+        server_cpu_seconds=middle(lambda each: each.server_cpu_seconds / each.operations),
+        client_cpu_seconds=middle(lambda each: each.client_cpu_seconds / each.operations),
+        errors=errors,
+    )
+
+
+def speed(sample: Sample, unit: Unit) -> float:
+    """The sample's speed in `unit`; a megabyte is a million bytes."""
+    moved = sample.bytes / 1e6 if unit is Unit.MEGABYTES else sample.operations
+    return moved / sample.elapsed_seconds
+
+
+def describe(row: Row) -> str:
+    """The row in one line."""
+    sides = ", ".join(f"{name} {side.speed:,.0f} {row.unit}" for name, side in row.sides.items())
+    ratio = f", {row.ratio:.2f}×" if row.ratio is not None else ""
+    errors = "".join(f", {name} errors {side.errors}" for name, side in row.sides.items() if side.errors)
+    return sides + ratio + errors

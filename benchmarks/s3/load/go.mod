@@ -1,0 +1,3 @@
+module s3load
+
+go 1.22

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const (
+	// How long nothing at all may happen before the server counts as stuck.
+	patience = 2 * time.Minute
+	// How often paced connections are looked at.
+	tick = 5 * time.Millisecond
+)
+
+// edges asks for one event a change, so that nothing is registered again while running. (EPOLLET is a negative
+// number in package syscall.)
+const edges = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
+
+// loop serves all connections from one thread.
+type loop struct {
+	plan   *Plan
+	bodies []body
+	report Report
+	epoll  int
+	conns  map[int32]*conn
+	next   int
+	until  time.Time
+}
+
+func newLoop(plan *Plan, bodies []body) (*loop, error) {
+	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{plan: plan, bodies: bodies, epoll: epoll, conns: map[int32]*conn{}}
+	l.report.Errors = map[string]int{}
+	if plan.ETags {
+		l.report.ETags = make([]string, len(plan.Requests))
+	}
+	for range plan.Connections {
+		if err := l.connect(&conn{in: make([]byte, bufferSize), rate: plan.Rate}); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (l *loop) connect(c *conn) error {
+	if err := c.dial(l.plan.Address); err != nil {
+		return err
+	}
+	l.conns[int32(c.fd)] = c
+	event := syscall.EpollEvent{Events: edges, Fd: int32(c.fd)}
+	return syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, c.fd, &event)
+}
+
+// run sends until the time is up or all is sent, then waits for the answers under way.
+func (l *loop) run(begin time.Time) error {
+	l.until = begin.Add(time.Duration(l.plan.Seconds * float64(time.Second)))
+	for _, c := range l.conns {
+		l.drive(c, true)
+	}
+	events := make([]syscall.EpollEvent, 64)
+	quiet := time.Now()
+	for len(l.conns) > 0 {
+		wait := patience
+		if l.plan.Rate > 0 {
+			wait = tick
+		}
+		n, err := waitForEvents(l.epoll, events, wait)
+		if err != nil {
+			return err
+		}
+		for _, event := range events[:n] {
+			if c := l.conns[event.Fd]; c != nil {
+				l.drive(c, false)
+			}
+		}
+		if n > 0 {
+			quiet = time.Now()
+		} else if time.Since(quiet) > patience {
+			return errors.New("the server is stuck")
+		}
+		if l.plan.Rate > 0 {
+			for _, c := range l.conns {
+				l.drive(c, false)
+			}
+		}
+	}
+	return nil
+}
+
+// waitForEvents is epoll_wait behind the back of Go's scheduler, which would otherwise wake other threads to use the
+// processor that this one leaves; there is nothing else to run.
+func waitForEvents(epoll int, events []syscall.EpollEvent, wait time.Duration) (int, error) {
+	n, _, code := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)), uintptr(wait.Milliseconds()), 0, 0)
+	switch code {
+	case 0:
+		return int(n), nil
+	case syscall.EINTR:
+		return 0, nil
+	default:
+		return 0, code
+	}
+}
+
+// drive takes a connection as far as it goes without waiting, over to next requests when one is done.
+func (l *loop) drive(c *conn, idle bool) {
+	for {
+		if idle {
+			if !l.begin(c) {
+				delete(l.conns, int32(c.fd))
+				syscall.Close(c.fd)
+				return
+			}
+		}
+		done, err := c.advance()
+		switch {
+		case err != nil:
+			l.report.Errors[err.Error()]++
+			if l.report.FirstAnswer == "" {
+				l.report.FirstAnswer = string(c.in[:min(c.filled, 1200)])
+			}
+			delete(l.conns, int32(c.fd))
+			syscall.Close(c.fd)
+			if err := l.connect(c); err != nil {
+				l.report.Errors[err.Error()]++
+				return
+			}
+		case !done:
+			return
+		default:
+			l.report.latencies = append(l.report.latencies, time.Since(c.began))
+			l.report.Bytes += c.moved
+			if l.plan.ETags {
+				l.report.ETags[c.index] = string(c.answer.etag)
+			}
+		}
+		idle = true
+	}
+}
+
+// begin gives the connection its next request, if there is one.
+func (l *loop) begin(c *conn) bool {
+	now := time.Now()
+	if l.plan.Seconds > 0 && !now.Before(l.until) {
+		return false
+	}
+	if l.plan.Seconds == 0 && l.next >= len(l.plan.Requests) {
+		return false
+	}
+	index := l.next % len(l.plan.Requests)
+	l.next++
+	request := &l.plan.Requests[index]
+	var b *body
+	if request.Body >= 0 {
+		b = &l.bodies[request.Body]
+	}
+	c.begin(index, request, b, now)
+	return true
+}

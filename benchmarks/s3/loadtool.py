@@ -1,0 +1,147 @@
+"""The load program: built once from `load/`, then run with a plan of signed requests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.s3.endpoint import Ask, Endpoint, signed_head
+from benchmarks.s3.signing import Signing
+
+SOURCES = Path(__file__).parent / "load"
+CACHE = Path(os.environ.get("LAKEBED_CACHE") or Path.home() / ".cache" / "lakebed")
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What the load program saw."""
+
+    operations: int
+    bytes: int
+    elapsed_seconds: float
+    p50_seconds: float
+    p99_seconds: float
+    slowest_seconds: float
+    cpu_seconds: float
+    errors: dict[str, int]
+    first_error_answer: str
+    etags: list[str] = msgspec.field(default_factory=list)
+
+
+def build() -> Path:
+    """The program's path, compiled with Go unless this very source was compiled before."""
+    digest = hashlib.sha256()
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.read_bytes())
+    folder = CACHE / "bin"
+    binary = folder / f"s3load-{digest.hexdigest()[:12]}"
+    if binary.exists():
+        return binary
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise RuntimeError("the load program and MinIO are built with go, which was not found on PATH")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as staging:
+        made = Path(staging) / binary.name
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+        subprocess.run([go, "build", "-o", made, "."], cwd=SOURCES, env=environment, check=True)
+        made.replace(binary)
+    return binary
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTool:
+    """Runs plans; `folder` holds them while they run."""
+
+    binary: Path
+    folder: Path
+
+    def start(
+        self,
+        endpoint: Endpoint,
+        asks: Sequence[Ask],
+        signing: Signing,
+        *,
+        connections: int = 8,
+        seconds: float = 0,
+        rate: int = 0,
+        etags: bool = False,
+    ) -> Load:
+        """Sign `asks` and start sending them: round and round for `seconds`, or each once when that is 0.
+
+        `rate` paces each connection to so many bytes a second, both ways.
+        """
+        signer = endpoint.signer()
+        bodies = {ask.body.path: 0 for ask in asks if ask.body}
+        for index, path in enumerate(bodies):
+            bodies[path] = index
+        plan = {
+            "address": endpoint.address,
+            "connections": min(connections, len(asks)),
+            "seconds": seconds,
+            "rate": rate,
+            "etags": etags,
+            "bodies": [str(path) for path in bodies],
+            "requests": [
+                {
+                    "head": signed_head(signer, ask, signing),
+                    "body": bodies[ask.body.path] if ask.body else -1,
+                    "bodyless": ask.method == "HEAD",
+                    "status": ask.status,
+                    "shortest": ask.length[0],
+                    "longest": ask.length[1],
+                }
+                for ask in asks
+            ],
+        }
+        with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".json", delete=False) as file:
+            file.write(msgspec.json.encode(plan))
+        return Load(subprocess.Popen([self.binary, file.name], stdout=subprocess.PIPE), Path(file.name))
+
+    def run(
+        self,
+        endpoint: Endpoint,
+        asks: Sequence[Ask],
+        signing: Signing,
+        *,
+        connections: int = 8,
+        seconds: float = 0,
+        etags: bool = False,
+    ) -> Report:
+        """`start` and wait."""
+        return self.start(endpoint, asks, signing, connections=connections, seconds=seconds, etags=etags).wait()
+
+    def deliver(self, endpoint: Endpoint, asks: Sequence[Ask], connections: int = 32) -> None:
+        """Send each once for set-up; raises RuntimeError when any answer is not as asked."""
+        report = self.run(endpoint, asks, Signing.HEADER, connections=connections)
+        if report.errors or report.operations != len(asks):
+            raise RuntimeError(f"set-up failed. errors={report.errors} answer={report.first_error_answer[-500:]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A load under way."""
+
+    process: subprocess.Popen[bytes]
+    plan: Path
+
+    def wait(self) -> Report:
+        """The report, when it is done."""
+        try:
+            output, _ = self.process.communicate()
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.plan.unlink()
+        if self.process.returncode != 0:
+            raise RuntimeError(f"the load program failed. code={self.process.returncode}")
+        return msgspec.json.decode(output, type=Report)

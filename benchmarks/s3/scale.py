@@ -1,0 +1,166 @@
+"""How our server carries many objects: start to ready, and the cost of a request, from 10^4 to 10^7 keys.
+
+The keys are simulated: one object is put through the front door, the server is stopped, and the object's rows are
+copied under other keys. This is the only place here that knows the metadata tables.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import apsw
+import msgspec
+
+from benchmarks.s3.endpoint import Ask
+from benchmarks.s3.scenarios import PAGE, listing
+from benchmarks.s3.signing import Signing
+from benchmarks.s3.site import Sample, Site
+
+BUCKET: Final = "scale"
+FOLDERS: Final = 1_000
+COPIED_AT_ONCE: Final = 500_000
+START_GOAL_SECONDS: Final = 1.0
+START_GOAL_OBJECTS: Final = 1_000_000
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Medians over the rounds."""
+
+    operations_a_second: float
+    server_cpu_seconds: float
+    """An operation."""
+    p50_seconds: float
+    p99_seconds: float
+    errors: int
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """The server with so many objects."""
+
+    objects: int
+    start_seconds: float
+    """From starting the process to a ready answer."""
+    paths: dict[str, Cost]
+
+
+def scale(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float, tell: Callable[[str], None]) -> list[Scale]:
+    """Grow one bucket through `sizes` (ascending), measuring at each."""
+    site.create_bucket(BUCKET)
+    site.endpoint.call(Ask("PUT", f"/{BUCKET}/{key(0)}", body=site.bodies.noise(64)))
+    found, present = [], 1
+    for size in sizes:
+        tell(f"scale: growing to {size:,} objects")
+        site.server.stop()
+        _copy_rows(_database(site.server.folder / "data"), present, size)
+        present = size
+        start_seconds = site.server.start()
+        paths = {}
+        for name, asks in _asks(site, size).items():
+            samples = [_sample(site, asks, seconds) for _ in range(rounds + 1)][1:]  # the first warms up
+            paths[name] = _cost(samples)
+            tell(f"scale: {size:,} objects, {name}: {paths[name].server_cpu_seconds * 1e6:,.0f} µs of server CPU")
+        found.append(Scale(size, start_seconds, paths))
+    return found
+
+
+def key(index: int) -> str:
+    """Keys are dealt to the folders in turn, so that every size fills all of them."""
+    return f"folder-{index % FOLDERS:04d}/object-{index:08d}"
+
+
+KEY_SQL: Final = f"printf('folder-%04d/object-%08d', n % {FOLDERS}, n)"
+"""`key`, where the rows are."""
+
+
+def _asks(site: Site, size: int) -> dict[str, list[Ask]]:
+    dice = random.Random(size)
+    keys = [key(dice.randrange(size)) for _ in range(2_000)]
+    body = site.bodies.noise(64)
+    page = {"list-type": "2", "max-keys": str(PAGE)}
+    # Starts lie in the lower half, so that a full page follows even in the smallest bucket.
+    starts = [f"folder-{dice.randrange(FOLDERS // 2):04d}/" for _ in range(200)]
+    return {
+        "GET": [Ask("GET", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
+        "HEAD": [Ask("HEAD", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
+        "PUT over": [Ask("PUT", f"/{BUCKET}/{each}", body=body) for each in keys],
+        "LIST 1,000 keys": [listing(BUCKET, {**page, "start-after": start}) for start in starts],
+        "LIST 1,000 prefixes": [listing(BUCKET, {**page, "delimiter": "/"})],
+    }
+
+
+def _sample(site: Site, asks: Sequence[Ask], seconds: float) -> Sample:
+    return site.measure(lambda: site.tool.run(site.endpoint, asks, Signing.HEADER, seconds=seconds))
+
+
+def _cost(samples: Sequence[Sample]) -> Cost:
+    good = [sample for sample in samples if sample.operations]
+    if not good:
+        raise RuntimeError(f"no request succeeded. errors={samples[0].errors} answer={samples[0].first_error_answer!r}")
+    return Cost(
+        operations_a_second=statistics.median(each.operations / each.elapsed_seconds for each in good),
+        server_cpu_seconds=statistics.median(each.server_cpu_seconds / each.operations for each in good),
+        p50_seconds=statistics.median(each.p50_seconds for each in good),
+        p99_seconds=statistics.median(each.p99_seconds for each in good),
+        errors=sum(sum(each.errors.values()) for each in samples),
+    )
+
+
+def _database(folder: Path) -> Path:
+    """The SQLite file below `folder` that has the objects."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        with path.open("rb") as file:
+            if file.read(16) != b"SQLite format 3\0":
+                continue
+        connection = apsw.Connection(str(path))
+        try:
+            if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'objects'").fetchall():
+                return path
+        finally:
+            connection.close()
+    raise RuntimeError(f"no metadata database was found. folder={folder}")
+
+
+def _copy_rows(database: Path, first: int, end: int) -> None:
+    """Make objects `first` … `end - 1` out of object 0: a row in `objects` and one in `contents` each."""
+    connection = apsw.Connection(str(database))
+    try:
+        connection.execute("PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000")  # a lost seed is made again
+        template = f"FROM objects o JOIN buckets b ON b.id = o.bucket WHERE b.name = '{BUCKET}' AND o.key = '{key(0)}'"
+        [(bucket, content)] = connection.execute(f"SELECT o.bucket, o.content {template}").fetchall()
+        [(highest,)] = connection.execute("SELECT max(id) FROM contents").fetchall()
+        assert isinstance(highest, int)  # the template's own row is there
+        columns = {
+            table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            for table in ("objects", "contents")
+        }
+        series = "WITH RECURSIVE series(n) AS (SELECT ?1 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < ?2)"
+        for low in range(first, end, COPIED_AT_ONCE):
+            bounds = (low, min(low + COPIED_AT_ONCE, end), highest + 1 - first)
+            fresh_id = {"id": "n + ?3"}
+            fresh_key = {"key": KEY_SQL, "content": "n + ?3"}
+            with connection:
+                connection.execute(
+                    f"{series} INSERT INTO contents SELECT {_select(columns['contents'], fresh_id)} "
+                    "FROM series, contents WHERE contents.id = ?4",
+                    (*bounds, content),
+                )
+                connection.execute(
+                    f"{series} INSERT INTO objects SELECT {_select(columns['objects'], fresh_key)} "
+                    "FROM series, objects WHERE objects.bucket = ?4 AND objects.key = ?5 ORDER BY 2",
+                    (*bounds, bucket, key(0)),
+                )
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+    os.sync()  # leave nothing for the kernel to write while the server is measured
+
+
+def _select(columns: Sequence[str], fresh: dict[str, str]) -> str:
+    return ", ".join(fresh.get(column, column) for column in columns)

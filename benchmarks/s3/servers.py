@@ -1,0 +1,181 @@
+"""The servers under test: how each is started, and what its acknowledgement of a PUT means."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.s3 import processes
+from benchmarks.s3.endpoint import Endpoint
+from benchmarks.s3.loadtool import CACHE
+from benchmarks.s3.signing import Credentials
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to start one kind of server."""
+
+    name: str
+    version: str
+    durability: str
+    """What is on stable storage when a PUT is acknowledged."""
+    command: Callable[[Path, int], list[str]]
+    environment: Callable[[Credentials], Mapping[str, str]]
+    ready_path: str
+
+
+def lakebed(workers: int = WORKERS) -> Recipe:
+    """Our server, from this checkout."""
+    program = Path(sys.executable).with_name("lakebed")
+    return Recipe(
+        name="Lakebed",
+        version=_lakebed_version(),
+        durability="body and metadata are synced before the answer; writers that arrive together share a sync",
+        command=lambda folder, port: [
+            *(str(program), "serve", "--data", str(folder)),
+            *("--listen", f"127.0.0.1:{port}", "--workers", str(workers)),
+        ],
+        environment=lambda who: {
+            "LAKEBED_ROOT_ACCESS_KEY": who.access_key,
+            "LAKEBED_ROOT_SECRET_KEY": who.secret_key,
+        },
+        ready_path="/health/ready",
+    )
+
+
+def minio(cores: int = WORKERS) -> Recipe:
+    """The peer, with its defaults, on as many cores as we have workers."""
+    program = minio_program()
+    return Recipe(
+        name="MinIO",
+        version=_minio_version(program),
+        durability="body is synced (fdatasync) before the answer, one sync a PUT, as by default",
+        command=lambda folder, port: [str(program), "server", "--quiet", "--address", f"127.0.0.1:{port}", str(folder)],
+        environment=lambda who: {
+            "MINIO_ROOT_USER": who.access_key,
+            "MINIO_ROOT_PASSWORD": who.secret_key,
+            "MINIO_BROWSER": "off",
+            "MINIO_UPDATE": "off",
+            "GOMAXPROCS": str(cores),
+        },
+        ready_path="/minio/health/cluster",
+    )
+
+
+def minio_program() -> Path:
+    """Where the MinIO server is."""
+    program = CACHE / "bin" / "minio"
+    if not program.exists():
+        raise RuntimeError(f"minio was not found. path={program}")
+    return program
+
+
+@dataclass(slots=True)
+class Server:
+    """One server on its own folder and port; it can be stopped and started again."""
+
+    recipe: Recipe
+    folder: Path
+    endpoint: Endpoint
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that was started; workers are its children."""
+        if self._process is None:
+            raise RuntimeError(f"not running. server={self.recipe.name}")
+        return self._process.pid
+
+    def start(self, patience_seconds: float = 120) -> float:
+        """Start and wait until ready; the seconds that took."""
+        port = int(self.endpoint.address.rsplit(":", 1)[1])
+        data = self.folder / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        begin = time.monotonic()
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self.recipe.command(data, port),
+                env={**os.environ, **self.recipe.environment(self.endpoint.credentials)},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() - begin > patience_seconds:
+                tail = (self.folder / "log").read_text(errors="replace")[-2000:]
+                self.stop()
+                raise RuntimeError(f"server did not become ready. server={self.recipe.name} log={tail}")
+            time.sleep(0.005)
+        return time.monotonic() - begin
+
+    def _is_ready(self) -> bool:
+        connection = http.client.HTTPConnection(self.endpoint.address, timeout=5)
+        try:
+            connection.request("GET", self.recipe.ready_path)
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        """Ask it to end; insist when it does not."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._process = None
+
+    def cpu_seconds(self) -> float:
+        """Processor time of all its processes so far."""
+        return processes.cpu_seconds(self.pid)
+
+
+@contextmanager
+def running(recipe: Recipe, folder: Path) -> Iterator[Server]:
+    """A server on a free port with made-up credentials, stopped at the end."""
+    who = Credentials("BENCH" + secrets.token_hex(6).upper(), secrets.token_hex(20))
+    server = Server(recipe, folder, Endpoint(f"127.0.0.1:{_free_port()}", who))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _lakebed_version() -> str:
+    import lakebed
+
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return f"{lakebed.__version__} ({commit.stdout.strip() or 'no commit'})"
+
+
+def _minio_version(program: Path) -> str:
+    """A server made by `go install` does not know its version, but the binary carries the module's."""
+    listing = subprocess.run(["go", "version", "-m", program], capture_output=True, text=True).stdout
+    found = re.search(r"\bmod\s+github\.com/minio/minio\s+(\S+)", listing)
+    return found[1] if found else "unknown"

@@ -1,0 +1,99 @@
+"""A long mixed load on our server alone, to see whether its memory stays flat."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from benchmarks.s3.endpoint import Ask
+from benchmarks.s3.processes import MemoryWatch, Reading
+from benchmarks.s3.scenarios import KIB, MIB, PAGE, listing
+from benchmarks.s3.signing import Signing
+from benchmarks.s3.site import Site
+from benchmarks.s3.transfers import upload
+
+BUCKET: Final = "soak"
+KEYS: Final = 2_000
+STRETCH_SECONDS: Final = 30
+
+
+class Soak(msgspec.Struct, frozen=True):
+    """How memory went, and what was done meanwhile."""
+
+    seconds: float
+    operations: int
+    errors: dict[str, int]
+    early_mib: float
+    """Median of the largest process's resident memory over the second tenth: after warming up."""
+    late_mib: float
+    """The same over the last tenth."""
+    highest_mib: float
+    readings: list[tuple[float, float]]
+    """Seconds and MiB, thinned."""
+
+    @property
+    def growth_mib_an_hour(self) -> float:
+        """The slope between the early and the late median."""
+        return (self.late_mib - self.early_mib) / (0.8 * self.seconds) * 3600
+
+
+def soak(site: Site, seconds: float, tell: Callable[[str], None]) -> Soak:
+    """Mixed load in stretches of half a minute, each signed anew, the two ways of signing in turn."""
+    site.create_bucket(BUCKET)
+    small, large = site.bodies.noise(4 * KIB), site.bodies.noise(4 * MIB)
+    paths = [f"/{BUCKET}/small/{index:06d}" for index in range(KEYS)]
+    site.tool.deliver(site.endpoint, [Ask("PUT", path, body=small) for path in paths])
+    asks: list[Ask] = []
+    for index, path in enumerate(paths):
+        asks += [
+            Ask("GET", path, length=(small.size, small.size)),
+            Ask("HEAD", path, length=(small.size, small.size)),
+            Ask("PUT", path, body=small),
+            Ask("GET", f"/{BUCKET}/missing/{index}", status=404),
+        ]
+        if index % 50 == 0:
+            big = f"/{BUCKET}/large/{index % 8}"
+            asks += [
+                Ask("PUT", big, body=large),
+                Ask("GET", f"/{BUCKET}/large/0", length=(large.size, large.size)),
+                listing(BUCKET, {"list-type": "2", "max-keys": str(PAGE), "prefix": "small/"}),
+            ]
+    site.tool.deliver(site.endpoint, [Ask("PUT", f"/{BUCKET}/large/0", body=large)])
+    operations, errors = 0, dict[str, int]()
+    begin = time.monotonic()
+    turn = 0
+    with MemoryWatch(site.server.pid, every_seconds=1) as watch:
+        while (left := seconds - (time.monotonic() - begin)) > 0:
+            signing = (Signing.HEADER, Signing.PRESIGNED)[turn % 2]
+            report = site.tool.run(site.endpoint, asks, signing, connections=16, seconds=min(left, STRETCH_SECONDS))
+            upload(site, f"/{BUCKET}/multipart", 2, signing)
+            operations += report.operations
+            for text, count in report.errors.items():
+                errors[text] = errors.get(text, 0) + count
+            turn += 1
+            resident = _mib(watch.readings[-1])
+            tell(f"soak: {time.monotonic() - begin:,.0f} s, {operations:,} operations, {resident:.0f} MiB")
+    taken = watch.readings
+    tenth = max(len(taken) // 10, 1)
+    return Soak(
+        seconds=time.monotonic() - begin,
+        operations=operations,
+        errors=errors,
+        early_mib=statistics.median(map(_mib, taken[tenth : 2 * tenth] or taken)),
+        late_mib=statistics.median(map(_mib, taken[-tenth:])),
+        highest_mib=max(map(_mib, taken)),
+        readings=_thin(taken),
+    )
+
+
+def _mib(reading: Reading) -> float:
+    return reading.largest.resident / MIB
+
+
+def _thin(readings: Sequence[Reading], most: int = 120) -> list[tuple[float, float]]:
+    step = -(-len(readings) // most)
+    return [(round(each.seconds, 1), round(_mib(each), 1)) for each in readings[::step]]

@@ -1,0 +1,65 @@
+"""Memory while 64 clients take and 64 clients give 64 MiB each, all slowly and at the same time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from benchmarks.s3.endpoint import Ask
+from benchmarks.s3.loadtool import Report
+from benchmarks.s3.processes import MemoryWatch
+from benchmarks.s3.signing import Signing
+from benchmarks.s3.site import Site
+
+MIB: Final = 1024 * 1024
+CLIENTS: Final = 64
+SIZE: Final = 64 * MIB
+RATE: Final = 4 * MIB
+"""Bytes a second and client: slow enough that a server which reads ahead of its clients would hold a lot."""
+BUCKET: Final = "memory"
+GOAL_MIB: Final = 250
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Resident memory of a server's largest process."""
+
+    idle_mib: float
+    highest_mib: float
+    highest_anonymous_mib: float
+    seconds: float
+    errors: dict[str, int]
+
+
+def transfer_memory(site: Site, quick: bool) -> Held:
+    """Run the transfers once, sampling ten times a second."""
+    size = SIZE // 4 if quick else SIZE
+    body = site.bodies.noise(size)
+    site.create_bucket(BUCKET)
+    stored = [f"/{BUCKET}/down/{index}" for index in range(8)]
+    site.tool.deliver(site.endpoint, [Ask("PUT", path, body=body) for path in stored])
+    down = [Ask("GET", stored[index % len(stored)], length=(size, size)) for index in range(CLIENTS)]
+    up = [Ask("PUT", f"/{BUCKET}/up/{index}", body=body) for index in range(CLIENTS)]
+    with MemoryWatch(site.server.pid) as idle:
+        pass
+    with MemoryWatch(site.server.pid) as busy:
+        loads = [
+            site.tool.start(site.endpoint, asks, Signing.HEADER, connections=CLIENTS, rate=RATE) for asks in (down, up)
+        ]
+        reports = [load.wait() for load in loads]
+    highest = busy.highest()
+    return Held(
+        idle_mib=idle.highest().resident / MIB,
+        highest_mib=highest.resident / MIB,
+        highest_anonymous_mib=highest.anonymous / MIB,
+        seconds=max(report.elapsed_seconds for report in reports),
+        errors=_errors(reports),
+    )
+
+
+def _errors(reports: list[Report]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for report in reports:
+        for text, count in report.errors.items():
+            found[text] = found.get(text, 0) + count
+    return found

@@ -1,0 +1,105 @@
+"""The frame of the command line: which commands there are, and how each ends.
+
+A command is a module with `configure(parser)` and `run(arguments)`. Only the chosen one is imported, so that
+`lakebed --help` is at once and a command loads what it needs and no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lakebed.core.errors import LakebedError
+
+FAILED: Final = 2
+"""Exit status of a command that was refused or failed."""
+
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A word after `lakebed`, and the module behind it."""
+
+    name: str
+    module: str
+    text: str
+
+
+COMMANDS: Final = (
+    Command("serve", "lakebed.cli.serve", "start the server"),
+    Command("config", "lakebed.cli.config", "show the settings in force, and where each came from"),
+    Command("credentials", "lakebed.cli.credentials", "show where root's credentials are"),
+    Command("user", "lakebed.cli.user", "make, list, disable and remove users"),
+    Command("key", "lakebed.cli.key", "make, list, rotate, disable and remove access keys"),
+    Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
+    Command("conform", "lakebed.cli.conform", "list what is not supported"),
+    Command("version", "lakebed.cli.version", "print the version"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status. Errors of ours are one line on stderr, never a traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        chosen = next((word for word in words if not word.startswith("-")), None)
+        parser, run = _parser(chosen)
+        arguments = parser.parse_args(words)
+        if run is None:
+            parser.print_help()
+            return FAILED
+        status = run(arguments)
+        sys.stdout.flush()
+        return status
+    except SystemExit as finished:  # argparse leaves this way, after --help as after a mistake
+        return finished.code if isinstance(finished.code, int) else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has enough. Python would complain at exit when it flushes: give it nowhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        from lakebed.core.errors import LakebedError
+
+        if not isinstance(error, LakebedError):
+            raise
+        print(f"lakebed: {_one_line(error)}", file=sys.stderr)
+        return FAILED
+
+
+def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, Callable[[argparse.Namespace], int] | None]:
+    parser = argparse.ArgumentParser(
+        prog="lakebed", description="A streaming lakehouse in one server.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=chosen is not None)
+    run: Callable[[argparse.Namespace], int] | None = None
+    for command in COMMANDS:
+        own = commands.add_parser(
+            command.name, help=command.text, description=_sentence(command.text), allow_abbrev=False
+        )
+        if command.name == chosen:
+            module = importlib.import_module(command.module)
+            module.configure(own)
+            run = module.run
+    return parser, run
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+def _one_line(error: LakebedError) -> str:
+    """What happened, then what to do next."""
+    from .advice import advice_for
+
+    said = " ".join(str(error).split()) or type(error).__name__
+    advice = advice_for(error)
+    return f"{said.rstrip('.')}. {advice}" if advice else said

@@ -1,0 +1,276 @@
+"""Checksums of objects: five algorithms, running hashers, and what becomes of them when an object is made of parts.
+
+A multipart object has one of two kinds of checksum. FULL_OBJECT is the checksum of all its bytes, which CRCs allow to
+be calculated from those of the parts and their lengths; COMPOSITE is the checksum of the parts' digests, written with
+the number of parts behind it. Nothing is ever read again for either.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypeAlias
+
+from awscrt import checksums as crt
+
+from .errors import IntegrityMismatch, InvalidInput, NotSupported
+
+__all__ = [
+    "DEFAULT_ALGORITHM",
+    "Checksum",
+    "ChecksumAlgorithm",
+    "ChecksumType",
+    "Hasher",
+    "PartDigest",
+    "composite_checksum",
+    "default_type",
+    "full_object_checksum",
+    "multipart_checksum",
+    "new_hasher",
+    "parse_algorithm",
+    "parse_checksum",
+    "parse_type",
+    "resolve_type",
+]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class ChecksumAlgorithm(StrEnum):
+    """The algorithms this build calculates, by their names on the wire."""
+
+    CRC32 = "CRC32"
+    CRC32C = "CRC32C"
+    CRC64NVME = "CRC64NVME"
+    SHA1 = "SHA1"
+    SHA256 = "SHA256"
+
+    @property
+    def digest_size(self) -> int:
+        """Bytes of a digest."""
+        return _DIGEST_BYTES[self]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether digests of parts can be combined into the digest of the whole: true of CRCs."""
+        return self in _CRC_OF_TWO
+
+
+class ChecksumType(StrEnum):
+    """What a multipart object's checksum is a checksum of."""
+
+    COMPOSITE = "COMPOSITE"
+    FULL_OBJECT = "FULL_OBJECT"
+
+
+DEFAULT_ALGORITHM: Final = ChecksumAlgorithm.CRC64NVME
+"""What S3 calculates when a client asks for nothing."""
+
+_DIGEST_BYTES: Final[Mapping[ChecksumAlgorithm, int]] = {
+    ChecksumAlgorithm.CRC32: 4,
+    ChecksumAlgorithm.CRC32C: 4,
+    ChecksumAlgorithm.CRC64NVME: 8,
+    ChecksumAlgorithm.SHA1: 20,
+    ChecksumAlgorithm.SHA256: 32,
+}
+
+_CRC_OF_TWO: Final[Mapping[ChecksumAlgorithm, Callable[[int, int, int], int]]] = {
+    ChecksumAlgorithm.CRC32: crt.combine_crc32,
+    ChecksumAlgorithm.CRC32C: crt.combine_crc32c,
+    ChecksumAlgorithm.CRC64NVME: crt.combine_crc64nvme,
+}
+
+_TYPES: Final[Mapping[ChecksumAlgorithm, tuple[ChecksumType, ...]]] = {
+    ChecksumAlgorithm.CRC32: (ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
+    ChecksumAlgorithm.CRC32C: (ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
+    ChecksumAlgorithm.CRC64NVME: (ChecksumType.FULL_OBJECT,),
+    ChecksumAlgorithm.SHA1: (ChecksumType.COMPOSITE,),
+    ChecksumAlgorithm.SHA256: (ChecksumType.COMPOSITE,),
+}
+"""What each algorithm allows on a multipart object; the first is what it means when the client names none."""
+
+_KNOWN_ELSEWHERE: Final = frozenset({"SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"})
+"""In S3's current model and not in this build."""
+
+_PART_COUNT: Final = re.compile("[1-9][0-9]{0,4}")
+
+
+class Hasher(Protocol):
+    """A running checksum. hashlib's objects are of this shape."""
+
+    def update(self, data: Buffer, /) -> object:
+        """Take in more bytes; nothing of `data` is kept."""
+        ...
+
+    def digest(self) -> bytes:
+        """The digest of all bytes so far, big-endian. More may follow."""
+        ...
+
+
+class _RunningCrc:
+    """A CRC as a hasher."""
+
+    __slots__ = ("_size", "_step", "_value")
+
+    def __init__(self, step: Callable[[Buffer, int], int], size: int) -> None:
+        self._step = step
+        self._size = size
+        self._value = 0
+
+    def update(self, data: Buffer, /) -> None:
+        self._value = self._step(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(self._size, "big")
+
+
+def new_hasher(algorithm: ChecksumAlgorithm) -> Hasher:
+    """A hasher that has seen nothing yet."""
+    if algorithm is ChecksumAlgorithm.CRC64NVME:
+        return _RunningCrc(crt.crc64nvme, 8)
+    if algorithm is ChecksumAlgorithm.CRC32C:
+        return _RunningCrc(crt.crc32c, 4)
+    if algorithm is ChecksumAlgorithm.CRC32:
+        return _RunningCrc(zlib.crc32, 4)
+    if algorithm is ChecksumAlgorithm.SHA1:
+        return hashlib.sha1(usedforsecurity=False)
+    return hashlib.sha256()
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """A checksum of one object or part."""
+
+    algorithm: ChecksumAlgorithm
+    digest: bytes
+    type: ChecksumType = ChecksumType.FULL_OBJECT
+    parts: int | None = None
+    """How many parts a COMPOSITE one was made of; None also when a client left the number off."""
+
+    @property
+    def text(self) -> str:
+        """As on the wire: base64, and `-n` behind a composite of n parts."""
+        encoded = base64.b64encode(self.digest).decode("ascii")
+        return encoded if self.parts is None else f"{encoded}-{self.parts}"
+
+    def check(self, actual: Checksum) -> None:
+        """Raise IntegrityMismatch unless `actual`, calculated here, is what this one claims.
+
+        A claim without a number of parts matches a composite of any number: clients may leave it off.
+        """
+        same_parts = self.parts is None or self.parts == actual.parts
+        if (
+            self.algorithm is not actual.algorithm
+            or not same_parts
+            or not hmac.compare_digest(self.digest, actual.digest)
+        ):
+            raise IntegrityMismatch(
+                f"checksum does not match the bytes. algorithm={self.algorithm} "
+                f"claimed={self.text} calculated={actual.text}"
+            )
+
+
+def parse_checksum(algorithm: ChecksumAlgorithm, text: str) -> Checksum:
+    """Read a claim from the wire: base64 of a digest, with or without `-n`.
+
+    Raises IntegrityMismatch for what cannot be a digest of this algorithm: no bytes could ever match it.
+    """
+    encoded, dash, parts = text.partition("-")
+    try:
+        digest = binascii.a2b_base64(encoded, strict_mode=True)
+    except ValueError as error:  # binascii's own error, or that of a character beyond ASCII
+        raise IntegrityMismatch(f"checksum is not base64. algorithm={algorithm} value={text[:100]!r}") from error
+    if len(digest) != algorithm.digest_size:
+        raise IntegrityMismatch(
+            f"checksum has a wrong length. algorithm={algorithm} bytes={len(digest)} expected={algorithm.digest_size}"
+        )
+    if not dash:
+        return Checksum(algorithm, digest)
+    if not _PART_COUNT.fullmatch(parts):
+        raise IntegrityMismatch(f"checksum has no number of parts. algorithm={algorithm} value={text[:100]!r}")
+    return Checksum(algorithm, digest, ChecksumType.COMPOSITE, int(parts))
+
+
+def parse_algorithm(name: str) -> ChecksumAlgorithm:
+    """Read an algorithm's name in any case. Raises NotSupported for S3's others, InvalidInput for the rest."""
+    upper = name.upper()
+    try:
+        return ChecksumAlgorithm(upper)
+    except ValueError:
+        if upper in _KNOWN_ELSEWHERE:
+            raise NotSupported(f"checksum algorithm is not supported. algorithm={upper}") from None
+        raise InvalidInput(
+            f"unknown checksum algorithm. expected={','.join(ChecksumAlgorithm)} value={name[:100]!r}"
+        ) from None
+
+
+def parse_type(name: str) -> ChecksumType:
+    """Read a checksum type. Raises InvalidInput."""
+    try:
+        return ChecksumType(name.upper())
+    except ValueError:
+        raise InvalidInput(f"unknown checksum type. expected=COMPOSITE,FULL_OBJECT value={name[:100]!r}") from None
+
+
+def default_type(algorithm: ChecksumAlgorithm) -> ChecksumType:
+    """What a multipart upload's checksum is when the client names only the algorithm."""
+    return _TYPES[algorithm][0]
+
+
+def resolve_type(algorithm: ChecksumAlgorithm, requested: ChecksumType | None) -> ChecksumType:
+    """The type for a multipart upload. Raises InvalidInput if the algorithm does not allow the one requested."""
+    if requested is None:
+        return default_type(algorithm)
+    if requested not in _TYPES[algorithm]:
+        raise InvalidInput(
+            f"checksum type cannot be used with the algorithm. type={requested} algorithm={algorithm.lower()}"
+        )
+    return requested
+
+
+@dataclass(frozen=True, slots=True)
+class PartDigest:
+    """One part's digest, and how many bytes it is of."""
+
+    digest: bytes
+    size: int
+
+
+def composite_checksum(algorithm: ChecksumAlgorithm, digests: Iterable[bytes]) -> Checksum:
+    """The checksum of the parts' digests, in order of parts."""
+    hasher = new_hasher(algorithm)
+    count = 0
+    for digest in digests:
+        hasher.update(digest)
+        count += 1
+    return Checksum(algorithm, hasher.digest(), ChecksumType.COMPOSITE, count)
+
+
+def full_object_checksum(algorithm: ChecksumAlgorithm, parts: Iterable[PartDigest]) -> Checksum:
+    """The checksum of all the parts' bytes, from their digests and sizes. A fraction of a microsecond a part.
+
+    Raises InvalidInput for algorithms that do not combine.
+    """
+    combine = _CRC_OF_TWO.get(algorithm)
+    if combine is None:
+        raise InvalidInput(f"checksums of parts do not combine. algorithm={algorithm}")
+    crc = 0  # of no bytes at all, for each of these CRCs
+    for part in parts:
+        crc = combine(crc, int.from_bytes(part.digest, "big"), part.size)
+    return Checksum(algorithm, crc.to_bytes(algorithm.digest_size, "big"))
+
+
+def multipart_checksum(
+    algorithm: ChecksumAlgorithm, checksum_type: ChecksumType, parts: Iterable[PartDigest]
+) -> Checksum:
+    """The checksum of a completed multipart object, of the type its upload was begun with."""
+    if checksum_type is ChecksumType.FULL_OBJECT:
+        return full_object_checksum(algorithm, parts)
+    return composite_checksum(algorithm, (part.digest for part in parts))

@@ -1,0 +1,45 @@
+"""Where a server listens: a host and a port."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from ..errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port. An empty host means every interface; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read `127.0.0.1:9000`, `[::1]:9000`, `localhost:9000` or `:9000`. Raises InvalidInput."""
+        host, colon, port = text.strip().rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        well_formed = colon and port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
+        if not well_formed or (":" in host and not bracketed) or any(c.isspace() or c in "/@?#" for c in host):
+            raise InvalidInput(f"expected an address such as 127.0.0.1:9000 or [::1]:9000. found={text[:80]!r}")
+        if bracketed:
+            host = host[1:-1]
+            try:
+                ipaddress.IPv6Address(host)
+            except ValueError as error:
+                raise InvalidInput(f"expected an IPv6 address in brackets. found={text[:80]!r}") from error
+        return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it. A name other than `localhost` may resolve to anything: no."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -1,0 +1,168 @@
+"""What settings must agree on among themselves, beyond the type of each."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from ..errors import InvalidSetting
+from ..secrets import Secret
+from .tree import (
+    EncryptionSettings,
+    MetaSettings,
+    RootSettings,
+    S3StorageSettings,
+    ServerSettings,
+    Settings,
+    StorageKind,
+    StorageSettings,
+    StsSettings,
+)
+
+MASTER_KEY_BYTES: Final = 32
+
+_NO_S3: Final = S3StorageSettings()
+_ACCESS_KEY: Final = re.compile(r"[A-Za-z0-9_.-]{3,128}")
+_SECRET_KEY: Final = re.compile(r"[!-~]{8,128}")
+_TEMPORARY_KEY_PREFIX: Final = "LKBT"
+_KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise InvalidSetting for the first disagreement."""
+    _check_server(settings.server)
+    _check_meta(settings.meta)
+    _check_storage(settings.storage)
+    _check_encryption(settings.encryption)
+    _check_root(settings.root)
+    _check_sts(settings.sts)
+
+
+def decode_master_key(key_id: str, key: Secret) -> bytes:
+    """The 32 bytes of a key of `encryption.keys`. Raises InvalidSetting."""
+    try:
+        raw = base64.b64decode(key.reveal(), validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != MASTER_KEY_BYTES:
+        # Without the cause: it would carry the text.
+        raise _refusal(f"encryption.keys.{key_id}", "expected base64 of 32 bytes; make one: openssl rand -base64 32")
+    return raw
+
+
+def active_master_key(encryption: EncryptionSettings) -> str:
+    """The id of the key for new objects, or an empty text when no keys are set."""
+    return encryption.active or next(iter(encryption.keys), "")
+
+
+def _check_server(server: ServerSettings) -> None:
+    if (server.tls_cert is None) != (server.tls_key is None):
+        missing = "server.tls_key" if server.tls_key is None else "server.tls_cert"
+        raise _refusal(missing, "a certificate and its key go together: set both or neither")
+    if not server.listen.is_loopback and server.tls_cert is None and not server.insecure_http:
+        raise _refusal(
+            "server.listen",
+            "refusing plain HTTP beyond this machine: set server.tls_cert and server.tls_key to serve TLS, or "
+            f"server.insecure_http (--insecure-http) if something in front does. listen={server.listen}",
+        )
+    for domain in server.domains:
+        if not _DOMAIN.fullmatch(domain):
+            raise _refusal("server.domains", f"expected host names in lower case, without a port. found={domain!r}")
+    if not _REGION.fullmatch(server.region):
+        raise _refusal("server.region", f"expected a region such as us-east-1. found={server.region!r}")
+
+
+def _check_meta(meta: MetaSettings) -> None:
+    if not meta.is_postgres:
+        return
+    try:
+        scheme = urlsplit(meta.url.reveal()).scheme
+    except ValueError:
+        scheme = ""
+    if scheme not in {"postgresql", "postgres"}:
+        raise _refusal("meta.url", "expected postgresql://USER:PASSWORD@HOST/DATABASE, or nothing for SQLite")
+
+
+def _check_storage(storage: StorageSettings) -> None:
+    s3 = storage.s3
+    if storage.kind is not StorageKind.S3:
+        for item in dataclasses.fields(s3):
+            # Somebody who names a bucket believes that the bytes go there.
+            if getattr(s3, item.name) != getattr(_NO_S3, item.name):
+                path = f"storage.s3.{item.name}"
+                raise _refusal(path, f'set, but bytes go to a {storage.kind}: set storage.kind = "s3", or remove it')
+        return
+    if not s3.bucket:
+        raise _refusal("storage.s3.bucket", 'missing: storage.kind = "s3" needs a bucket')
+    if (s3.access_key_id is None) != (s3.secret_access_key is None):
+        missing = "secret_access_key" if s3.secret_access_key is None else "access_key_id"
+        raise _refusal(f"storage.s3.{missing}", "an access key and its secret go together: set both or neither")
+    if s3.session_token is not None and s3.access_key_id is None:
+        raise _refusal("storage.s3.session_token", "set without access_key_id and secret_access_key")
+    if s3.endpoint is not None:
+        _check_endpoint(s3.endpoint, allow_http=s3.allow_http)
+    if s3.memory_budget < s3.multipart_part_size:
+        raise _refusal(
+            "storage.s3.memory_budget",
+            f"smaller than one part. budget={s3.memory_budget} multipart_part_size={s3.multipart_part_size}",
+        )
+
+
+def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
+    path = "storage.s3.endpoint"
+    try:
+        parts = urlsplit(endpoint)
+        host, user = parts.hostname, parts.username
+    except ValueError:
+        host, user = None, None
+    if host is None or parts.scheme not in {"http", "https"}:
+        raise _refusal(path, f"expected a URL such as https://s3.example.com. found={endpoint!r}")
+    if user is not None:
+        raise _refusal(path, "holds credentials: move them to storage.s3.access_key_id and secret_access_key")
+    if parts.scheme == "http" and not allow_http:
+        raise _refusal(path, f"plain HTTP: use https, or set storage.s3.allow_http. found={endpoint!r}")
+
+
+def _check_encryption(encryption: EncryptionSettings) -> None:
+    for key_id, key in encryption.keys.items():
+        if not _KEY_ID.fullmatch(key_id):
+            raise _refusal("encryption.keys", f"expected ids of letters, digits, - and _. found={key_id!r}")
+        decode_master_key(key_id, key)
+    if encryption.active and encryption.active not in encryption.keys:
+        raise _refusal("encryption.active", f"names no key of encryption.keys. found={encryption.active!r}")
+    if len(encryption.keys) > 1 and not encryption.active:
+        raise _refusal("encryption.active", "missing: there are several keys, say which one is for new objects")
+
+
+def _check_root(root: RootSettings) -> None:
+    if (root.access_key is None) != (root.secret_key is None):
+        missing = "root.secret_key" if root.secret_key is None else "root.access_key"
+        raise _refusal(missing, "the root access key and its secret go together: set both or neither")
+    if root.access_key is None or root.secret_key is None:
+        return
+    if not _ACCESS_KEY.fullmatch(root.access_key):
+        # A `/` would end the access key inside a credential scope.
+        raise _refusal("root.access_key", "expected 3 to 128 letters, digits, and _ . -")
+    if root.access_key.startswith(_TEMPORARY_KEY_PREFIX):
+        # Such a key is looked for among sessions, where root's is not.
+        raise _refusal("root.access_key", f"begins as temporary keys do. prefix={_TEMPORARY_KEY_PREFIX}")
+    if not _SECRET_KEY.fullmatch(root.secret_key.reveal()):
+        raise _refusal("root.secret_key", "expected 8 to 128 visible ASCII characters")
+
+
+def _check_sts(sts: StsSettings) -> None:
+    if sts.default_duration > sts.max_duration:
+        raise _refusal(
+            "sts.default_duration",
+            f"longer than sts.max_duration. default={sts.default_duration:g} max={sts.max_duration:g}",
+        )
+
+
+def _refusal(path: str, message: str) -> InvalidSetting:
+    return InvalidSetting(f"{path}: {message}", argument=path)

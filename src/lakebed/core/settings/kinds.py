@@ -1,0 +1,354 @@
+"""How a value of each type is read from text or TOML, and shown again.
+
+The types of the tree's fields choose the kind; nothing else needs to be said about a setting.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from ..errors import InvalidInput
+from ..secrets import Secret
+from ..sizes import format_bytes, format_seconds, parse_bytes, parse_seconds
+from .address import Address
+
+
+class Unit(Enum):
+    """What a number counts, when people write it with a unit."""
+
+    BYTES = "bytes"
+    SECONDS = "seconds"
+
+
+BYTES: Final = Unit.BYTES
+SECONDS: Final = Unit.SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Bounds of a number, both included."""
+
+    least: float = 0
+    most: float = math.inf
+
+
+class Kind(ABC):
+    """How values of one type are read and shown."""
+
+    expected: str
+    """What a good value is, for messages: `a whole number`."""
+
+    is_secret: bool = False
+
+    @abstractmethod
+    def from_text(self, text: str) -> object:
+        """The value that an environment variable or a flag spells. Raises InvalidInput."""
+
+    def from_toml(self, raw: object) -> object:
+        """The value that a TOML file holds; text by default. Raises InvalidInput."""
+        if not isinstance(raw, str):
+            raise self.wrong(raw)
+        return self.from_text(raw)
+
+    @abstractmethod
+    def show(self, value: object) -> str:
+        """The value as TOML; secrets as `"***"`."""
+
+    def wrong(self, raw: object) -> InvalidInput:
+        """The error for a value of another type. A secret's value is not shown, its type is."""
+        kind = _toml_name(raw)
+        found = kind if self.is_secret else f"{kind} {_shorten(raw)}"
+        return InvalidInput(f"expected {self.expected}, found {found}")
+
+
+class Text(Kind):
+    """Any text."""
+
+    expected = "text"
+
+    def from_text(self, text: str) -> object:
+        """The text itself."""
+        return text
+
+    def show(self, value: object) -> str:
+        """A quoted string."""
+        return quoted(str(value))
+
+
+class SecretText(Kind):
+    """Text that is never shown."""
+
+    expected = "a secret text"
+    is_secret = True
+
+    def from_text(self, text: str) -> object:
+        """The text, hidden."""
+        return Secret(text)
+
+    def show(self, value: object) -> str:
+        """Stars, or nothing when it is empty."""
+        return '"***"' if value else '""'
+
+
+class Switch(Kind):
+    """True or false."""
+
+    expected = "true or false"
+
+    def from_text(self, text: str) -> object:
+        """`true` or `false`, and the `1` and `0` that environments are used to."""
+        value = {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower())
+        if value is None:
+            raise self.wrong(text)
+        return value
+
+    def from_toml(self, raw: object) -> object:
+        """A TOML boolean."""
+        if not isinstance(raw, bool):
+            raise self.wrong(raw)
+        return raw
+
+    def show(self, value: object) -> str:
+        """A TOML boolean."""
+        return "true" if value else "false"
+
+
+class Number(Kind):
+    """A number within bounds: whole, fractional, or with a unit."""
+
+    def __init__(self, *, whole: bool, unit: Unit | None, bounds: Within) -> None:
+        self._whole = whole
+        self._unit = unit
+        self._bounds = bounds
+        self.expected = self._noun() + self._range()
+
+    def from_text(self, text: str) -> object:
+        """Digits, with a unit where the number has one."""
+        try:
+            if self._unit is BYTES:
+                return self._bounded(parse_bytes(text))
+            if self._unit is SECONDS:
+                return self._bounded(parse_seconds(text))
+            return self._bounded(int(text) if self._whole else float(text))
+        except (ValueError, InvalidInput) as error:
+            raise self.wrong(text) from error
+
+    def from_toml(self, raw: object) -> object:
+        """A TOML number; text where the number has a unit."""
+        if self._unit is not None and isinstance(raw, str):
+            return self.from_text(raw)
+        if isinstance(raw, bool) or not isinstance(raw, int if self._whole else (int, float)):
+            raise self.wrong(raw)
+        return self._bounded(raw if self._whole else float(raw))
+
+    def show(self, value: object) -> str:
+        """A number, or a quoted text with its unit."""
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"not a number. found={type(value).__name__}")
+        if self._unit is BYTES:
+            return quoted(format_bytes(int(value)))
+        if self._unit is SECONDS:
+            return quoted(format_seconds(value))
+        return repr(value)
+
+    def _bounded(self, number: float) -> float:
+        if not math.isfinite(number) or not self._bounds.least <= number <= self._bounds.most:
+            raise self.wrong(number)
+        return number
+
+    def _noun(self) -> str:
+        if self._unit is BYTES:
+            return "a size such as 8MiB"
+        if self._unit is SECONDS:
+            return "a duration such as 15s"
+        return "a whole number" if self._whole else "a number"
+
+    def _range(self) -> str:
+        least, most = self._spell(self._bounds.least), self._spell(self._bounds.most)
+        if self._bounds.most != math.inf:
+            return f" from {least} to {most}"
+        return f" of at least {least}" if self._bounds.least else ""
+
+    def _spell(self, bound: float) -> str:
+        if bound == math.inf:
+            return ""
+        if self._unit is BYTES:
+            return format_bytes(int(bound))
+        return format_seconds(bound) if self._unit is SECONDS else f"{bound:g}"
+
+
+class FolderOrFile(Kind):
+    """A path, relative to the working directory."""
+
+    expected = "a path"
+
+    def from_text(self, text: str) -> object:
+        """A path that is not empty; `~` is the home folder."""
+        if not text or "\0" in text:
+            raise self.wrong(text)
+        return Path(text).expanduser()
+
+    def show(self, value: object) -> str:
+        """A quoted string."""
+        return quoted(str(value))
+
+
+class HostAndPort(Kind):
+    """Where to listen."""
+
+    expected = "an address such as 127.0.0.1:9000"
+
+    def from_text(self, text: str) -> object:
+        """A host and a port."""
+        return Address.parse(text)
+
+    def show(self, value: object) -> str:
+        """A quoted string."""
+        return quoted(str(value))
+
+
+class Choice(Kind):
+    """One of a few words."""
+
+    def __init__(self, words: type[StrEnum]) -> None:
+        self._words = words
+        self.expected = "one of " + ", ".join(words)
+
+    def from_text(self, text: str) -> object:
+        """One of the words, in whatever case."""
+        try:
+            return self._words(text.strip().lower())
+        except ValueError as error:
+            raise self.wrong(text) from error
+
+    def show(self, value: object) -> str:
+        """A quoted string."""
+        return quoted(str(value))
+
+
+class Maybe(Kind):
+    """A value that may be absent; an empty text unsets it."""
+
+    def __init__(self, inner: Kind) -> None:
+        self._inner = inner
+        self.expected = inner.expected
+        self.is_secret = inner.is_secret
+
+    def from_text(self, text: str) -> object:
+        """What the inner kind reads."""
+        return self._inner.from_text(text) if text else None
+
+    def from_toml(self, raw: object) -> object:
+        """What the inner kind reads."""
+        return None if raw == "" else self._inner.from_toml(raw)
+
+    def show(self, value: object) -> str:
+        """What the inner kind shows, or an empty text."""
+        return '""' if value is None else self._inner.show(value)
+
+
+class Several(Kind):
+    """A list; in an environment variable, separated by commas."""
+
+    def __init__(self, item: Kind) -> None:
+        self._item = item
+        self.expected = f"a list, each {item.expected}"
+        self.is_secret = item.is_secret
+
+    def from_text(self, text: str) -> object:
+        """Items separated by commas."""
+        return tuple(self._item.from_text(item.strip()) for item in text.split(",") if item.strip())
+
+    def from_toml(self, raw: object) -> object:
+        """A TOML array."""
+        if not isinstance(raw, list):
+            raise self.wrong(raw)
+        return tuple(self._item.from_toml(item) for item in raw)
+
+    def show(self, value: object) -> str:
+        """A TOML array."""
+        return "[" + ", ".join(self._item.show(item) for item in typing.cast("tuple[object, ...]", value)) + "]"
+
+
+class Named(Kind):
+    """A table whose keys the user chooses. Its entries are settings of their own: `encryption.keys.ID`."""
+
+    def __init__(self, item: Kind) -> None:
+        self.item = item
+        self.expected = f"a table, each {item.expected}"
+        self.is_secret = item.is_secret
+
+    def from_text(self, text: str) -> object:
+        """No text spells a table: its entries are set one by one."""
+        raise self.wrong(text)
+
+    def show(self, value: object) -> str:
+        """A TOML inline table."""
+        entries = typing.cast("Mapping[str, object]", value).items()
+        return "{" + ", ".join(f"{quoted(name)} = {self.item.show(item)}" for name, item in entries) + "}"
+
+
+_PLAIN: Final[Mapping[object, type[Kind]]] = {
+    str: Text,
+    Secret: SecretText,
+    bool: Switch,
+    Path: FolderOrFile,
+    Address: HostAndPort,
+}
+
+
+def kind_of(annotation: Any) -> Kind:  # Any: an annotation is whatever `get_type_hints` gives
+    """The kind of a field's type. Raises TypeError for a type that settings do not have."""
+    markers: tuple[object, ...] = ()
+    if typing.get_origin(annotation) is Annotated:
+        annotation, *rest = typing.get_args(annotation)
+        markers = tuple(rest)
+    if annotation in (int, float):
+        bounds = next((m for m in reversed(markers) if isinstance(m, Within)), None)
+        unit = next((m for m in markers if isinstance(m, Unit)), None)
+        # A duration is never negative; neither is anything that is counted here.
+        return Number(whole=annotation is int, unit=unit, bounds=bounds or Within())
+    if plain := _PLAIN.get(annotation):
+        return plain()
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return Choice(annotation)
+    arguments = typing.get_args(annotation)
+    if isinstance(annotation, types.UnionType) and len(arguments) == 2 and arguments[1] is type(None):
+        return Maybe(kind_of(arguments[0]))
+    origin = typing.get_origin(annotation)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return Several(kind_of(arguments[0]))
+    if origin is Mapping and arguments[0] is str:
+        return Named(kind_of(arguments[1]))
+    raise TypeError(f"no kind of setting for this type. type={annotation}")
+
+
+def quoted(text: str) -> str:
+    """The text as a TOML basic string."""
+    plain = {"\\": "\\\\", '"': '\\"'}
+    return '"' + "".join(plain.get(c) or (c if c.isprintable() else f"\\U{ord(c):08X}") for c in text) + '"'
+
+
+def _toml_name(raw: object) -> str:
+    names = {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "a table",
+    }
+    return names.get(type(raw), type(raw).__name__)
+
+
+def _shorten(raw: object) -> str:
+    text = repr(raw)
+    return text if len(text) <= 60 else text[:57] + "..."

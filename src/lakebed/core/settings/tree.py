@@ -1,0 +1,250 @@
+"""The tree of settings: what can be set, its type, its bounds and its default.
+
+This is the only list. A key appears here when the build honours it, and not before: everything else refuses to start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from ..secrets import Secret
+from ..sizes import GIB, KIB, MIB
+from .address import Address
+from .kinds import BYTES, SECONDS, Within
+
+ByteCount: TypeAlias = Annotated[int, BYTES]
+"""A size, written as `8MiB`."""
+
+Seconds: TypeAlias = Annotated[float, SECONDS]
+"""A duration, written as `15s`."""
+
+Pause: TypeAlias = Annotated[float, SECONDS, Within(0.01)]
+"""A duration that is not zero, because something repeats or gives up after it."""
+
+Count: TypeAlias = Annotated[int, Within(1)]
+"""How many of something: at least one."""
+
+MIN_PART_BYTES: Final = 5 * MIB
+MAX_PART_BYTES: Final = 5 * GIB
+DEFAULT_LISTEN: Final = Address("127.0.0.1", 9000)
+NO_SECRET: Final = Secret("")
+
+
+class LogLevel(StrEnum):
+    """The least important record that is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """What a log line looks like."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class StorageKind(StrEnum):
+    """Where bytes live. The memory store is not offered: tests hand it in, and nobody's data should depend on it."""
+
+    FOLDER = "folder"
+    S3 = "s3"
+
+
+class ConditionalPut(StrEnum):
+    """Whether the S3 store behind us can create and replace under a condition."""
+
+    AUTO = "auto"
+    """Find out with a probe at start."""
+
+    DISABLED = "disabled"
+    """It cannot: whatever needs a conditional write refuses."""
+
+
+def _default_workers() -> int:
+    return min(len(os.sched_getaffinity(0)), 4)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The process and its listener."""
+
+    data: Path = Path("lakebed-data")
+    """Folder of everything that is kept: metadata, bytes, generated secrets."""
+
+    listen: Address = DEFAULT_LISTEN
+    workers: Count = field(default_factory=_default_workers)
+    """Processes that serve; by default one a CPU, at most four."""
+
+    insecure_http: bool = False
+    """Allow plain HTTP beyond this machine."""
+
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    domains: tuple[str, ...] = ()
+    """Host names under which `BUCKET.DOMAIN` addresses a bucket (virtual-host style)."""
+
+    region: str = "us-east-1"
+    max_connections: Count = 4096
+    """Connections open at once in each worker; more wait in the system's queue."""
+
+    shutdown_grace: Seconds = 30.0
+    """How long requests under way may take to finish after a stop was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is told, and how."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.JSON
+    access: bool = False
+    """A line for each request."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaSettings:
+    """The transactional metadata store."""
+
+    url: Secret = NO_SECRET
+    """Empty: SQLite in the data folder. Otherwise `postgresql://…`, which may hold a password: hence a secret."""
+
+    pool_size: Count = 8
+    """Connections of each worker to PostgreSQL."""
+
+    @property
+    def is_postgres(self) -> bool:
+        """Whether a PostgreSQL is named; otherwise SQLite is meant."""
+        return bool(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySettings:
+    """How failed calls to the S3 store behind us are repeated."""
+
+    max_attempts: Count = 5
+    timeout: Pause = 60.0
+    """All attempts together, pauses included."""
+
+    base: Pause = 0.1
+    """The first pause; each further one doubles, with jitter."""
+
+    max: Pause = 10.0
+    """The longest pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3StorageSettings:
+    """The S3 store behind us, when bytes live in one."""
+
+    bucket: str = ""
+    prefix: str = ""
+    """Joined to keys with one `/`."""
+
+    region: str | None = None
+    """Not set: as the AWS environment or profile says; with an endpoint, `us-east-1`."""
+
+    endpoint: str | None = None
+    path_style: bool | None = None
+    """Not set: path style exactly when an endpoint is set."""
+
+    allow_http: bool = False
+    access_key_id: str | None = None
+    """Not set: the usual AWS credential chain."""
+
+    secret_access_key: Secret | None = None
+    session_token: Secret | None = None
+    max_concurrency: Count = 64
+    """Requests under way at once in each worker."""
+
+    multipart_part_size: Annotated[int, BYTES, Within(MIN_PART_BYTES, MAX_PART_BYTES)] = 8 * MIB
+    max_in_flight: Count = 4
+    """Parts of one upload under way at once."""
+
+    memory_budget: ByteCount = 256 * MIB
+    """Bytes of parts that all uploads of a worker may hold."""
+
+    connect_timeout: Pause = 5.0
+    read_timeout: Pause = 60.0
+    conditional_put: ConditionalPut = ConditionalPut.AUTO
+    retry: RetrySettings = RetrySettings()
+
+    @property
+    def uses_path_style(self) -> bool:
+        """Whether the bucket goes into the path: as set, or because an endpoint is."""
+        return self.endpoint is not None if self.path_style is None else self.path_style
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """The byte store."""
+
+    kind: StorageKind = StorageKind.FOLDER
+    s3: S3StorageSettings = S3StorageSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsSettings:
+    """Buckets and objects."""
+
+    inline_max: Annotated[int, BYTES, Within(0, MIB)] = 64 * KIB
+    """Bodies up to this size live in the metadata store: one write instead of two."""
+
+    sweep_interval: Pause = 3_600.0
+    orphan_window: Annotated[float, SECONDS, Within(1)] = 86_400.0
+    """Age at which bytes that no object refers to are removed. An upload slower than this loses its bytes."""
+
+    lifecycle_interval: Pause = 3_600.0
+    lifecycle_day: Pause = 86_400.0
+    """Length of a `Days` in lifecycle rules: shorter ones are for trying rules out."""
+
+    default_encryption: bool = False
+    """Encrypt new objects of buckets that say nothing about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionSettings:
+    """Master keys of server-side encryption. Empty: one is generated at first start."""
+
+    keys: Mapping[str, Secret] = field(default_factory=dict)
+    """Key id to base64 of 32 bytes. Keys that were ever active stay, or their objects cannot be read."""
+
+    active: str = ""
+    """Id of the key for new objects; may be left out when there is only one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootSettings:
+    """Credentials that pass every policy. Not set: generated at first start."""
+
+    access_key: str | None = None
+    secret_key: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StsSettings:
+    """Temporary credentials."""
+
+    max_duration: Annotated[float, SECONDS, Within(900)] = 43_200.0
+    default_duration: Annotated[float, SECONDS, Within(900)] = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set, read once and passed on."""
+
+    server: ServerSettings = field(default_factory=ServerSettings)
+    log: LogSettings = LogSettings()
+    meta: MetaSettings = MetaSettings()
+    storage: StorageSettings = StorageSettings()
+    objects: ObjectsSettings = ObjectsSettings()
+    encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
+    root: RootSettings = RootSettings()
+    sts: StsSettings = StsSettings()

@@ -1,0 +1,126 @@
+"""The one authorizer: AWS's evaluation of identity, resource and session policies (ADR 5).
+
+In order: an explicit denial anywhere refuses. Then, of the caller's own account, an identity policy *or* the resource
+policy must allow; of another account, both must; an anonymous caller has only the resource policy. Each session policy
+must allow besides. Root of an account needs no identity policy.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.core.access import AccessRequest, ResourceRules
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AccessDenied, Corrupted, InvalidPolicy
+
+from .bucket_policy import check_bucket_policy, is_public
+from .grantees import Grant
+from .policy_document import Policy, parse_policy
+from .questions import Question
+
+_OWN_POLICY_ACTIONS: Final = frozenset({"s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"})
+"""What root of the owning account may always do, so that no bucket policy locks everybody out."""
+
+_OWN_IDENTITY_ACTIONS: Final = frozenset({"sts:getcalleridentity", "sts:getsessiontoken", "sts:assumerole"})
+"""What gives a caller nothing that it has not: allowed to every identity unless a policy denies it.
+
+A session that assumes a role here keeps the caller's own rights or fewer (see `sessions`). Tagging one is another
+matter, since policies may grant by tags: `sts:TagSession` needs a policy as everything else does.
+"""
+
+
+class PolicyAuthorizer:
+    """Decides by policy documents. Implements `core.access.Authorizer` and `core.access.PolicyLanguage`."""
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
+        """Return if allowed; raise AccessDenied otherwise."""
+        caller = request.principal
+        # The commonest question, answered first: root on its own bucket that has no policy, with lasting keys.
+        if caller.is_root and rules.policy is None and caller.session is None and caller.account == rules.owner:
+            return
+        refusal = _refusal(Question(request, self._clock), rules)
+        if refusal is not None:
+            who = "anonymous" if caller.is_anonymous else caller.caller_arn
+            raise AccessDenied(f"{refusal}. principal={who} action={request.action} resource={request.resource}")
+
+    def check_bucket_policy(self, document: bytes, bucket: str) -> None:
+        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket."""
+        check_bucket_policy(document, bucket)
+
+    def is_public(self, document: bytes) -> bool:
+        """Whether the document grants something to everybody, by S3's definition."""
+        return is_public(document)
+
+
+def _refusal(question: Question, rules: ResourceRules) -> str | None:
+    """Why the answer is no; None if it is yes."""
+    caller = question.caller
+    owns = caller.account == rules.owner and not caller.is_anonymous
+    # Not even a damaged policy keeps the owner's root from replacing it.
+    keeps_key = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS
+    resource_policy = None if rules.policy is None or keeps_key else _stored(rules.policy)
+    identity_policies = [_stored(document) for document in caller.policies]
+    session_policies = [] if caller.session is None else [_stored(document) for document in caller.session.policies]
+
+    if resource_policy is not None and _denies(resource_policy, question):
+        return "explicitly denied by the resource policy"
+    for policy in identity_policies:
+        if question.is_denied_by(policy):
+            return "explicitly denied by an identity policy"
+    for policy in session_policies:
+        if question.is_denied_by(policy):
+            return "explicitly denied by a session policy"
+
+    if question.action in _OWN_IDENTITY_ACTIONS and owns:
+        return None
+    for policy in session_policies:
+        if not question.is_allowed_by(policy):
+            return "a session policy does not allow it"
+
+    identity_allows = caller.is_root or any(question.is_allowed_by(policy) for policy in identity_policies)
+    if owns and identity_allows:
+        return None
+    if not owns and not caller.is_anonymous and not identity_allows:
+        return "no identity policy allows it"
+    granted = Grant.NONE if resource_policy is None else _grant(resource_policy, question)
+    # Naming an account hands the right to it. Within the owning account that adds nothing to what identities hold.
+    if granted is Grant.NONE or (owns and granted is Grant.ACCOUNT):
+        return "no identity policy and no resource policy allows it" if owns else "no resource policy allows it"
+    if not owns and rules.restrict_public_buckets and rules.policy is not None and is_public(rules.policy):
+        return "the resource policy is public, and public policies are restricted"
+    return None
+
+
+def _stored(document: bytes) -> Policy:
+    try:
+        return parse_policy(document)
+    except InvalidPolicy as error:
+        # Documents are checked when they are put. Guessing at a damaged one could turn a denial into nothing.
+        raise Corrupted(f"a stored policy does not parse. reason={error}") from error
+
+
+def _denies(policy: Policy, question: Question) -> bool:
+    for statement in policy.denials:
+        if statement.denies(question.caller) and statement.applies(question.action, question.resource, question.values):
+            return True
+    return False
+
+
+def _grant(policy: Policy, question: Question) -> Grant:
+    """The strongest grant of a resource policy to the caller."""
+    strongest = Grant.NONE
+    for statement in policy.grants:
+        granted = statement.grant(question.caller)
+        if granted is Grant.NONE or granted is strongest:
+            continue
+        if not statement.applies(question.action, question.resource, question.values):
+            continue
+        if granted is Grant.DIRECT:
+            return granted
+        strongest = granted
+    return strongest

@@ -1,0 +1,137 @@
+"""What a policy must be to stand on a bucket, and whether it opens the bucket to the public."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+from typing import Final
+
+from lakebed.core.errors import InvalidPolicy
+
+from .conditions import Condition, Quantifier
+from .policy_document import Policy, Statement, parse_policy
+from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
+from .wildcards import Pattern
+
+_ARN_PREFIX: Final = "arn:aws:s3:::"
+_OBJECT_ACTIONS: Final = tuple(name.lower() for name in OBJECT_ACTIONS)
+_BUCKET_ACTIONS: Final = tuple(name.lower() for name in BUCKET_ACTIONS)
+
+
+def check_bucket_policy(document: bytes, bucket: str) -> Policy:
+    """Compile a document that is to stand on `bucket`. Raises InvalidPolicy with the reason."""
+    policy = parse_policy(document)
+    for statement in policy.statements:
+        _check_principal(statement)
+        _check_actions(statement)
+        _check_resources(statement, bucket)
+        _check_conditions(statement)
+    return policy
+
+
+def _check_principal(statement: Statement) -> None:
+    if statement.principal is None:
+        raise InvalidPolicy(f"a bucket policy's statement must name a Principal. sid={statement.sid}")
+    if statement.allows and statement.excludes_principal:
+        # Everybody but a few, anonymous callers included, is never what the author of a grant meant.
+        raise InvalidPolicy(f"allow with NotPrincipal is not allowed. sid={statement.sid}")
+
+
+def _check_actions(statement: Statement) -> None:
+    for action in statement.actions:
+        if not action.text.startswith("s3:") and action.text != "*":
+            raise InvalidPolicy(f"a bucket policy's action must be one of s3. action={action.text}")
+        if not _any_match(action, _OBJECT_ACTIONS) and not _any_match(action, _BUCKET_ACTIONS):
+            raise InvalidPolicy(f"unknown action. action={action.text}")
+
+
+def _check_resources(statement: Statement, bucket: str) -> None:
+    reaches_bucket = reaches_objects = False
+    for resource in statement.resources:
+        name, slash, _ = resource.text.removeprefix(_ARN_PREFIX).partition("/")
+        # A variable cannot stand for a bucket: the policy is of this one.
+        if not resource.text.startswith(_ARN_PREFIX) or not Pattern(name, variables=False).matches(bucket, _no_values):
+            raise InvalidPolicy(f"resource is not of this bucket. resource={resource.text} bucket={bucket}")
+        reaches_bucket |= not slash
+        reaches_objects |= bool(slash) or "*" in name
+    if statement.excludes_actions or statement.excludes_resources:
+        return
+    for action in statement.actions:
+        fits = (reaches_objects and _any_match(action, _OBJECT_ACTIONS)) or (
+            reaches_bucket and _any_match(action, _BUCKET_ACTIONS)
+        )
+        if not fits:
+            raise InvalidPolicy(f"action does not apply to any resource in statement. action={action.text}")
+
+
+def _check_conditions(statement: Statement) -> None:
+    for condition in statement.conditions:
+        if not condition.key.startswith(("aws:", "s3:")):
+            raise InvalidPolicy(f"condition key must be one of aws or s3. key={condition.key}")
+
+
+def _any_match(pattern: Pattern, names: tuple[str, ...]) -> bool:
+    return any(pattern.matches(name, _no_values) for name in names)
+
+
+def _no_values(key: str) -> None:
+    return None
+
+
+_LIMITING_KEYS: Final = frozenset(
+    {
+        "aws:principalaccount",
+        "aws:principalarn",
+        "aws:principalorgid",
+        "aws:sourceaccount",
+        "aws:sourcearn",
+        "aws:sourceip",
+        "aws:sourceowner",
+        "aws:sourcevpc",
+        "aws:sourcevpce",
+        "aws:userid",
+        "s3:dataaccesspointaccount",
+        "s3:dataaccesspointarn",
+    }
+)
+"""Keys whose fixed values make a grant to everybody one to somebody."""
+
+_LIMITING_OPERATORS: Final = frozenset({"StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike"})
+
+_WIDEST_V4: Final = 8
+_WIDEST_V6: Final = 32
+
+
+@lru_cache(maxsize=1024)
+def is_public(document: bytes) -> bool:
+    """Whether the policy grants something to everybody, by S3's definition: no fixed principal, no fixed limit.
+
+    Denials are not looked at: what is granted to all and then denied to some is public still.
+    """
+    return any(_is_public_grant(statement) for statement in parse_policy(document).grants)
+
+
+def _is_public_grant(statement: Statement) -> bool:
+    principal = statement.principal
+    if principal is None:
+        return False
+    if not (principal.everyone or statement.excludes_principal):
+        return False
+    return not any(_limits(condition) for condition in statement.conditions)
+
+
+def _limits(condition: Condition) -> bool:
+    # …IfExists and ForAllValues hold for requests without the key, so they keep nobody out.
+    if condition.key not in _LIMITING_KEYS or condition.if_exists or condition.quantifier is Quantifier.ALL:
+        return False
+    if condition.key == "aws:sourceip":
+        return condition.operator == "IpAddress" and all(_is_narrow(block) for block in condition.operands)
+    if condition.operator not in _LIMITING_OPERATORS:
+        return False
+    return all(pattern.is_fixed for pattern in condition.patterns)
+
+
+def _is_narrow(block: str) -> bool:
+    """Whether an address block is narrow enough to mean somebody."""
+    network = ipaddress.ip_network(block, strict=False)
+    return network.prefixlen >= (_WIDEST_V4 if network.version == 4 else _WIDEST_V6)

@@ -1,0 +1,262 @@
+"""The AWS policy language: JSON documents compiled to statements that answer questions.
+
+Versions 2012-10-17 and 2008-10-17 (the older one has no variables). Compiling is pure and remembered by the document's
+bytes. What a document may say depends on where it stands: `check_identity_policy` here, `bucket_policy` for buckets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NoReturn
+
+from lakebed.core.access import Principal
+from lakebed.core.errors import InvalidPolicy
+
+from .conditions import Condition, parse_condition
+from .grantees import Grant, Grantees, parse_grantees
+from .wildcards import Pattern, Values, Variable, any_matches
+
+MAX_POLICY_BYTES: Final = 20 * 1024
+"""S3's limit for a bucket policy; kept for every document."""
+
+_VERSIONS: Final = ("2012-10-17", "2008-10-17")
+_DOCUMENT_ELEMENTS: Final = frozenset({"Version", "Id", "Statement"})
+_STATEMENT_ELEMENTS: Final = frozenset(
+    {
+        "Sid",
+        "Effect",
+        "Principal",
+        "NotPrincipal",
+        "Action",
+        "NotAction",
+        "Resource",
+        "NotResource",
+        "Condition",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One compiled statement."""
+
+    sid: str
+    allows: bool
+    actions: tuple[Pattern, ...]
+    """Lower case: actions are compared without regard to case."""
+    resources: tuple[Pattern, ...]
+    conditions: tuple[Condition, ...] = ()
+    principal: Grantees | None = None
+    excludes_principal: bool = False
+    """Written as NotPrincipal; so for the two below."""
+    excludes_actions: bool = False
+    excludes_resources: bool = False
+    indispensable: tuple[Variable, ...] = ()
+    """Variables that the statement negates. Without a value they match nothing, and the negation of nothing is
+    everything: a denial may err on that side, a grant may not."""
+
+    def applies(self, action: str, resource: str, values: Values) -> bool:
+        """Whether it speaks of this action (in lower case) on this resource. Who asks is not looked at."""
+        if any_matches(self.actions, action, values) is self.excludes_actions:
+            return False
+        if any_matches(self.resources, resource, values) is self.excludes_resources:
+            return False
+        if self.indispensable and self.allows and any(one.resolve(values) is None for one in self.indispensable):
+            return False
+        for condition in self.conditions:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
+            if not condition.holds(values):
+                return False
+        return True
+
+    def denies(self, caller: Principal) -> bool:
+        """Whether, standing on a resource and denying, it hits the caller."""
+        if self.principal is None:
+            return False
+        return not self.principal.exempts(caller) if self.excludes_principal else self.principal.denies(caller)
+
+    def grant(self, caller: Principal) -> Grant:
+        """How, standing on a resource and allowing, it reaches the caller."""
+        # An allowing NotPrincipal is refused when a policy is put; were one stored, it would grant nothing.
+        return Grant.NONE if self.principal is None or self.excludes_principal else self.principal.grant(caller)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A compiled document."""
+
+    version: str
+    id: str
+    denials: tuple[Statement, ...]
+    grants: tuple[Statement, ...]
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """All of them, denials first."""
+        return self.denials + self.grants
+
+
+@lru_cache(maxsize=2048)
+def parse_policy(document: bytes) -> Policy:
+    """Compile a document. Raises InvalidPolicy with the reason. The same bytes are compiled once."""
+    if len(document) > MAX_POLICY_BYTES:
+        raise InvalidPolicy(f"policy is too large. size={len(document)} maximum={MAX_POLICY_BYTES}")
+    top = _load(document)
+    if not isinstance(top, dict):
+        raise InvalidPolicy("policy must be a JSON object")
+    _refuse_unknown(top, _DOCUMENT_ELEMENTS, "policy")
+    # AWS takes a document without a version as one of the older language.
+    version = _text(top.get("Version", "2008-10-17"), "Version")
+    if version not in _VERSIONS:
+        raise InvalidPolicy(f"unknown policy version. version={version}")
+    written = top.get("Statement")
+    if isinstance(written, dict):
+        written = [written]
+    if not isinstance(written, list) or not written:
+        raise InvalidPolicy("policy must have at least one Statement")
+    statements = [_parse_statement(one, variables=version == "2012-10-17") for one in written]
+    return Policy(
+        version,
+        _text(top.get("Id", ""), "Id"),
+        denials=tuple(statement for statement in statements if not statement.allows),
+        grants=tuple(statement for statement in statements if statement.allows),
+    )
+
+
+def check_identity_policy(document: bytes) -> Policy:
+    """Compile a document that belongs to a user or a session. Raises InvalidPolicy with the reason."""
+    policy = parse_policy(document)
+    sids: set[str] = set()
+    for statement in policy.statements:
+        if statement.principal is not None:
+            raise InvalidPolicy("an identity policy must not name a Principal")
+        if statement.sid and statement.sid in sids:
+            raise InvalidPolicy(f"statement ids must be unique. sid={statement.sid}")
+        sids.add(statement.sid)
+    return policy
+
+
+def _load(document: bytes) -> object:
+    try:
+        return json.loads(document.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidPolicy("policy is not valid JSON") from error
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    # JSON lets readers choose among repeated names; a reviewer and this server must not choose differently.
+    named = dict(pairs)
+    if len(named) != len(pairs):
+        raise InvalidPolicy("policy repeats a name within one object")
+    return named
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidPolicy(f"policy holds a value that is not JSON. value={name}")
+
+
+def _refuse_unknown(element: Mapping[str, object], known: frozenset[str], where: str) -> None:
+    for name in element:
+        if name not in known:
+            raise InvalidPolicy(f"unknown element in {where}. element={name}")
+
+
+def _parse_statement(written: object, *, variables: bool) -> Statement:
+    if not isinstance(written, dict):
+        raise InvalidPolicy("statement must be a JSON object")
+    _refuse_unknown(written, _STATEMENT_ELEMENTS, "statement")
+    effect = written.get("Effect")
+    if effect not in ("Allow", "Deny"):
+        raise InvalidPolicy("statement must have an Effect, Allow or Deny")
+    principal_name = _either(written, "Principal", "NotPrincipal", required=False)
+    action_name = _either(written, "Action", "NotAction")
+    resource_name = _either(written, "Resource", "NotResource")
+    actions = tuple(_parse_action(text) for text in _texts(written[action_name], action_name))
+    resources = tuple(
+        _parse_resource(text, variables=variables) for text in _texts(written[resource_name], resource_name)
+    )
+    conditions = _parse_conditions(written.get("Condition", {}), variables=variables)
+    negated = [pattern for condition in conditions if condition.negated for pattern in condition.patterns]
+    if resource_name == "NotResource":
+        negated += resources
+    return Statement(
+        sid=_text(written.get("Sid", ""), "Sid"),
+        allows=effect == "Allow",
+        actions=actions,
+        resources=resources,
+        conditions=conditions,
+        principal=parse_grantees(written[principal_name]) if principal_name else None,
+        excludes_principal=principal_name == "NotPrincipal",
+        excludes_actions=action_name == "NotAction",
+        excludes_resources=resource_name == "NotResource",
+        indispensable=tuple(variable for pattern in negated for variable in pattern.variables),
+    )
+
+
+def _either(written: Mapping[str, object], plain: str, negated: str, *, required: bool = True) -> str:
+    """The name of the one of two that is there; empty if neither is and neither has to be."""
+    if plain in written and negated in written:
+        raise InvalidPolicy(f"statement must not have both {plain} and {negated}")
+    if plain in written:
+        return plain
+    if negated in written:
+        return negated
+    if required:
+        raise InvalidPolicy(f"statement must have {plain} or {negated}")
+    return ""
+
+
+def _parse_action(text: str) -> Pattern:
+    service, colon, name = text.partition(":")
+    if text != "*" and not (colon and service and name):
+        raise InvalidPolicy(f"action must read service:name. action={text}")
+    return Pattern(text.lower(), variables=False)
+
+
+def _parse_resource(text: str, *, variables: bool) -> Pattern:
+    if text != "*" and not (text.startswith("arn:") and text.count(":") >= 5):
+        raise InvalidPolicy(f'resource must be "*" or an ARN. resource={text}')
+    return Pattern(text, variables=variables)
+
+
+def _parse_conditions(written: object, *, variables: bool) -> tuple[Condition, ...]:
+    if not isinstance(written, dict):
+        raise InvalidPolicy("condition must be a JSON object")
+    conditions: list[Condition] = []
+    for operator, keys in written.items():
+        if not isinstance(keys, dict) or not keys:
+            raise InvalidPolicy(f"condition operator must hold keys and values. operator={operator}")
+        for key, values in keys.items():
+            operands = tuple(_operand(value, key) for value in (values if isinstance(values, list) else [values]))
+            if not operands:
+                raise InvalidPolicy(f"condition key has no values. key={key}")
+            conditions.append(parse_condition(operator, key, operands, variables=variables))
+    return tuple(conditions)
+
+
+def _operand(value: object, key: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    return _text(value, key)
+
+
+def _texts(written: object, element: str) -> list[str]:
+    texts = written if isinstance(written, list) else [written]
+    if not texts:
+        raise InvalidPolicy(f"{element} must not be empty")
+    return [_text(text, element) for text in texts]
+
+
+def _text(value: object, element: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidPolicy(f"{element} must be a text")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidPolicy(f"{element} holds half a character") from None
+    return value

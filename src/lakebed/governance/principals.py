@@ -1,0 +1,201 @@
+"""Users and their policies, kept in the metadata store. Root is from the settings and lives in memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakebed.core.access import Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchPrincipal
+from lakebed.core.ids import new_access_key_id
+from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
+
+from .canned import CANNED_POLICIES
+from .model import User, UserPolicy, check_account, check_policy_name, check_user_name
+from .policy_document import check_identity_policy
+from .remembered import Remembered
+
+MAX_POLICIES: Final = 50
+"""Most policies of one user: they are read with every lookup of a key."""
+
+_USER_COLUMNS: Final = "name, user_id, account, enabled, created_ms"
+_INSERT_USER: Final = f"INSERT INTO principals ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"  # noqa: S608 - columns are ours
+_USER: Final = f"SELECT {_USER_COLUMNS} FROM principals WHERE name = ?"  # noqa: S608 - columns are ours
+_USERS: Final = f"SELECT {_USER_COLUMNS} FROM principals WHERE name > ? ORDER BY name LIMIT ?"  # noqa: S608 - as above
+_ENABLE_USER: Final = "UPDATE principals SET enabled = ? WHERE name = ?"
+_DELETE_USER: Final = "DELETE FROM principals WHERE name = ?"
+_DELETE_USER_KEYS: Final = "DELETE FROM access_keys WHERE principal = ?"
+_DELETE_USER_POLICIES: Final = "DELETE FROM principal_policies WHERE principal = ?"
+
+_POLICIES: Final = "SELECT kind, name, document FROM principal_policies WHERE principal = ? ORDER BY kind, name"
+_PUT_POLICY: Final = (
+    "INSERT INTO principal_policies (principal, kind, name, document) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (principal, kind, name) DO UPDATE SET document = excluded.document"
+)
+_COUNT_POLICIES: Final = "SELECT count(*) FROM principal_policies WHERE principal = ?"
+_DELETE_POLICY: Final = "DELETE FROM principal_policies WHERE principal = ? AND kind = ? AND name = ?"
+_IDENTITY: Final = (
+    "SELECT p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"
+    " FROM principals p LEFT JOIN principal_policies g ON g.principal = p.name"
+    " WHERE p.name = ? ORDER BY g.kind, g.name"
+)
+
+_INLINE: Final = "inline"
+_CANNED: Final = "canned"
+
+
+class Principals:
+    """Making, changing and finding users."""
+
+    def __init__(self, store: MetaStore, clock: Clock, root: Principal) -> None:
+        self._store = store
+        self._clock = clock
+        self._root = root
+        self._identities: Remembered[list[Row], Principal] = Remembered(1024)
+
+    async def create_user(self, name: str, *, account: str | None = None, canned: Sequence[str] = ()) -> User:
+        """Make a user, with canned policies by name, in root's account or another one.
+
+        Raises InvalidName, NoSuchPrincipal for an unknown canned policy, AlreadyExists.
+        """
+        check_user_name(name)
+        account = self._root.account if account is None else account
+        check_account(account)
+        for policy in canned:
+            canned_document(policy)
+        user = User(name, new_access_key_id("LKBU"), account, enabled=True, created_ms=self._clock.now_ms())
+
+        async def work(tx: Transaction) -> None:
+            made = await tx.run(_INSERT_USER, user.name, user.user_id, user.account, 1, user.created_ms)
+            if not made:
+                raise AlreadyExists(f"user exists. name={name}")
+            for policy in canned:
+                await tx.run(_PUT_POLICY, name, _CANNED, policy, None)
+
+        await self._store.transact(work)
+        return user
+
+    async def user(self, name: str) -> User:
+        """The user of that name. Raises NoSuchPrincipal."""
+        return await _user(self._store, name)
+
+    async def users(self, *, after: str = "", limit: int = 1000) -> list[User]:
+        """Users by name, those after `after`."""
+        return [user_from(row) for row in await self._store.rows(_USERS, after, limit)]
+
+    async def set_user_enabled(self, name: str, *, enabled: bool) -> User:
+        """Let a user in again or keep it out; its keys and sessions follow at once. Raises NoSuchPrincipal."""
+
+        async def work(tx: Transaction) -> User:
+            user = await _user(tx, name)
+            await tx.run(_ENABLE_USER, int(enabled), name)
+            return replace(user, enabled=enabled)
+
+        return await self._store.transact(work)
+
+    async def delete_user(self, name: str) -> None:
+        """Remove a user with its keys and policies; its sessions end at once. Raises NoSuchPrincipal."""
+
+        async def work(tx: Transaction) -> None:
+            await _user(tx, name)
+            await tx.run(_DELETE_USER_KEYS, name)
+            await tx.run(_DELETE_USER_POLICIES, name)
+            await tx.run(_DELETE_USER, name)
+
+        await self._store.transact(work)
+
+    async def put_policy(self, user: str, policy: str, document: bytes) -> None:
+        """Give a user a policy of its own, in place of one of the same name. Raises InvalidPolicy, NoSuchPrincipal."""
+        check_policy_name(policy)
+        check_identity_policy(document)
+        await self._put(user, _INLINE, policy, document)
+
+    async def delete_policy(self, user: str, policy: str) -> None:
+        """Take away a policy of the user's own. Raises NoSuchPrincipal if there is none of that name."""
+        await self._drop(user, _INLINE, policy)
+
+    async def attach_canned(self, user: str, policy: str) -> None:
+        """Give a user a canned policy. Idempotent. Raises NoSuchPrincipal."""
+        canned_document(policy)
+        await self._put(user, _CANNED, policy, None)
+
+    async def detach_canned(self, user: str, policy: str) -> None:
+        """Take away a canned policy. Raises NoSuchPrincipal if the user has it not."""
+        await self._drop(user, _CANNED, policy)
+
+    async def policies(self, user: str) -> list[UserPolicy]:
+        """The user's policies, canned ones first. Raises NoSuchPrincipal."""
+        await _user(self._store, user)
+        rows = await self._store.rows(_POLICIES, user)
+        return [
+            UserPolicy(name, kind == _CANNED, policy_document(kind, name, document)) for kind, name, document in rows
+        ]
+
+    async def identity(self, name: str) -> Principal | None:
+        """Who stands behind a name: root, or a user that exists and is enabled. The same object while unchanged."""
+        if name == self._root.name:
+            return self._root
+        rows = await self._store.rows(_IDENTITY, name)
+        if not rows:
+            return None
+        user = user_from(rows[0][:5])
+        if not user.enabled:
+            return None
+        known = self._identities.recall(name, rows)
+        return known or self._identities.keep(name, rows, principal_from(user, (row[5:] for row in rows)))
+
+    async def _put(self, user: str, kind: str, policy: str, document: bytes | None) -> None:
+        async def work(tx: Transaction) -> None:
+            await _user(tx, user)
+            await tx.run(_PUT_POLICY, user, kind, policy, document)
+            counted = await tx.row(_COUNT_POLICIES, user)
+            if counted is not None and counted[0] > MAX_POLICIES:
+                raise InvalidInput(f"too many policies of one user. user={user} maximum={MAX_POLICIES}")
+
+        await self._store.transact(work)
+
+    async def _drop(self, user: str, kind: str, policy: str) -> None:
+        async def work(tx: Transaction) -> None:
+            if not await tx.run(_DELETE_POLICY, user, kind, policy):
+                raise NoSuchPrincipal(f"no such policy of that user. user={user} policy={policy}")
+
+        await self._store.transact(work)
+
+
+async def _user(reader: Reader, name: str) -> User:
+    row = await reader.row(_USER, name)
+    if row is None:
+        raise NoSuchPrincipal(f"no such user. name={name}")
+    return user_from(row)
+
+
+def user_from(row: Row) -> User:
+    """A user from name, user_id, account, enabled, created_ms."""
+    name, user_id, account, enabled, created_ms = row
+    return User(name, user_id, account, bool(enabled), created_ms)
+
+
+def principal_from(user: User, policies: Iterable[Row]) -> Principal:
+    """A caller from a user and kind, name, document of its policies, as an outer join has them."""
+    documents = tuple(policy_document(kind, name, document) for kind, name, document in policies if kind is not None)
+    return Principal(user.name, user.account, user.arn, policies=documents, user_id=user.user_id)
+
+
+def canned_document(name: str) -> bytes:
+    """The canned policy of that name. Raises NoSuchPrincipal."""
+    document = CANNED_POLICIES.get(name)
+    if document is None:
+        raise NoSuchPrincipal(f"no such canned policy. policy={name} known={','.join(sorted(CANNED_POLICIES))}")
+    return document
+
+
+def policy_document(kind: str, name: str, document: bytes | None) -> bytes:
+    """The text of a stored policy. Raises Corrupted for a canned one that this build does not bring."""
+    if kind == _INLINE and document is not None:
+        return document
+    found = CANNED_POLICIES.get(name)
+    if found is None:
+        raise Corrupted(f"a user holds a policy that this build does not know. policy={name}")
+    return found

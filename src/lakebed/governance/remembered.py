@@ -1,0 +1,38 @@
+"""A bounded memory of what was made from what: the value is given back only while its source is unchanged.
+
+It spares work and never answers from the past, so it needs no invalidation, not even between processes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+S = TypeVar("S")
+V = TypeVar("V")
+
+
+class Remembered(Generic[S, V]):
+    """Values by name, each with its source. The least recently used go first."""
+
+    __slots__ = ("_entries", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[str, tuple[S, V]] = OrderedDict()
+
+    def recall(self, name: str, source: S) -> V | None:
+        """What was made under `name` from an equal source, or None."""
+        entry = self._entries.get(name)
+        if entry is None or entry[0] != source:
+            return None
+        self._entries.move_to_end(name)
+        return entry[1]
+
+    def keep(self, name: str, source: S, value: V) -> V:
+        """Remember and give back a value."""
+        self._entries[name] = (source, value)
+        self._entries.move_to_end(name)
+        if len(self._entries) > self._limit:
+            self._entries.popitem(last=False)
+        return value

@@ -1,0 +1,248 @@
+"""Temporary credentials that nothing stores: the session token carries all of it, sealed.
+
+The token holds who stands behind it, the session policies, the tags and the times, closed by the vault and bound to
+the access key id; the secret is derived from that id. What the token does not hold is rights: those of the identity
+behind it are looked up with every use, so disabling or deleting the user ends its sessions at once.
+
+Roles, for now: any role of the caller's own account may be named, and stands for the caller's own rights. A session
+can only have fewer: each session policy must allow besides, and a session made by a session keeps its limits and does
+not outlive it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, Protocol
+
+import msgspec
+
+from lakebed.core.access import Credential, Principal, Session
+from lakebed.core.clock import Clock
+from lakebed.core.errors import (
+    AccessDenied,
+    Corrupted,
+    CredentialsExpired,
+    InvalidInput,
+    InvalidTag,
+    TooLarge,
+    Unauthenticated,
+)
+from lakebed.core.ids import new_access_key_id
+from lakebed.core.secrets import Secret
+
+from .model import TEMPORARY_KEY_PREFIX
+from .policy_document import MAX_POLICY_BYTES, check_identity_policy
+from .remembered import Remembered
+from .vault import MasterKeys, Vault
+
+MIN_DURATION_SECONDS: Final = 900
+MAX_DURATION_SECONDS: Final = 43_200
+DEFAULT_DURATION_SECONDS: Final = 3600
+DEFAULT_POLICY_BYTES: Final = 2048
+MAX_TAGS: Final = 50
+
+_MAX_TOKEN_CHARS: Final = 64 * 1024
+_ROLE: Final = re.compile(r"arn:aws:iam::(?P<account>[0-9]{12}):role/(?:[\w+=,.@-]+/)*(?P<name>[\w+=,.@-]{1,64})", re.A)
+_SESSION_NAME: Final = re.compile(r"[\w+=,.@-]{2,64}", re.A)
+_SEALING: Final = "session tokens"
+_SIGNING: Final = "session secrets"
+
+
+class Identities(Protocol):
+    """Who stands behind a name now."""
+
+    async def identity(self, name: str) -> Principal | None:
+        """The principal, or None if it is gone or disabled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryKey:
+    """What the caller of STS receives."""
+
+    access_key_id: str
+    secret: Secret
+    session_token: Secret
+    session: Session
+    principal: Principal
+    """Who calls with it."""
+
+
+class _Claims(msgspec.Struct, frozen=True, array_like=True):
+    """What is sealed in a token."""
+
+    parent: str
+    parent_id: str
+    account: str
+    arn: str | None
+    issued_ms: int
+    expires_ms: int
+    policies: tuple[bytes, ...]
+    tags: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedToken:
+    """A token that is ours and has not expired. Whether its parent may still call is another question."""
+
+    parent: str
+    parent_id: str
+    session: Session
+    secret: Secret
+
+
+class Sessions:
+    """Issues temporary keys and opens their tokens."""
+
+    def __init__(
+        self,
+        keys: MasterKeys,
+        identities: Identities,
+        clock: Clock,
+        *,
+        max_policy_bytes: int = DEFAULT_POLICY_BYTES,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._keys = keys
+        self._identities = identities
+        self._clock = clock
+        self._max_policy_bytes = min(max_policy_bytes, MAX_POLICY_BYTES)
+        self._vault = Vault(keys, _SEALING, entropy)
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(_Claims).decode
+        self._unsealed = lru_cache(maxsize=4096)(self._unseal)
+        self._credentials: Remembered[Principal, Credential] = Remembered(4096)
+
+    def issue(
+        self,
+        principal: Principal,
+        *,
+        role_arn: str | None = None,
+        session_name: str = "",
+        policy: bytes | None = None,
+        duration_seconds: int = DEFAULT_DURATION_SECONDS,
+        tags: Mapping[str, str] | None = None,
+    ) -> TemporaryKey:
+        """Make temporary keys for a caller. Without a role they call under the caller's own ARN.
+
+        The edge has asked the authorizer before (`sts:AssumeRole`, `sts:GetSessionToken`; `sts:TagSession` for tags).
+        Raises InvalidInput, InvalidPolicy, InvalidTag, TooLarge; AccessDenied for a role of another account.
+        """
+        if principal.is_anonymous:
+            raise AccessDenied("an anonymous caller has no session")
+        arn = None if role_arn is None else _session_arn(principal, role_arn, session_name)
+        outer = principal.session
+        policies = () if outer is None else outer.policies
+        if policy is not None:
+            check_identity_policy(policy)
+            policies = (*policies, policy)
+        if sum(map(len, policies)) > self._max_policy_bytes:
+            raise TooLarge(f"session policies are too large. maximum={self._max_policy_bytes}", argument="Policy")
+        if not MIN_DURATION_SECONDS <= duration_seconds <= MAX_DURATION_SECONDS:
+            raise InvalidInput(
+                f"a session lasts {MIN_DURATION_SECONDS} to {MAX_DURATION_SECONDS} seconds. found={duration_seconds}",
+                argument="DurationSeconds",
+                value=str(duration_seconds),
+            )
+        issued_ms = self._clock.now_ms()
+        expires_ms = issued_ms + duration_seconds * 1000
+        if outer is not None:
+            # Keys that were stolen must not renew themselves for ever.
+            expires_ms = min(expires_ms, outer.expires_ms)
+        session = Session(arn, issued_ms, expires_ms, policies, _all_tags(outer, tags or {}))
+        return self._seal(replace(principal, session=session), session)
+
+    def open(self, session_token: str, access_key_id: str) -> OpenedToken:
+        """Open a token. Raises Unauthenticated if it is not ours or not this key's, CredentialsExpired."""
+        if len(session_token) > _MAX_TOKEN_CHARS:
+            raise Unauthenticated("the session token is not valid")
+        opened = self._unsealed(session_token, access_key_id)
+        if self._clock.now_ms() >= opened.session.expires_ms:
+            raise CredentialsExpired("the session token has expired")
+        return opened
+
+    async def credential(self, session_token: str, access_key_id: str) -> Credential:
+        """The credential of a temporary key that is good now: one read, for the identity behind it.
+
+        Raises Unauthenticated if the token is not valid or that identity is gone, disabled or another one of the same
+        name; CredentialsExpired.
+        """
+        opened = self.open(session_token, access_key_id)
+        parent = await self._identities.identity(opened.parent)
+        if parent is None or parent.user_id != opened.parent_id:
+            raise Unauthenticated("the identity behind the session token may not call any more")
+        known = self._credentials.recall(session_token, parent)
+        if known is not None:
+            return known
+        principal = replace(parent, session=opened.session)
+        credential = Credential(access_key_id, opened.secret, principal, opened.session.expires_ms)
+        return self._credentials.keep(session_token, parent, credential)
+
+    def _seal(self, principal: Principal, session: Session) -> TemporaryKey:
+        access_key_id = new_access_key_id(TEMPORARY_KEY_PREFIX)
+        claims = _Claims(
+            principal.name,
+            principal.user_id,
+            principal.account,
+            session.arn,
+            session.issued_ms,
+            session.expires_ms,
+            session.policies,
+            session.tags,
+        )
+        sealed = self._vault.seal(self._encode(claims), access_key_id.encode())
+        token = base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
+        secret = self._secret(access_key_id, self._vault.key_id(sealed))
+        return TemporaryKey(access_key_id, secret, Secret(token), session, principal)
+
+    def _unseal(self, session_token: str, access_key_id: str) -> OpenedToken:
+        try:
+            plain = session_token.encode("ascii").translate(_FROM_URLSAFE)
+            sealed = binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
+            claims = self._decode(self._vault.open(sealed, access_key_id.encode()))
+        except (UnicodeEncodeError, binascii.Error, Corrupted, msgspec.DecodeError) as error:
+            raise Unauthenticated("the session token is not valid") from error
+        session = Session(claims.arn, claims.issued_ms, claims.expires_ms, claims.policies, claims.tags)
+        secret = self._secret(access_key_id, self._vault.key_id(sealed))
+        return OpenedToken(claims.parent, claims.parent_id, session, secret)
+
+    def _secret(self, access_key_id: str, key_id: str) -> Secret:
+        key = self._keys.derive(_SIGNING, key_id)
+        digest = hmac.new(key, access_key_id.encode(), hashlib.sha256).digest()
+        return Secret(base64.urlsafe_b64encode(digest[:30]).decode())
+
+
+_FROM_URLSAFE: Final = bytes.maketrans(b"-_", b"+/")
+
+
+def _session_arn(principal: Principal, role_arn: str, session_name: str) -> str:
+    role = _ROLE.fullmatch(role_arn)
+    if role is None:
+        raise InvalidInput("a role is named as arn:aws:iam::ACCOUNT:role/NAME", argument="RoleArn", value=role_arn)
+    if role["account"] != principal.account:
+        raise AccessDenied(f"a role of another account. principal={principal.caller_arn} role={role_arn}")
+    if not _SESSION_NAME.fullmatch(session_name):
+        raise InvalidInput(
+            "a session name has 2 to 64 letters, digits or +=,.@_-", argument="RoleSessionName", value=session_name
+        )
+    return f"arn:aws:sts::{principal.account}:assumed-role/{role['name']}/{session_name}"
+
+
+def _all_tags(outer: Session | None, tags: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The tags of the session around it, then its own: what was set once cannot be set otherwise within."""
+    if len(tags) > MAX_TAGS:
+        raise InvalidTag(f"a session has at most {MAX_TAGS} tags. found={len(tags)}")
+    for key, value in tags.items():
+        if not 0 < len(key) <= 128 or len(value) > 256:
+            raise InvalidTag(
+                f"a session tag has a key of 1 to 128 and a value of up to 256 characters. key={key[:128]}"
+            )
+    return tuple(sorted({**tags, **dict(outer.tags if outer is not None else ())}.items()))

@@ -1,0 +1,152 @@
+"""Works that share one commit, each of which succeeds or fails alone.
+
+A work is a coroutine function that awaits nothing but its transaction, and a transaction on SQLite never suspends: so
+a work is driven from start to end by a single step, inside a savepoint of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import apsw
+
+from ._sqlite_file import translate
+from .seam import Row, Value, Work
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A work on its way, and what became of it."""
+
+    work: Work[Any]  # Any: each work has its own result, which goes to its own future
+    future: asyncio.Future[Any]
+    context: contextvars.Context
+    result: Any = None
+    on_commit: list[Callable[[], None]] = field(default_factory=list)
+
+    def succeed(self) -> None:
+        """Tell those who registered for the commit, then hand the result to the caller."""
+        for told in self.on_commit:
+            told()
+        if not self.future.done():
+            self.future.set_result(self.result)
+
+    def fail(self, error: BaseException) -> None:
+        """Hand the error to the caller."""
+        if self.future.done():
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self.future.cancel()
+        else:
+            self.future.set_exception(error)
+
+
+class SqliteTransaction:
+    """The `Transaction` of one work. A statement that failed dooms it, as on every store."""
+
+    __slots__ = ("_connection", "_cursor", "_on_commit", "_open", "failure")
+
+    def __init__(self, connection: apsw.Connection, on_commit: list[Callable[[], None]]) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._on_commit = on_commit
+        self._open = True
+        self.failure: Exception | None = None
+
+    async def row(self, sql: str, *args: Value) -> Row | None:
+        """The first row, or None."""
+        found = self._execute(sql, args)
+        return found[0] if found else None
+
+    async def rows(self, sql: str, *args: Value) -> list[Row]:
+        """All rows."""
+        return self._execute(sql, args)
+
+    async def run(self, sql: str, *args: Value) -> int:
+        """Execute a change; the number of rows it touched."""
+        before = self._connection.total_changes()
+        self._execute(sql, args)
+        # `changes` is of the last statement that changed rows: a statement that cannot, leaves it as it was.
+        return self._connection.changes() if self._connection.total_changes() != before else 0
+
+    def on_commit(self, told: Callable[[], None]) -> None:
+        """Call `told` once the transaction is on stable storage; never if it rolls back."""
+        self._on_commit.append(told)
+
+    def end(self) -> None:
+        """Refuse what a work does with its transaction after it ended."""
+        self._open = False
+        self._cursor.close()
+
+    def _execute(self, sql: str, args: tuple[Value, ...]) -> list[Row]:
+        if not self._open:
+            raise RuntimeError("a transaction was used after its end")
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return self._cursor.execute(sql, args).fetchall()
+        except apsw.Error as error:
+            self.failure = translate(error, self._connection)
+            raise self.failure from error
+
+
+def run_batch(connection: apsw.Connection, works: list[Pending], *, may_continue: Callable[[], bool]) -> int:
+    """Run works from the first on and commit them together; the number that was taken.
+
+    Works that raised were told so and are marked by a done future. Raises what made the commit, or the whole
+    transaction, fail: then nothing of the batch is visible.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    taken = 0
+    try:
+        alone = len(works) == 1
+        for pending in works:
+            if taken and not may_continue():
+                break
+            taken += 1
+            if not pending.future.done():  # the caller may have been cancelled while it waited
+                _run_one(connection, pending, alone=alone)
+        if connection.in_transaction:  # a work that was alone and raised has rolled it back
+            connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return taken
+
+
+def _run_one(connection: apsw.Connection, pending: Pending, *, alone: bool) -> None:
+    if not alone:
+        connection.execute("SAVEPOINT work")
+    transaction = SqliteTransaction(connection, pending.on_commit)
+    try:
+        pending.result = pending.context.run(_drive, pending.work, transaction)
+        if transaction.failure is not None:
+            raise transaction.failure
+    except (Exception, asyncio.CancelledError) as error:
+        transaction.end()
+        if not connection.in_transaction:
+            raise  # SQLite rolled back everything: a full disk, an I/O error
+        connection.execute("ROLLBACK" if alone else "ROLLBACK TO work")
+        if not alone:
+            connection.execute("RELEASE work")
+        pending.on_commit.clear()
+        pending.fail(error)
+    else:
+        transaction.end()
+        if not alone:
+            connection.execute("RELEASE work")
+
+
+def _drive(work: Work[Any], transaction: SqliteTransaction) -> Any:  # Any: the work's own result
+    steps = cast(Generator[Any, None, Any], work(transaction).__await__())
+    try:
+        next(steps)
+    except StopIteration as stop:
+        return stop.value
+    steps.close()
+    raise RuntimeError("a transaction awaited something other than its transaction")

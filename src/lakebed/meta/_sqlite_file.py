@@ -1,0 +1,112 @@
+"""The SQLite file itself: how it is opened, and what its errors mean to a caller."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from lakebed.core.errors import AlreadyExists, Corrupted, StorageFull, Unavailable
+
+from ._turn import WriteTurn
+from ._wal import sync_folder
+
+PAGE_BYTES: Final = 4096
+"""ADR 4: larger pages make every small commit write more log than they save on 4 KiB bodies."""
+
+_CACHE_KIB = 16 * 1024
+"""ADR 4: another process's commit empties it, so more than the inner pages of the hot trees is wasted."""
+
+_STATEMENTS = 512
+"""Prepared statements kept: more than the product has."""
+
+_BUSY_MS = 50
+"""How long SQLite itself may wait inside a call. It only does when a crashed process's log is being recovered, or a
+program that knows nothing of turns writes the file."""
+
+_LOG_KEPT_BYTES = 48 << 20
+"""A log that grew beyond this is cut back when it starts over. Up to it, overwriting syncs faster than growing."""
+
+_UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_ROWID}
+NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT}
+
+
+def beside(database: Path, suffix: str) -> Path:
+    """A file that belongs to the database: `meta.db` and `-wal` make `meta.db-wal`."""
+    return database.with_name(database.name + suffix)
+
+
+def open_file(path: Path, turn: WriteTurn) -> apsw.Connection:
+    """Open or create the file for use by an event loop. Blocks.
+
+    Under the write turn: switching a new file to WAL needs it alone, and several workers start at once.
+    """
+    turn.take()
+    try:
+        connection = connect(path)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # makes the log, recovers a crashed one
+            sync_folder(path.parent)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    except apsw.Error as error:
+        raise translate(error) from error
+    finally:
+        turn.give_back()
+
+
+def connect(path: Path) -> apsw.Connection:
+    """One connection, set up as all of them are."""
+    connection = apsw.Connection(str(path), statementcachesize=_STATEMENTS)
+    try:
+        connection.set_busy_timeout(_BUSY_MS)
+        for name, value in (
+            ("page_size", PAGE_BYTES),
+            ("journal_mode", "WAL"),
+            ("synchronous", "NORMAL"),
+            ("wal_autocheckpoint", 0),
+            ("journal_size_limit", _LOG_KEPT_BYTES),
+            ("cache_size", -_CACHE_KIB),
+            ("mmap_size", 0),  # ADR 4: mapped anew after every commit of another process, and an I/O error kills
+            ("temp_store", "MEMORY"),
+            ("foreign_keys", 1),
+        ):
+            connection.execute(f"PRAGMA {name}={value}").fetchall()
+        keep = ctypes.c_int(1)
+        # The last one to close would delete the log; another process may be about to sync it.
+        connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(keep))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def translate(error: apsw.Error, connection: apsw.Connection | None = None) -> Exception:
+    """What SQLite's error means here. A mistake in a statement stays what it is: nobody can handle it."""
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, apsw.ConstraintError) and _extended_result(error) in _UNIQUE:
+        return AlreadyExists(f"a row with that key exists. detail={told}")
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _lacks_space(connection)):
+        return StorageFull(f"no space left for metadata. detail={told}")
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Corrupted(f"the metadata file is damaged. detail={told}")
+    if isinstance(
+        error,
+        apsw.BusyError | apsw.IOError | apsw.CantOpenError | apsw.ReadOnlyError | apsw.LockedError | apsw.NoMemError,
+    ):
+        return Unavailable(f"the metadata file cannot be used. detail={told}")
+    return error
+
+
+def _lacks_space(connection: apsw.Connection | None) -> bool:
+    return connection is not None and connection.system_errno in NO_SPACE
+
+
+def _extended_result(error: apsw.Error) -> int:
+    code: int = error.extendedresult  # type: ignore[attr-defined]  # set by the library, missing in its stub
+    return code

@@ -1,0 +1,132 @@
+"""The outbox: events that commit with the change they tell of, and are read in the order of those commits.
+
+The invariant: whoever has read up to a sequence number will never see an event appear below it. Numbers may have gaps
+(what rolled back), readers may not.
+
+On SQLite one writer at a time gives out the numbers and commits, so their orders agree. On PostgreSQL a number is
+taken some time before its transaction commits; a lock held from just before the insert to the end of the transaction
+makes the orders agree there. So append last in a work: what follows the append is done under that lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ._bell import Bell
+from .seam import MetaStore, Reader, Transaction
+
+_APPEND = "INSERT INTO outbox (kind, subject, payload, occurred_ms) VALUES (?, ?, ?, ?) RETURNING seq"
+_READ = "SELECT seq, kind, subject, payload, occurred_ms FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+_LAST = "SELECT seq FROM outbox ORDER BY seq DESC LIMIT 1"
+_FIRST_AGES = "SELECT seq, occurred_ms FROM outbox WHERE seq <= ? ORDER BY seq LIMIT ?"
+_CURSOR = "SELECT seq FROM outbox_cursors WHERE name = ?"
+_OPEN_CURSOR = "INSERT INTO outbox_cursors (name, seq) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+_ADVANCE = "UPDATE outbox_cursors SET seq = ? WHERE name = ? AND seq < ?"
+_SLOWEST = "SELECT seq FROM outbox_cursors ORDER BY seq LIMIT 1"
+
+_ORDER_LOCK = 0x6C616B65_6F757462
+"""The advisory lock that orders appends on PostgreSQL: a number of our own among those of its users."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened, for whoever reads the outbox. The payload means nothing here."""
+
+    kind: str
+    subject: str
+    payload: bytes
+    occurred_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event in its place."""
+
+    seq: int
+    event: Event
+
+
+class Outbox:
+    """Appending, reading by cursor, trimming and waiting for news."""
+
+    def __init__(self, store: MetaStore) -> None:
+        self._store = store
+        self._news = Bell()
+
+    async def append(self, tx: Transaction, event: Event) -> int:
+        """Add an event to what `tx` commits; its sequence number."""
+        if self._store.dialect == "postgres":
+            await tx.row("SELECT pg_advisory_xact_lock(?)", _ORDER_LOCK)
+        appended = await tx.row(_APPEND, event.kind, event.subject, event.payload, event.occurred_ms)
+        if appended is None:
+            raise RuntimeError("an insert returned no row")
+        tx.on_commit(self._news.ring)
+        return int(appended[0])
+
+    async def read_after(self, reader: Reader, seq: int, limit: int) -> list[Entry]:
+        """The events after `seq`, oldest first. Some may be visible only: use `read_durable` to tell the world."""
+        return [Entry(number, Event(*event)) for number, *event in await reader.rows(_READ, seq, limit)]
+
+    async def read_durable(self, seq: int, limit: int) -> list[Entry]:
+        """The events after `seq` that will still be there after a power loss: what may be told to others."""
+        entries = await self.read_after(self._store, seq, limit)
+        if entries:
+            await self._store.sync()
+        return entries
+
+    async def last_seq(self, reader: Reader) -> int:
+        """The newest event's number; 0 if there is none."""
+        found = await reader.row(_LAST)
+        return int(found[0]) if found else 0
+
+    async def wait_for_news(self, seq: int, timeout_seconds: float) -> bool:
+        """Wait until there is an event after `seq`; False if the time was over first."""
+
+        async def is_there() -> bool:
+            return await self.last_seq(self._store) > seq
+
+        return await self._news.wait_until(is_there, timeout_seconds)
+
+    async def open_cursor(self, tx: Transaction, name: str, *, at_seq: int = 0) -> int:
+        """Make a cursor at `at_seq` unless it exists; where it stands. From now on trimming waits for it."""
+        await tx.run(_OPEN_CURSOR, name, at_seq)
+        position = await self.cursor(tx, name)
+        if position is None:
+            raise RuntimeError("a cursor vanished inside a transaction")
+        return position
+
+    async def cursor(self, reader: Reader, name: str) -> int | None:
+        """The number of the last event that the cursor's owner is done with; None if there is no such cursor."""
+        found = await reader.row(_CURSOR, name)
+        return int(found[0]) if found else None
+
+    async def cursors(self, reader: Reader) -> Sequence[tuple[str, int]]:
+        """All cursors and where they stand, by name."""
+        return [(name, seq) for name, seq in await reader.rows("SELECT name, seq FROM outbox_cursors ORDER BY name")]
+
+    async def advance(self, tx: Transaction, name: str, seq: int) -> bool:
+        """Move a cursor forward; False if it stands there or further already, or does not exist."""
+        return await tx.run(_ADVANCE, seq, name, seq) > 0
+
+    async def drop_cursor(self, tx: Transaction, name: str) -> None:
+        """Forget a cursor: trimming no longer waits for it. Idempotent."""
+        await tx.run("DELETE FROM outbox_cursors WHERE name = ?", name)
+
+    async def trim(self, *, occurred_before_ms: int, limit: int = 1000) -> int:
+        """Remove up to `limit` of the oldest events that every cursor passed and that are older; how many went.
+
+        The age is for readers without a cursor, such as a live feed that reconnects.
+        """
+
+        async def work(tx: Transaction) -> int:
+            slowest = await tx.row(_SLOWEST)
+            passed = int(slowest[0]) if slowest else await self.last_seq(tx)
+            last = 0
+            for seq, occurred_ms in await tx.rows(_FIRST_AGES, passed, limit):
+                if occurred_ms >= occurred_before_ms:
+                    break
+                last = seq
+            return await tx.run("DELETE FROM outbox WHERE seq <= ?", last) if last else 0
+
+        return await self._store.transact(work)

@@ -1,0 +1,241 @@
+"""The metadata store of a larger installation: several servers over one PostgreSQL database.
+
+Transactions are SERIALIZABLE: PostgreSQL lets them run side by side and stops one when their outcome would not be that
+of any order. A stopped one is simply run again, which is why a work must touch nothing but its transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeVar
+
+import asyncpg
+
+from lakebed.core.errors import AlreadyExists, InvalidSetting, StorageFull, Unavailable, WriteConflict
+
+from ._sql import numbered
+from .seam import Row, Value, Work
+
+T = TypeVar("T")
+
+_ATTEMPTS = 12
+_FIRST_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_SECONDS = 0.2
+_COMMAND_SECONDS = 60.0
+_STATEMENTS = 512
+
+_INTERFERED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+_UNREACHABLE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InternalClientError,
+    OSError,  # and with it TimeoutError
+)
+
+
+class _Interfered(Exception):
+    """The transaction was stopped for the sake of another: run it again."""
+
+
+class PostgresStore:
+    """A `MetaStore` on a PostgreSQL database. Bound to the event loop that opened it."""
+
+    def __init__(self, pool: Any, random: Random) -> None:  # Any: asyncpg comes without types
+        self._pool = pool
+        self._random = random
+
+    @classmethod
+    async def open(cls, dsn: str, *, connections: int = 16, random: Random) -> PostgresStore:
+        """Connect, `connections` at most. Raises Unavailable; InvalidSetting if commits are not durable there."""
+        try:
+            pool = await asyncpg.create_pool(
+                dsn,
+                min_size=1,
+                max_size=connections,
+                init=_prepare_connection,
+                reset=_keep_session,
+                command_timeout=_COMMAND_SECONDS,
+                statement_cache_size=_STATEMENTS,
+                max_cached_statement_lifetime=0,
+            )
+        except (asyncpg.PostgresError, OSError) as error:
+            # Its text may name the host and the user, never the password; the address is not repeated here.
+            raise Unavailable(f"cannot connect to the metadata database. detail={error}") from error
+        store = cls(pool, random)
+        setting = await store.row("SELECT current_setting('synchronous_commit')")
+        if setting is None or setting[0] == "off":
+            await store.close()
+            raise InvalidSetting(
+                "the metadata database acknowledges commits before they are durable: synchronous_commit"
+            )
+        return store
+
+    @property
+    def dialect(self) -> str:
+        """`postgres`."""
+        return "postgres"
+
+    async def row(self, sql: str, *args: Value) -> Row | None:
+        """The first row, or None."""
+        try:
+            found = await self._pool.fetchrow(numbered(sql), *args)
+        except Exception as error:
+            raise _translate(error) from error
+        return None if found is None else tuple(found)
+
+    async def rows(self, sql: str, *args: Value) -> list[Row]:
+        """All rows."""
+        try:
+            return [tuple(found) for found in await self._pool.fetch(numbered(sql), *args)]
+        except Exception as error:
+            raise _translate(error) from error
+
+    async def transact(self, work: Work[T]) -> T:
+        """Run `work` in one transaction and commit it durably, again if another one interfered."""
+        pause = _FIRST_PAUSE_SECONDS
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await self._attempt(work)
+            except _Interfered as error:
+                if attempt == _ATTEMPTS:
+                    raise WriteConflict(f"other transactions kept interfering. attempts={attempt}") from error
+            await asyncio.sleep(pause * (0.5 + self._random.random()))
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def sync(self) -> None:
+        """Return at once: PostgreSQL shows a commit to others only after it is on stable storage."""
+
+    async def close(self) -> None:
+        """Finish what is under way and close the connections. Idempotent."""
+        await self._pool.close()
+
+    async def _attempt(self, work: Work[T]) -> T:
+        try:
+            connection = await self._pool.acquire()
+        except Exception as error:
+            raise _translate(error) from error
+        try:
+            return await self._run(connection, work)
+        finally:
+            await self._pool.release(connection)
+
+    async def _run(self, connection: Any, work: Work[T]) -> T:  # Any: asyncpg comes without types
+        transaction = connection.transaction(isolation="serializable")
+        try:
+            await transaction.start()
+        except Exception as error:
+            raise _translate(error) from error
+        told: list[Callable[[], None]] = []
+        scope = PostgresTransaction(connection, told)
+        try:
+            result = await work(scope)
+            if scope.failure is not None:
+                raise scope.failure
+        except BaseException as error:
+            scope.end()
+            await _roll_back(connection, transaction)
+            if isinstance(scope.failure, _Interfered) and error is not scope.failure:
+                raise scope.failure from error  # whatever the work made of the failed statement: it runs again
+            raise
+        scope.end()
+        try:
+            await transaction.commit()
+        except _INTERFERED as error:
+            raise _Interfered(str(error)) from error
+        except (*_UNREACHABLE, asyncpg.InterfaceError) as error:
+            raise Unavailable(f"the answer to a commit was lost. detail={error}", undecided=True) from error
+        except Exception as error:
+            raise _translate(error) from error
+        for hear in told:
+            hear()
+        return result
+
+
+class PostgresTransaction:
+    """The `Transaction` of one work. A statement that failed dooms it, as PostgreSQL itself has it."""
+
+    __slots__ = ("_connection", "_on_commit", "_open", "failure")
+
+    def __init__(
+        self, connection: Any, on_commit: list[Callable[[], None]]
+    ) -> None:  # Any: asyncpg comes without types
+        self._connection = connection
+        self._on_commit = on_commit
+        self._open = True
+        self.failure: Exception | None = None
+
+    async def row(self, sql: str, *args: Value) -> Row | None:
+        """The first row, or None."""
+        found = await self._call(self._connection.fetchrow, sql, args)
+        return None if found is None else tuple(found)
+
+    async def rows(self, sql: str, *args: Value) -> list[Row]:
+        """All rows."""
+        return [tuple(found) for found in await self._call(self._connection.fetch, sql, args)]
+
+    async def run(self, sql: str, *args: Value) -> int:
+        """Execute a change; the number of rows it touched."""
+        # The answer is "INSERT 0 3", "UPDATE 3" or, for what touches no rows, words alone.
+        verb, *rest = (await self._call(self._connection.execute, sql, args)).split()
+        return int(rest[-1]) if verb in {"INSERT", "UPDATE", "DELETE", "MERGE"} else 0
+
+    def on_commit(self, told: Callable[[], None]) -> None:
+        """Call `told` once the transaction is on stable storage; never if it rolls back."""
+        self._on_commit.append(told)
+
+    def end(self) -> None:
+        """Refuse what a work does with its transaction after it ended."""
+        self._open = False
+
+    async def _call(self, method: Callable[..., Any], sql: str, args: tuple[Value, ...]) -> Any:  # Any: as above
+        if not self._open:
+            raise RuntimeError("a transaction was used after its end")
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return await method(numbered(sql), *args)
+        except Exception as error:
+            self.failure = _translate(error)
+            if self.failure is error:
+                raise
+            raise self.failure from error
+
+
+async def _roll_back(connection: Any, transaction: Any) -> None:  # Any: asyncpg comes without types
+    """Roll back whatever happens to the caller meanwhile; a connection that cannot is not used again."""
+    try:
+        await asyncio.shield(asyncio.ensure_future(transaction.rollback()))
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        connection.terminate()
+
+
+async def _prepare_connection(connection: Any) -> None:  # Any: asyncpg comes without types
+    # A sum of 64-bit integers is `numeric` there; here every number is an int.
+    await connection.set_type_codec("numeric", schema="pg_catalog", encoder=str, decoder=int, format="text")
+
+
+async def _keep_session(connection: Any) -> None:  # Any: asyncpg comes without types
+    """Nothing to reset, and a round trip saved a statement: no statement here changes its session."""
+
+
+def _translate(error: Exception) -> Exception:
+    """What the driver's error means here. A mistake in a statement stays what it is: nobody can handle it."""
+    if isinstance(error, _INTERFERED):
+        return _Interfered(str(error))
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return AlreadyExists(f"a row with that key exists. constraint={error.constraint_name}")
+    if isinstance(error, asyncpg.DiskFullError):
+        return StorageFull(f"no space left for metadata. detail={error}")
+    if isinstance(error, _UNREACHABLE) or _is_closed(error):
+        return Unavailable(f"the metadata database cannot be used. detail={type(error).__name__}: {error}")
+    return error
+
+
+def _is_closed(error: Exception) -> bool:
+    """Whether an InterfaceError tells of a closed connection or pool, rather than of a mistake in the call."""
+    return type(error) is asyncpg.InterfaceError and "clos" in str(error)

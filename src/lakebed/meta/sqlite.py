@@ -1,0 +1,265 @@
+"""The embedded metadata store: one SQLite file in WAL mode, shared by the worker processes of one machine.
+
+Every statement runs on the event loop's thread, on one connection: a point read costs a few microseconds, less than
+handing it to a thread would. Writers that arrive together share one commit. ADR 4 has the measurements.
+
+The invariants:
+
+- A batch holds the write turn (`_turn`) from BEGIN to COMMIT and never suspends in between, so no read of this process
+  and no write of another one falls into it.
+- A caller is answered only after the log was synced (`_wal`) past its commit. Readers may see a commit a moment before
+  that; `sync` is for those who tell others of what they saw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import shutil
+import tempfile
+from collections import deque
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from lakebed.core.errors import StorageFull, Unavailable
+
+from ._batch import Pending, run_batch
+from ._checkpoint import Checkpointer, start_over
+from ._sqlite_file import NO_SPACE, beside, open_file, translate
+from ._thread import CallThread
+from ._turn import WriteTurn
+from ._wal import WalSync
+from .seam import Row, Value, Work
+
+T = TypeVar("T")
+
+_BATCH_WORKS = 128
+"""Most works in one commit."""
+
+_BATCH_SECONDS = 0.004
+"""A batch takes no further work after this long, so that other processes and other coroutines get their turn."""
+
+_OUTSIDER_PAUSE_SECONDS = 0.05
+_OUTSIDER_ATTEMPTS = 100
+"""How often to ask for SQLite's own write lock while a program that knows nothing of turns holds it."""
+
+
+class SqliteStore:
+    """A `MetaStore` on one SQLite file. Bound to the event loop that opened it."""
+
+    def __init__(self, path: Path, connection: apsw.Connection, turn: WriteTurn) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._turn = turn
+        self._turn_thread = CallThread("lakebed-write-turn", self._loop)
+        self._wal = WalSync(beside(path, "-wal"), self._loop, start_over=lambda: start_over(path))
+        self._checkpointer = Checkpointer(path, self._loop)
+        self._queue: deque[Pending] = deque()
+        self._scheduled = False
+        self._in_batch = False
+        self._outsider_attempts = 0
+        self._unsettled = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._closed = False
+        self._own_folder: Path | None = None
+        connection.set_wal_hook(self._after_commit)
+
+    @classmethod
+    async def open(cls, path: Path | str) -> SqliteStore:
+        """Open or create the file, in a folder that exists. Raises Unavailable, StorageFull, Corrupted."""
+        path = Path(path)
+        try:
+            turn = await asyncio.to_thread(WriteTurn, path)
+        except OSError as error:
+            raise Unavailable(f"cannot open the metadata file. path={path} error={error.strerror}") from error
+        try:
+            connection = await asyncio.to_thread(open_file, path, turn)
+        except BaseException:
+            turn.close()
+            raise
+        return cls(path, connection, turn)
+
+    @classmethod
+    async def temporary(cls) -> SqliteStore:
+        """A store in a folder of its own, removed by `close`."""
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="lakebed-meta-"))
+        store = await cls.open(folder / "meta.db")
+        store._own_folder = folder
+        return store
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite`."""
+        return "sqlite"
+
+    async def row(self, sql: str, *args: Value) -> Row | None:
+        """The first row, or None. Never suspends."""
+        self._refuse_inside_batch()
+        try:
+            found = self._cursor.execute(sql, args)
+            row = found.fetchone()
+            if row is not None and found.fetchone() is not None:
+                # Left half-read, the statement would hold its snapshot and with it the log.
+                found.close()
+                self._cursor = self._connection.cursor()
+        except apsw.Error as error:
+            raise translate(error, self._connection) from error
+        return row
+
+    async def rows(self, sql: str, *args: Value) -> list[Row]:
+        """All rows. Never suspends."""
+        self._refuse_inside_batch()
+        try:
+            return self._cursor.execute(sql, args).fetchall()
+        except apsw.Error as error:
+            raise translate(error, self._connection) from error
+
+    async def transact(self, work: Work[T]) -> T:
+        """Run `work` in one transaction and commit it durably. What `work` raises rolls it back and comes through."""
+        self._refuse_closed()
+        pending = Pending(work, self._loop.create_future(), contextvars.copy_context())
+        self._queue.append(pending)
+        self._unsettled += 1
+        self._settled.clear()
+        self._schedule()
+        result: T = await pending.future
+        return result
+
+    async def sync(self) -> None:
+        """Wait until all that is visible to reads is on stable storage too, whichever process wrote it."""
+        self._refuse_closed()
+        synced: asyncio.Future[None] = self._loop.create_future()
+
+        def report(failure: BaseException | None) -> None:
+            if synced.done():
+                return
+            if failure is None:
+                synced.set_result(None)
+            else:
+                synced.set_exception(_sync_failed(failure))
+
+        self._wal.after_sync(report)
+        await synced
+
+    async def close(self) -> None:
+        """Finish what is under way and release the store. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._settled.wait()
+        await asyncio.to_thread(self._release)
+
+    def _release(self) -> None:
+        self._turn_thread.close()
+        self._wal.close()
+        self._checkpointer.close()
+        self._connection.close()
+        self._turn.close()
+        if self._own_folder is not None:
+            shutil.rmtree(self._own_folder)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise Unavailable("the metadata store is closed")
+
+    def _refuse_inside_batch(self) -> None:
+        if self._in_batch:
+            raise RuntimeError("a transaction read from the store instead of from itself")
+
+    def _schedule(self) -> None:
+        """One batch is on its way at any time: waiting for the tick's end, for the turn, or for an outsider."""
+        if not self._scheduled and self._queue:
+            self._scheduled = True
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        if self._turn.take_nowait():
+            self._run_batch()
+        else:
+            self._turn_thread.call(self._turn.take, self._have_turn)
+
+    def _have_turn(self, failure: BaseException | None) -> None:
+        if failure is None:
+            self._run_batch()
+        else:
+            self._scheduled = False
+            self._fail(list(self._queue), Unavailable(f"cannot wait for the turn to write. error={failure}"))
+            self._queue.clear()
+
+    def _run_batch(self) -> None:
+        works = [self._queue.popleft() for _ in range(min(len(self._queue), _BATCH_WORKS))]
+        deadline = self._loop.time() + _BATCH_SECONDS
+        self._in_batch = True
+        try:
+            taken = run_batch(self._connection, works, may_continue=lambda: self._loop.time() < deadline)
+        except apsw.BusyError as error:
+            self._await_outsider(works, error)
+            return
+        except apsw.Error as error:
+            self._fail(works, translate(error, self._connection))
+        except Exception as error:
+            self._fail(works, error)
+        except BaseException:
+            self._fail(works, Unavailable("the process is being interrupted"))
+            raise
+        else:
+            self._queue.extendleft(reversed(works[taken:]))
+            self._settle_after_sync(works[:taken])
+        finally:
+            self._in_batch = False
+            self._turn.give_back()
+        self._outsider_attempts = 0
+        self._scheduled = False
+        self._schedule()
+
+    def _await_outsider(self, works: list[Pending], error: apsw.BusyError) -> None:
+        """Somebody writes the file without a turn (a shell, a backup): ask again, and give up after a while."""
+        self._outsider_attempts += 1
+        if self._outsider_attempts < _OUTSIDER_ATTEMPTS:
+            self._queue.extendleft(reversed(works))
+            self._loop.call_later(_OUTSIDER_PAUSE_SECONDS, self._take_turn)
+            return
+        self._outsider_attempts = 0
+        self._fail(works, translate(error))
+        self._scheduled = False
+        self._schedule()
+
+    def _settle_after_sync(self, works: list[Pending]) -> None:
+        committed = [pending for pending in works if not pending.future.done()]
+        self._count_settled(len(works) - len(committed))
+        if committed:
+            self._wal.after_sync(lambda failure: self._settle(committed, failure))
+
+    def _settle(self, works: list[Pending], failure: BaseException | None) -> None:
+        if failure is not None:
+            self._fail(works, _sync_failed(failure))
+            return
+        for pending in works:
+            pending.succeed()
+        self._count_settled(len(works))
+
+    def _fail(self, works: list[Pending], error: Exception) -> None:
+        for pending in works:
+            pending.fail(error)
+        self._count_settled(len(works))
+
+    def _count_settled(self, count: int) -> None:
+        self._unsettled -= count
+        if not self._unsettled:
+            self._settled.set()
+
+    def _after_commit(self, _connection: apsw.Connection, _name: str, log_pages: int) -> int:
+        self._checkpointer.log_has(log_pages)
+        return apsw.SQLITE_OK
+
+
+def _sync_failed(failure: BaseException) -> Unavailable:
+    """The commit is visible, and whether it survives a power loss is not known."""
+    told = f"metadata could not be put on stable storage. error={failure}"
+    if isinstance(failure, OSError) and failure.errno in NO_SPACE:
+        return StorageFull(told, undecided=True)
+    return Unavailable(told, undecided=True)

@@ -1,0 +1,236 @@
+"""The task queue: work that survives crashes, is done by one worker at a time, and is not lost when it keeps failing.
+
+The life of a task:
+
+    ready ──claim──▶ claimed ──complete──▶ done (kept if it has an outcome)
+      ▲                 │ fail, or the worker vanished
+      ├──── retry ──────┤
+      └──── redrive ── dead (after its last attempt)
+
+A claim carries a token that grows with every claim of the task. A worker that was given up and comes back is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import Fenced, NotFound
+
+from . import _task_statements as statements
+from ._bell import Bell
+from .seam import MetaStore, Reader, Row, Transaction
+
+_FIRST_RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 300.0
+_VANISHED = b"the worker vanished"
+
+
+class TaskState(StrEnum):
+    """Where a task is in its life."""
+
+    READY = "ready"
+    CLAIMED = "claimed"
+    DONE = "done"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as it is stored."""
+
+    id: int
+    kind: str
+    dedupe: str | None
+    payload: bytes
+    state: TaskState
+    due_ms: int
+    """A ready task's start; when a claimed one is given up."""
+    attempts: int
+    max_attempts: int
+    token: int
+    worker: str | None
+    outcome: bytes | None
+    """What a done task came to; what the last failed attempt said."""
+    created_ms: int
+    changed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A worker's hold on a task, until its time is over."""
+
+    task: Task
+
+    @property
+    def token(self) -> int:
+        """Greater than that of every claim of this task before."""
+        return self.task.token
+
+
+def retry_delay_seconds(attempts: int, chance: float) -> float:
+    """How long to wait after that many attempts: doubling up to five minutes, less up to half of it by `chance`."""
+    longest = min(_LONGEST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(attempts - 1, 32))
+    return longest * (1.0 - chance / 2)
+
+
+class TaskQueue:
+    """Tasks of every kind. What takes a transaction commits with whatever else that transaction does."""
+
+    def __init__(self, store: MetaStore, clock: Clock, random: Random) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._news = Bell()
+
+    async def enqueue(
+        self,
+        tx: Transaction,
+        kind: str,
+        payload: bytes,
+        *,
+        dedupe: str | None = None,
+        run_at_ms: int | None = None,
+        max_attempts: int = 5,
+    ) -> int:
+        """Add a task; its id. With `dedupe`, an open task of that kind and key is given back instead of another."""
+        now_ms = self._clock.now_ms()
+        due_ms = now_ms if run_at_ms is None else run_at_ms
+        found = await tx.row(statements.INSERT, kind, dedupe, payload, due_ms, max_attempts, now_ms, now_ms)
+        if found is None:
+            found = await tx.row(statements.SAME, kind, dedupe)
+        else:
+            tx.on_commit(self._news.ring)
+        if found is None:
+            raise RuntimeError("a task vanished inside a transaction")
+        return int(found[0])
+
+    async def claim(self, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1) -> list[Claim]:
+        """Take up to `limit` due tasks, longest due first. A claim that expired is taken over from its worker."""
+        due = _due_statement(len(kinds), locking=self._store.dialect == "postgres")
+
+        async def work(tx: Transaction) -> list[Claim]:
+            now_ms = self._clock.now_ms()
+            until_ms = now_ms + round(lease_seconds * 1000)
+            claims: list[Claim] = []
+            while len(claims) < limit and (rows := await tx.rows(due, *kinds, now_ms, limit - len(claims))):
+                for task in map(_task, rows):
+                    if task.attempts >= task.max_attempts:
+                        await tx.run(statements.DEAD, _VANISHED, now_ms, task.id, task.token)
+                    else:
+                        claims.append(Claim(await self._take(tx, task, worker, until_ms, now_ms)))
+            return claims
+
+        # Looking is cheap and mostly finds nothing; a transaction is not.
+        return await self._store.transact(work) if await self._is_due(kinds) else []
+
+    async def heartbeat(self, claim: Claim, lease_seconds: float) -> None:
+        """Hold the claim longer. Raises Fenced if it was given up and taken by another, or the task has ended: stop."""
+
+        async def work(tx: Transaction) -> None:
+            now_ms = self._clock.now_ms()
+            until_ms = now_ms + round(lease_seconds * 1000)
+            _require_mine(claim, await tx.run(statements.HEARTBEAT, until_ms, now_ms, claim.task.id, claim.token))
+
+        await self._store.transact(work)
+
+    async def complete(self, tx: Transaction, claim: Claim, outcome: bytes | None = None) -> None:
+        """End the task together with what it did. Without an outcome nothing of it is kept. Raises Fenced."""
+        if outcome is None:
+            touched = await tx.run(statements.GONE, claim.task.id, claim.token)
+        else:
+            touched = await tx.run(statements.DONE, outcome, self._clock.now_ms(), claim.task.id, claim.token)
+        _require_mine(claim, touched)
+
+    async def fail(
+        self, claim: Claim, reason: str, *, retry: bool = True, retry_in_seconds: float | None = None
+    ) -> TaskState:
+        """Give the task back to be tried later, or up for dead after its last attempt. Raises Fenced."""
+
+        async def work(tx: Transaction) -> TaskState:
+            now_ms = self._clock.now_ms()
+            task, told = claim.task, reason.encode()
+            if not retry or task.attempts >= task.max_attempts:
+                _require_mine(claim, await tx.run(statements.DEAD, told, now_ms, task.id, claim.token))
+                return TaskState.DEAD
+            _require_mine(claim, await tx.run(statements.RETRY, now_ms + delay_ms, told, now_ms, task.id, claim.token))
+            return TaskState.READY
+
+        delay_seconds = (
+            retry_delay_seconds(claim.task.attempts, self._random.random())
+            if retry_in_seconds is None
+            else retry_in_seconds
+        )
+        delay_ms = round(delay_seconds * 1000)
+        return await self._store.transact(work)
+
+    async def wait_for_work(self, kinds: Sequence[str], timeout_seconds: float) -> bool:
+        """Wait until a task of these kinds is due; False if the time was over first."""
+        return await self._news.wait_until(lambda: self._is_due(kinds), timeout_seconds)
+
+    async def find(self, reader: Reader, task_id: int) -> Task:
+        """One task. Raises NotFound when it never was or has ended without an outcome."""
+        found = await reader.row(statements.FIND, task_id)
+        if found is None:
+            raise NotFound(f"no such task. id={task_id}")
+        return _task(found)
+
+    async def inspect(
+        self, reader: Reader, state: TaskState, *, kind: str | None = None, after_id: int = 0, limit: int = 100
+    ) -> list[Task]:
+        """Tasks in a state, by id, for operators. Scans: not for hot paths."""
+        if kind is None:
+            rows = await reader.rows(statements.INSPECT, state.value, after_id, limit)
+        else:
+            rows = await reader.rows(statements.INSPECT_KIND, state.value, kind, after_id, limit)
+        return [_task(row) for row in rows]
+
+    async def redrive(self, task_id: int) -> None:
+        """Give a dead task all its attempts again, from now on. Raises NotFound if it is not dead.
+
+        Raises AlreadyExists when a task with its dedupe key was enqueued since.
+        """
+
+        async def work(tx: Transaction) -> None:
+            now_ms = self._clock.now_ms()
+            if not await tx.run(statements.REDRIVE, now_ms, now_ms, task_id):
+                raise NotFound(f"no such dead task. id={task_id}")
+            tx.on_commit(self._news.ring)
+
+        await self._store.transact(work)
+
+    async def forget_ended(self, *, before_ms: int, limit: int = 1000) -> int:
+        """Remove up to `limit` done or dead tasks that ended before; how many went."""
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(statements.FORGET, before_ms, limit)
+
+        return await self._store.transact(work)
+
+    async def _is_due(self, kinds: Sequence[str]) -> bool:
+        due = _due_statement(len(kinds), locking=False)
+        return await self._store.row(due, *kinds, self._clock.now_ms(), 1) is not None
+
+    async def _take(self, tx: Transaction, task: Task, worker: str, until_ms: int, now_ms: int) -> Task:
+        taken = await tx.row(statements.CLAIM, until_ms, worker, now_ms, task.id)
+        if taken is None:
+            raise RuntimeError("a task vanished inside a transaction")
+        return _task(taken)
+
+
+def _due_statement(kinds: int, *, locking: bool) -> str:
+    # SKIP LOCKED: two workers that look at once take different tasks instead of waiting for each other.
+    return statements.DUE % ", ".join("?" * kinds) + (" FOR UPDATE SKIP LOCKED" if locking else "")
+
+
+def _task(row: Row) -> Task:
+    task_id, kind, dedupe, payload, state, *rest = row
+    return Task(task_id, kind, dedupe, payload, TaskState(state), *rest)
+
+
+def _require_mine(claim: Claim, touched: int) -> None:
+    if not touched:
+        raise Fenced(f"the task is no longer this worker's. id={claim.task.id} token={claim.token}")

@@ -1,0 +1,145 @@
+"""What can be changed on an object after it was written: tags, retention, legal hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lakebed.core.errors import (
+    AccessDenied,
+    InvalidInput,
+    IsDeleteMarker,
+    NoSuchConfiguration,
+    NoSuchKey,
+    NoSuchVersion,
+)
+from lakebed.meta.seam import Transaction
+
+from . import rows
+from .bucket import Bucket
+from .config.object_lock import Retention, may_change_retention
+from .config.tagging import TagSet
+from .events import tell_of_object
+from .facilities import Facilities
+from .model import Caller, ObjectAttributes, StoredObject, pack
+from .reading import ObjectReader
+from .rows import version_from
+from .writing import target
+
+
+class Annotations:
+    """Reads and changes attributes of one version."""
+
+    def __init__(self, facilities: Facilities, reader: ObjectReader) -> None:
+        self._f = facilities
+        self._reader = reader
+
+    async def tags(self, caller: Caller, bucket: str, key: str, version: str | None) -> tuple[Bucket, StoredObject]:
+        """The version, for its tags."""
+        return await self._reader.find(
+            caller, bucket, key, version, "s3:GetObjectTagging", "s3:GetObjectVersionTagging"
+        )
+
+    async def set_tags(
+        self, caller: Caller, bucket: str, key: str, version: str | None, tags: TagSet
+    ) -> tuple[Bucket, StoredObject]:
+        """Replace the tags; an empty set removes them."""
+        verb = "Put" if tags.tags else "Delete"
+        return await self._change(
+            caller,
+            bucket,
+            key,
+            version,
+            (f"s3:{verb}ObjectTagging", f"s3:{verb}ObjectVersionTagging"),
+            f"ObjectTagging:{verb}",
+            lambda _bucket, attributes: msgspec.structs.replace(attributes, tags=tags),
+        )
+
+    async def retention(self, caller: Caller, bucket: str, key: str, version: str | None) -> Retention:
+        """Until when the version is kept. Raises NoSuchConfiguration."""
+        found_bucket, found = await self._reader.find(
+            caller, bucket, key, version, "s3:GetObjectRetention", "s3:GetObjectRetention"
+        )
+        _need_lock(found_bucket)
+        if found.attributes.retention is None:
+            raise NoSuchConfiguration("object-retention", "the version has no retention")
+        return found.attributes.retention
+
+    async def set_retention(
+        self, caller: Caller, bucket: str, key: str, version: str | None, retention: Retention | None
+    ) -> None:
+        """Set, lengthen or, with the permission to bypass, shorten or clear the retention."""
+        f = self._f
+
+        def change(found_bucket: Bucket, attributes: ObjectAttributes) -> ObjectAttributes:
+            _need_lock(found_bucket)
+            if not may_change_retention(
+                attributes.retention, retention, f.clock.now_ms(), bypass_governance=caller.bypass_governance
+            ):
+                raise AccessDenied(f"the version is protected by object lock. key={key}")
+            return msgspec.structs.replace(attributes, retention=retention)
+
+        if caller.bypass_governance:
+            f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key)
+        action = "s3:PutObjectRetention"
+        await self._change(caller, bucket, key, version, (action, action), "ObjectRetention:Put", change)
+
+    async def legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None) -> bool:
+        """Whether the version is on legal hold."""
+        found_bucket, found = await self._reader.find(
+            caller, bucket, key, version, "s3:GetObjectLegalHold", "s3:GetObjectLegalHold"
+        )
+        _need_lock(found_bucket)
+        return found.attributes.legal_hold
+
+    async def set_legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None, on: bool) -> None:
+        """Put the version on legal hold, or take it off."""
+
+        def change(found_bucket: Bucket, attributes: ObjectAttributes) -> ObjectAttributes:
+            _need_lock(found_bucket)
+            return msgspec.structs.replace(attributes, legal_hold=on)
+
+        action = "s3:PutObjectLegalHold"
+        await self._change(caller, bucket, key, version, (action, action), "ObjectLegalHold:Put", change)
+
+    async def _change(
+        self,
+        caller: Caller,
+        bucket_name: str,
+        key: str,
+        version: str | None,
+        actions: tuple[str, str],
+        event: str,
+        change: Callable[[Bucket, ObjectAttributes], ObjectAttributes],
+    ) -> tuple[Bucket, StoredObject]:
+        f = self._f
+        await self._reader.find(caller, bucket_name, key, version, *actions)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> tuple[Bucket, StoredObject]:
+            bucket, current = await target(tx, bucket_name, key)
+            found = current
+            if version is not None and (current is None or current.version != version):
+                row = await tx.row(rows.VERSION, bucket.id, key, version)
+                if row is None:
+                    raise NoSuchVersion(f"no such version. key={key} version={version}")
+                found = version_from(row)
+            if found is None:
+                raise NoSuchKey(f"no such key. key={key}")
+            if found.is_marker:
+                raise IsDeleteMarker(f"the version is a delete marker. key={key}")
+            attributes = change(bucket, found.attributes)
+            if found is current:
+                await tx.run(rows.UPDATE_OBJECT_ATTRIBUTES, pack(attributes), bucket.id, key)
+            else:
+                await tx.run(rows.UPDATE_VERSION_ATTRIBUTES, pack(attributes), bucket.id, key, found.rank)
+            await tell_of_object(f.outbox, tx, event, bucket.name, found, caller, now_ms)
+            return bucket, found._replace(attributes=attributes)
+
+        return await f.meta.transact(work)
+
+
+def _need_lock(bucket: Bucket) -> None:
+    if bucket.settings.object_lock is None:
+        raise InvalidInput("the bucket is missing Object Lock Configuration")

@@ -1,0 +1,100 @@
+"""A bucket and what is set on it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from lakebed.core.access import ResourceRules
+from lakebed.core.clock import Clock
+from lakebed.core.ids import NULL_VERSION, BucketId, VersionId, new_version_id
+from lakebed.meta.seam import Row
+
+from .config.cors import CorsConfiguration
+from .config.encryption import BucketEncryption
+from .config.lifecycle import LifecycleConfiguration
+from .config.object_lock import ObjectLockConfiguration
+from .config.ownership import ObjectOwnership
+from .config.public_access import PublicAccessBlock
+from .config.tagging import NO_TAGS, TagSet
+from .config.versioning import Versioning
+
+
+class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Everything that can be set on a bucket, besides its versioning. Stored as one value, changed in a transaction."""
+
+    policy: bytes | None = None
+    lifecycle: LifecycleConfiguration | None = None
+    cors: CorsConfiguration | None = None
+    tags: TagSet = NO_TAGS
+    encryption: BucketEncryption | None = None
+    object_lock: ObjectLockConfiguration | None = None
+    public_access_block: PublicAccessBlock | None = None
+    ownership: ObjectOwnership | None = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(BucketSettings)
+
+
+@lru_cache(maxsize=4096)
+def decode_settings(packed: bytes) -> BucketSettings:
+    """Read stored settings; the same bytes are decoded once."""
+    return _decoder.decode(packed)
+
+
+def encode_settings(settings: BucketSettings) -> bytes:
+    """Settings as they are stored."""
+    return _encode(settings)
+
+
+@lru_cache(maxsize=4096)
+def _rules(owner: str, packed: bytes) -> ResourceRules:
+    settings = decode_settings(packed)
+    block = settings.public_access_block
+    return ResourceRules(
+        owner=owner, policy=settings.policy, restrict_public_buckets=block is not None and block.restrict_public_buckets
+    )
+
+
+class Bucket(NamedTuple):
+    """A bucket, as its row has it."""
+
+    id: BucketId
+    name: str
+    owner: str
+    region: str
+    created_ms: int
+    versioning: str
+    packed_settings: bytes
+
+    @property
+    def settings(self) -> BucketSettings:
+        """What is set on it."""
+        return decode_settings(self.packed_settings)
+
+    @property
+    def access_rules(self) -> ResourceRules:
+        """What it says of access."""
+        return _rules(self.owner, self.packed_settings)
+
+    @property
+    def keeps_versions(self) -> bool:
+        """Whether it is or was versioned, so that a key may have more than one version."""
+        return self.versioning != Versioning.UNVERSIONED
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether new objects are encrypted unless they say otherwise."""
+        return self.settings.encryption is not None
+
+    def new_version(self, clock: Clock) -> VersionId:
+        """The id of a version written now."""
+        return new_version_id(clock) if self.versioning == Versioning.ENABLED else NULL_VERSION
+
+
+def bucket_from(row: Row) -> Bucket:
+    """A bucket, from the first columns of a row."""
+    return Bucket(*row[:7])

@@ -1,0 +1,167 @@
+"""Buckets: made, listed, removed, and what is set on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from lakebed.core.access import AccessRequest
+from lakebed.core.errors import (
+    BucketAlreadyExists,
+    BucketAlreadyOwned,
+    BucketNotEmpty,
+)
+from lakebed.core.ids import UploadId
+from lakebed.meta.seam import Transaction
+
+from . import rows
+from .bucket import Bucket, BucketSettings, bucket_from, encode_settings
+from .config.object_lock import ObjectLockConfiguration
+from .config.tagging import NO_TAGS, TagSet
+from .config.versioning import Versioning, check_versioning_change
+from .events import tell_of_bucket
+from .facilities import Facilities
+from .listing import successor
+from .model import Caller
+from .multipart import forget_upload
+from .names import check_bucket_name
+from .publish import Displaced
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPage:
+    """One page of the caller's buckets."""
+
+    buckets: list[Bucket]
+    truncated: bool
+
+
+class Buckets:
+    """The use cases of buckets."""
+
+    def __init__(self, facilities: Facilities) -> None:
+        self._f = facilities
+
+    async def create(
+        self, caller: Caller, name: str, *, object_lock: bool = False, tags: TagSet | None = None
+    ) -> Bucket:
+        """Make a bucket. Raises InvalidName, BucketAlreadyOwned, BucketAlreadyExists."""
+        f = self._f
+        check_bucket_name(name)
+        self._authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}")
+        now_ms = f.clock.now_ms()
+        settings = BucketSettings(object_lock=ObjectLockConfiguration() if object_lock else None, tags=tags or NO_TAGS)
+        versioning = Versioning.ENABLED if object_lock else Versioning.UNVERSIONED
+
+        async def work(tx: Transaction) -> Bucket:
+            made = await tx.row(
+                rows.INSERT_BUCKET,
+                name,
+                caller.principal.account,
+                f.region,
+                now_ms,
+                versioning,
+                encode_settings(settings),
+            )
+            found = await tx.row(rows.BUCKET_BY_NAME, name)
+            assert found is not None  # noqa: S101  # it was there or is now
+            bucket = bucket_from(found)
+            if made is None:
+                if bucket.owner == caller.principal.account:
+                    raise BucketAlreadyOwned(f"you own this bucket already. bucket={name}")
+                raise BucketAlreadyExists(f"this bucket name is taken. bucket={name}")
+            await tell_of_bucket(f.outbox, tx, "BucketCreated", name, caller, now_ms)
+            return bucket
+
+        return await f.meta.transact(work)
+
+    async def head(self, caller: Caller, name: str) -> Bucket:
+        """The bucket, if the caller may list it. Raises NoSuchBucket."""
+        bucket = await self._f.bucket(self._f.meta, name)
+        self._f.authorize(caller, bucket, "s3:ListBucket")
+        return bucket
+
+    async def list(self, caller: Caller, *, prefix: str, after: str, limit: int) -> BucketPage:
+        """The caller's buckets, by name."""
+        f = self._f
+        self._authorize_account(caller, "s3:ListAllMyBuckets", "arn:aws:s3:::*")
+        end = successor(prefix)
+        found = await f.meta.rows(rows.BUCKETS_OF_OWNER, caller.principal.account, after, prefix, limit + 1)
+        buckets = [bucket for bucket in map(bucket_from, found) if end is None or bucket.name < end]
+        return BucketPage(buckets[:limit], len(buckets) > limit)
+
+    async def delete(self, caller: Caller, name: str) -> None:
+        """Remove an empty bucket; uploads under way are aborted. Raises BucketNotEmpty."""
+        f = self._f
+        bucket = await f.bucket(f.meta, name)
+        f.authorize(caller, bucket, "s3:DeleteBucket")
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> None:
+            displaced.blobs.clear()
+            bucket = await f.bucket(tx, name)
+            for statement in (rows.BUCKET_HAS_OBJECTS, rows.BUCKET_HAS_VERSIONS):
+                if await tx.row(statement, bucket.id) is not None:
+                    raise BucketNotEmpty(f"the bucket still holds objects or versions. bucket={name}")
+            for row in await tx.rows(rows.BUCKET_UPLOADS, bucket.id):
+                await forget_upload(tx, UploadId(row[0]), displaced)
+            await tx.run(rows.DELETE_BUCKET, bucket.id)
+            await tell_of_bucket(f.outbox, tx, "BucketRemoved", name, caller, now_ms)
+
+        await f.meta.transact(work)
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+
+    async def read(self, caller: Caller, name: str, action: str) -> Bucket:
+        """The bucket, if the caller may do `action`: for reading what is set on it."""
+        bucket = await self._f.bucket(self._f.meta, name)
+        self._f.authorize(caller, bucket, action)
+        return bucket
+
+    async def change(
+        self,
+        caller: Caller,
+        name: str,
+        action: str,
+        change: Callable[[Bucket], BucketSettings],
+    ) -> Bucket:
+        """Change what is set on a bucket: `change` sees the bucket inside the transaction, and may refuse by raising."""
+        f = self._f
+        await self.read(caller, name, action)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Bucket:
+            bucket = await f.bucket(tx, name)
+            packed = encode_settings(change(bucket))
+            await tx.run(rows.UPDATE_BUCKET_SETTINGS, packed, bucket.id)
+            await tell_of_bucket(f.outbox, tx, "BucketConfigured", name, caller, now_ms)
+            return bucket._replace(packed_settings=packed)
+
+        return await f.meta.transact(work)
+
+    async def set(self, caller: Caller, name: str, action: str, **settings: object) -> Bucket:
+        """Set or clear settings by name."""
+        return await self.change(
+            caller, name, action, lambda bucket: msgspec.structs.replace(bucket.settings, **settings)
+        )
+
+    async def set_versioning(self, caller: Caller, name: str, status: Versioning) -> None:
+        """Enable or suspend versioning. Raises InvalidBucketState when object lock needs it."""
+        f = self._f
+        await self.read(caller, name, "s3:PutBucketVersioning")
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            bucket = await f.bucket(tx, name)
+            check_versioning_change(status, locked=bucket.settings.object_lock is not None)
+            await tx.run(rows.UPDATE_BUCKET_VERSIONING, status, bucket.packed_settings, bucket.id)
+            await tell_of_bucket(f.outbox, tx, "BucketConfigured", name, caller, now_ms)
+
+        await f.meta.transact(work)
+
+    def _authorize_account(self, caller: Caller, action: str, resource: str) -> None:
+        request = AccessRequest(caller.principal, action, resource, dict(caller.conditions()))
+        self._f.authorizer.authorize(request, self._f.unowned_rules(caller))

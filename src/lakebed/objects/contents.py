@@ -1,0 +1,150 @@
+"""Gives an object's bytes out: from its row, from files that the kernel can send, or as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from lakebed.storage.seam import FileBacked, ObjectStorage
+
+from .ingest import blob_key
+from .model import Content, Piece, unpack_layout
+from .sealing import FRAME_BYTES, SEALED_FRAME_BYTES, KeyRing, Opener, frame_range, open_whole, sealed_size
+
+_BATCH_FRAMES = 4
+"""Encrypted frames opened in one visit to a thread: 256 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSlice:
+    """A run of bytes of an open file. Whoever takes it closes the descriptor."""
+
+    descriptor: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Bytes from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """How many."""
+        return self.end - self.start
+
+
+class ContentSource:
+    """The bytes of one version of an object, wherever they are."""
+
+    __slots__ = ("_body", "_files", "_keys", "_pieces", "_storage", "size")
+
+    def __init__(self, storage: ObjectStorage, keys: KeyRing, size: int, content: Content) -> None:
+        self._storage = storage
+        self._files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
+        self._keys = keys
+        self.size = size
+        self._body: bytes | None = None
+        self._pieces: list[Piece] = []
+        if content.layout is not None:
+            self._pieces = unpack_layout(content.layout)
+        elif content.body is not None:
+            self._body = (
+                content.body if content.seal is None else open_whole(keys.unwrap(content.seal), content.body, size)
+            )
+        elif size == 0:
+            self._body = b""
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The pieces of an object that is not in its row."""
+        return self._pieces
+
+    def inline(self, wanted: ByteRange) -> bytes | None:
+        """The bytes, if they are at hand."""
+        if self._body is None:
+            return None
+        return self._body if wanted.length == self.size else self._body[wanted.start : wanted.end]
+
+    def open_files(self, wanted: ByteRange) -> list[OpenSlice] | None:
+        """Open files that hold just these bytes, if that is how they are stored. Raises NotFound if one is gone."""
+        if self._files is None or any(piece.blob is None or piece.seal is not None for piece in self._pieces):
+            return None
+        slices: list[OpenSlice] = []
+        try:
+            for piece, part in _overlapping(self._pieces, wanted):
+                if piece.blob is not None:
+                    slices.append(OpenSlice(self._files.open_file(blob_key(piece.blob)), part.start, part.length))
+        except BaseException:
+            for opened in slices:
+                os.close(opened.descriptor)
+            raise
+        return slices
+
+    async def stream(self, wanted: ByteRange) -> AsyncIterator[bytes]:
+        """The bytes in order, a few hundred KiB at a time."""
+        if self._body is not None:
+            yield self._body[wanted.start : wanted.end]
+            return
+        for piece, part in _overlapping(self._pieces, wanted):
+            if piece.seal is not None:
+                async for plain in self._open_sealed(piece, piece.seal, part):
+                    yield plain
+            elif piece.body is not None:
+                yield piece.body[part.start : part.end]
+            elif piece.blob is not None:
+                async for chunk in self._storage.stream(blob_key(piece.blob), part.start, part.end):
+                    yield chunk
+
+    async def _open_sealed(self, piece: Piece, seal: bytes, part: ByteRange) -> AsyncIterator[bytes]:
+        key = self._keys.unwrap(seal)
+        if piece.body is not None:
+            yield open_whole(key, piece.body, piece.size)[part.start : part.end]
+            return
+        if piece.blob is None:
+            return
+        opener = Opener(key, piece.size)
+        first, sealed_start, sealed_end = frame_range(part.start, part.end)
+        sealed_end = min(sealed_end, sealed_size(piece.size))
+        skip = part.start - first * FRAME_BYTES
+        left = part.length
+        frame = first
+        gathered = bytearray()
+        batch = SEALED_FRAME_BYTES * _BATCH_FRAMES
+        source = self._storage.stream(blob_key(piece.blob), sealed_start, sealed_end)
+        async for chunk in source:
+            gathered += chunk
+            while len(gathered) >= batch:
+                plain = await asyncio.to_thread(_open_batch, opener, frame, bytes(gathered[:batch]))
+                del gathered[:batch]
+                frame += _BATCH_FRAMES
+                plain, skip = plain[skip:], 0
+                yield plain[:left]
+                left -= min(left, len(plain))
+        if gathered:
+            plain = _open_batch(opener, frame, bytes(gathered))[skip:]
+            yield plain[:left]
+
+
+def _open_batch(opener: Opener, first: int, sealed: bytes) -> bytes:
+    return b"".join(opener.open_frames(first, sealed))
+
+
+def _overlapping(pieces: list[Piece], wanted: ByteRange) -> list[tuple[Piece, ByteRange]]:
+    """The pieces that hold some of the range, each with the range inside it."""
+    found = []
+    offset = 0
+    for piece in pieces:
+        start = max(wanted.start - offset, 0)
+        end = min(wanted.end - offset, piece.size)
+        if start < end:
+            found.append((piece, ByteRange(start, end)))
+        offset += piece.size
+        if offset >= wanted.end:
+            break
+    return found

@@ -1,0 +1,193 @@
+"""Copying objects and parts of objects inside the server.
+
+A copy that keeps its encryption moves no bytes: both objects refer to one content. Only a change of encryption, or a
+part made of a range, reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from lakebed.core.checksums import DEFAULT_ALGORITHM, Checksum, ChecksumAlgorithm
+from lakebed.core.errors import InvalidInput, InvalidRange, TooLarge, WriteConflict
+from lakebed.meta.seam import Transaction
+
+from . import rows
+from .conditions import NO_READ_CONDITIONS, ReadConditions, check_copy_source, check_write
+from .config.tagging import TagSet
+from .contents import ByteRange, ContentSource
+from .events import tell_of_object
+from .facilities import Facilities
+from .ingest import Expectations, Ingested
+from .model import MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, StoredUpload
+from .multipart import MultipartUploads
+from .publish import Displaced, make_current
+from .reading import FoundObject, ObjectReader
+from .writing import NewObject, ObjectWriter, WrittenObject, finish_attributes, target
+
+
+@dataclass(frozen=True, slots=True)
+class CopySource:
+    """What is copied."""
+
+    bucket: str
+    key: str
+    version: str | None = None
+    conditions: ReadConditions = NO_READ_CONDITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class CopyChanges:
+    """How the copy differs from its source: None keeps what the source has."""
+
+    attributes: ObjectAttributes | None = None
+    tags: TagSet | None = None
+    algorithm: ChecksumAlgorithm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy made, and of what."""
+
+    written: WrittenObject
+    source_version: str | None
+
+
+class _SourceStream:
+    """The bytes of a source, as something to take in."""
+
+    def __init__(self, source: ContentSource, wanted: ByteRange) -> None:
+        self.length: int | None = wanted.length
+        self._chunks: AsyncIterator[bytes] = source.stream(wanted)
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        async for chunk in self._chunks:
+            if chunk:
+                return chunk
+        return None
+
+
+class ObjectCopier:
+    """Copies objects and parts."""
+
+    def __init__(
+        self, facilities: Facilities, reader: ObjectReader, writer: ObjectWriter, uploads: MultipartUploads
+    ) -> None:
+        self._f = facilities
+        self._reader = reader
+        self._writer = writer
+        self._uploads = uploads
+
+    async def copy(
+        self, caller: Caller, source: CopySource, bucket_name: str, new: NewObject, changes: CopyChanges
+    ) -> Copied:
+        """Copy a whole object. Raises InvalidInput when it would change nothing, TooLarge over 5 GiB."""
+        found = await self._source(caller, source)
+        original = found.object
+        if original.size > MAX_PUT_BYTES:
+            raise TooLarge(f"the source is over the limit of one copy. size={original.size} limit={MAX_PUT_BYTES}")
+        bucket = await self._writer.admit(caller, bucket_name, new)
+        encrypt = self._writer.is_encrypted(bucket, new.encrypt)
+        same = source.bucket == bucket_name and source.key == new.key and source.version is None
+        if same and changes.attributes is None and new.encrypt is None:
+            raise InvalidInput(
+                "this copy request is illegal because it is trying to copy an object to itself without changing the"
+                " object's metadata, storage class, website redirect location or encryption attributes."
+            )
+        attributes = changes.attributes if changes.attributes is not None else original.attributes
+        tags = changes.tags if changes.tags is not None else original.attributes.tags
+        merged = ObjectAttributes(
+            content_type=attributes.content_type,
+            headers=attributes.headers,
+            metadata=attributes.metadata,
+            tags=tags,
+            # A lock is never inherited: it is asked for, or comes from the bucket.
+            retention=new.attributes.retention,
+            legal_hold=new.attributes.legal_hold,
+        )
+        kept = original.checksum
+        wants_other = changes.algorithm is not None and (kept is None or kept.algorithm != changes.algorithm)
+        final = NewObject(new.key, merged, encrypt, new.conditions)
+        if original.attributes.encrypted == encrypt and not wants_other:
+            written = await self._share(caller, source, bucket_name, final, original)
+        else:
+            ingested = await self._take_in(found.source, original.size, encrypt, changes.algorithm or _algorithm(kept))
+            written = await self._writer.publish(caller, bucket_name, final, ingested, event="ObjectCreated:Copy")
+        version = original.version if found.bucket.keeps_versions else None
+        return Copied(written, version)
+
+    async def _source(self, caller: Caller, source: CopySource) -> FoundObject:
+        found = await self._reader.get(caller, source.bucket, source.key, version=source.version)
+        check_copy_source(source.conditions, found.object.etag, found.object.modified_ms)
+        return found
+
+    async def _take_in(
+        self, source: ContentSource | None, size: int, encrypt: bool, algorithm: ChecksumAlgorithm
+    ) -> Ingested:
+        assert source is not None  # noqa: S101  # `get` opens the content
+        stream = _SourceStream(source, ByteRange(0, size))
+        return await self._f.ingester.ingest(
+            stream, Expectations(algorithm=algorithm), encrypt=encrypt, limit=MAX_PUT_BYTES
+        )
+
+    async def _share(
+        self, caller: Caller, source: CopySource, bucket_name: str, new: NewObject, original: StoredObject
+    ) -> WrittenObject:
+        """Publish a second object of the same content."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> WrittenObject:
+            displaced.blobs.clear()
+            bucket, current = await target(tx, bucket_name, new.key)
+            check_write(new.conditions, None if current is None else current.etag)
+            if original.content is not None and await tx.run(rows.SHARE_CONTENT, original.content) == 0:
+                raise WriteConflict(f"the source was replaced while it was being copied. key={source.key}")
+            stored = StoredObject(
+                new.key,
+                0,
+                bucket.new_version(f.clock),
+                original.size,
+                original.etag,
+                now_ms,
+                original.checksum_text,
+                original.content,
+                finish_attributes(
+                    bucket,
+                    new.attributes,
+                    now_ms,
+                    encrypted=original.attributes.encrypted,
+                    part_count=original.attributes.part_count,
+                ),
+            )
+            stored = await make_current(tx, bucket, current, stored, displaced)
+            await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket.name, stored, caller, now_ms)
+            return WrittenObject(bucket, stored)
+
+        written = await f.meta.transact(work)
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+        return written
+
+    async def copy_part(
+        self, caller: Caller, source: CopySource, wanted: ByteRange | None, upload: StoredUpload, number: int
+    ) -> tuple[Ingested, Checksum, str | None]:
+        """Make a part of a source, or of a range of it. Raises InvalidRange when the range is not inside."""
+        found = await self._source(caller, source)
+        size = found.object.size
+        if wanted is not None and wanted.end > size:
+            raise InvalidRange("the range is not inside the source", size=size)
+        chosen = wanted if wanted is not None else ByteRange(0, size)
+        assert found.source is not None  # noqa: S101  # `get` opens the content
+        algorithm = ChecksumAlgorithm(upload.attributes.checksum_algorithm or DEFAULT_ALGORITHM)
+        ingested, checksum = await self._uploads.put_part(
+            upload, number, _SourceStream(found.source, chosen), Expectations(algorithm=algorithm)
+        )
+        version = found.object.version if found.bucket.keeps_versions else None
+        return ingested, checksum, version
+
+
+def _algorithm(kept: Checksum | None) -> ChecksumAlgorithm:
+    return kept.algorithm if kept is not None else DEFAULT_ALGORITHM

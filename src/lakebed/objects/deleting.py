@@ -1,0 +1,171 @@
+"""Deleting objects and versions, one or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakebed.core.errors import AccessDenied, LakebedError, NoSuchBucket
+from lakebed.core.ids import VersionId
+from lakebed.meta.seam import Transaction
+
+from . import rows
+from .bucket import Bucket
+from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_delete
+from .config.object_lock import LegalHold, may_delete_version
+from .events import tell_of_object
+from .facilities import Facilities
+from .model import Caller, StoredObject
+from .names import check_key
+from .publish import Displaced, add_marker, remove_current, remove_version
+from .rows import version_from
+from .writing import target
+
+_KEYS_A_COMMIT = 64
+"""Keys of one DeleteObjects that share a transaction: few enough that other requests get their turn in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A key, or one version of it, to be deleted."""
+
+    key: str
+    version: str | None = None
+    conditions: WriteConditions = NO_WRITE_CONDITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a deletion did."""
+
+    key: str
+    version: str | None = None
+    """The version that was removed, as asked for."""
+    marker: VersionId | None = None
+    """The delete marker that was made or removed."""
+    made_marker: bool = False
+
+
+class ObjectDeleter:
+    """Deletes objects."""
+
+    def __init__(self, facilities: Facilities) -> None:
+        self._f = facilities
+
+    async def delete(self, caller: Caller, bucket_name: str, doomed: Doomed) -> Deleted:
+        """Delete one. Deleting what is absent is success, unless a condition asks for it."""
+        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        self._authorize(caller, bucket, doomed)
+        outcome = (await self._commit(caller, bucket_name, [doomed]))[0]
+        if isinstance(outcome, LakebedError):
+            raise outcome
+        return outcome
+
+    async def delete_many(
+        self, caller: Caller, bucket_name: str, doomed: Sequence[Doomed]
+    ) -> list[Deleted | LakebedError]:
+        """Delete many: each succeeds or fails alone, in the order given."""
+        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        outcomes: dict[int, Deleted | LakebedError] = {}
+        allowed: list[int] = []
+        for index, one in enumerate(doomed):
+            try:
+                self._authorize(caller, bucket, one)
+            except LakebedError as refused:
+                outcomes[index] = refused
+            else:
+                allowed.append(index)
+        for start in range(0, len(allowed), _KEYS_A_COMMIT):
+            batch = allowed[start : start + _KEYS_A_COMMIT]
+            results = await self._commit(caller, bucket_name, [doomed[index] for index in batch])
+            outcomes.update(zip(batch, results, strict=True))
+        return [outcomes[index] for index in range(len(doomed))]
+
+    def _authorize(self, caller: Caller, bucket: Bucket, doomed: Doomed) -> None:
+        check_key(doomed.key)
+        if doomed.version is None:
+            self._f.authorize(caller, bucket, "s3:DeleteObject", doomed.key)
+        else:
+            self._f.authorize(caller, bucket, "s3:DeleteObjectVersion", doomed.key, {"s3:VersionId": doomed.version})
+        if caller.bypass_governance:
+            self._f.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
+
+    async def _commit(self, caller: Caller, bucket_name: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
+        f = self._f
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> list[Deleted | LakebedError]:
+            displaced.blobs.clear()
+            outcomes: list[Deleted | LakebedError] = []
+            for one in doomed:
+                try:
+                    outcomes.append(await self._delete(tx, caller, bucket_name, one, now_ms, displaced))
+                except NoSuchBucket:
+                    raise
+                except LakebedError as refused:
+                    # Raised by checks, before the first change for this key: the others go on.
+                    outcomes.append(refused)
+            return outcomes
+
+        outcomes = await f.meta.transact(work)
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+        return outcomes
+
+    async def _delete(
+        self, tx: Transaction, caller: Caller, bucket_name: str, doomed: Doomed, now_ms: int, displaced: Displaced
+    ) -> Deleted:
+        bucket, current = await target(tx, bucket_name, doomed.key)
+        if doomed.version is not None:
+            return await self._delete_version(tx, caller, bucket, current, doomed, now_ms, displaced)
+        if current is None:
+            check_delete(doomed.conditions, None, 0, 0)
+        else:
+            check_delete(doomed.conditions, current.etag, current.size, current.modified_ms)
+        if not bucket.keeps_versions:
+            if current is not None:
+                await remove_current(tx, bucket, current, displaced)
+                await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket.name, current, caller, now_ms)
+            return Deleted(doomed.key)
+        version = bucket.new_version(self._f.clock)
+        marker = await add_marker(tx, bucket, current, doomed.key, version, now_ms, displaced)
+        await tell_of_object(
+            self._f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket.name, marker, caller, now_ms
+        )
+        return Deleted(doomed.key, marker=version, made_marker=True)
+
+    async def _delete_version(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        bucket: Bucket,
+        current: StoredObject | None,
+        doomed: Doomed,
+        now_ms: int,
+        displaced: Displaced,
+    ) -> Deleted:
+        assert doomed.version is not None  # noqa: S101  # the caller has checked
+        if current is not None and current.version == doomed.version:
+            found: StoredObject | None = current
+        else:
+            row = await tx.row(rows.VERSION, bucket.id, doomed.key, doomed.version)
+            found = None if row is None else version_from(row)
+        if found is None:
+            check_delete(doomed.conditions, None, 0, 0)
+            return Deleted(doomed.key, version=doomed.version)
+        check_delete(doomed.conditions, found.etag, found.size, found.modified_ms)
+        self._check_lock(found, caller, now_ms)
+        if found is current:
+            await remove_current(tx, bucket, found, displaced)
+        else:
+            await remove_version(tx, bucket, found, has_current=current is not None, displaced=displaced)
+        await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket.name, found, caller, now_ms)
+        marker = found.version if found.is_marker else None
+        return Deleted(doomed.key, version=doomed.version, marker=marker)
+
+    def _check_lock(self, found: StoredObject, caller: Caller, now_ms: int) -> None:
+        held = found.attributes
+        hold = LegalHold.ON if held.legal_hold else LegalHold.OFF
+        if not may_delete_version(held.retention, hold, now_ms, bypass_governance=caller.bypass_governance):
+            raise AccessDenied(f"the version is protected by object lock. key={found.key} version={found.version}")

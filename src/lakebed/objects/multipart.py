@@ -1,0 +1,397 @@
+"""Multipart uploads: parts arrive in any order, and become an object in one transaction.
+
+Complete moves no bytes: the object's layout names the parts' blobs. It is idempotent: a finished upload keeps its
+result for a while, and the same list of parts gets the same answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.checksums import (
+    DEFAULT_ALGORITHM,
+    Checksum,
+    ChecksumAlgorithm,
+    ChecksumType,
+    PartDigest,
+    multipart_checksum,
+)
+from lakebed.core.errors import (
+    InvalidInput,
+    InvalidPart,
+    InvalidPartOrder,
+    NoSuchUpload,
+    PartTooSmall,
+)
+from lakebed.core.ids import UploadId, VersionId, new_upload_id
+from lakebed.meta.seam import Reader, Transaction
+
+from . import rows
+from .bucket import Bucket
+from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
+from .events import tell_of_object
+from .facilities import Facilities
+from .ingest import ByteStream, Expectations, Ingested
+from .model import (
+    MAX_PARTS,
+    MAX_PUT_BYTES,
+    MIN_PART_BYTES,
+    Caller,
+    CompletedUpload,
+    Piece,
+    StoredObject,
+    StoredPart,
+    StoredUpload,
+    UploadAttributes,
+    pack,
+    pack_checksum,
+    unpack_checksum,
+)
+from .publish import Displaced, drop_blob, keep_blob, keep_content, make_current
+from .rows import part_from, upload_from
+from .writing import NewObject, ObjectWriter, finish_attributes, target
+
+RESULT_KEPT_MS: Final = 24 * 3600 * 1000
+"""How long a completed upload can be completed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPart:
+    """A part as the client lists it at completion."""
+
+    number: int
+    etag: str
+    checksum: Checksum | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a client says at completion."""
+
+    parts: Sequence[ListedPart]
+    conditions: WriteConditions = NO_WRITE_CONDITIONS
+    checksum: Checksum | None = None
+    checksum_type: ChecksumType | None = None
+    object_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedObject:
+    """What a completion made."""
+
+    bucket: Bucket
+    key: str
+    etag: str
+    version: VersionId | None
+    checksum: Checksum | None
+    encrypted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartView:
+    """An upload and a page of its parts."""
+
+    bucket: Bucket
+    upload: StoredUpload
+    parts: list[StoredPart]
+    truncated: bool
+
+
+class MultipartUploads:
+    """Begins, fills, completes and aborts uploads."""
+
+    def __init__(self, facilities: Facilities, writer: ObjectWriter) -> None:
+        self._f = facilities
+        self._writer = writer
+
+    async def begin(
+        self,
+        caller: Caller,
+        bucket_name: str,
+        new: NewObject,
+        *,
+        algorithm: ChecksumAlgorithm | None,
+        checksum_type: ChecksumType | None,
+    ) -> tuple[Bucket, StoredUpload]:
+        """Begin an upload; nothing is visible of it but in the list of uploads."""
+        f = self._f
+        bucket = await self._writer.admit(caller, bucket_name, new)
+        encrypted = self._writer.is_encrypted(bucket, new.encrypt)
+        upload_id = new_upload_id(f.clock)
+        attributes = UploadAttributes(
+            object=finish_attributes(bucket, new.attributes, f.clock.now_ms(), encrypted=encrypted),
+            checksum_algorithm=algorithm or "",
+            checksum_kind=checksum_type or "",
+            initiator=caller.principal.arn,
+        )
+        started_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Bucket:
+            bucket = await f.bucket(tx, bucket_name)
+            await tx.run(rows.INSERT_UPLOAD, upload_id, bucket.id, new.key, started_ms, pack(attributes))
+            return bucket
+
+        bucket = await f.meta.transact(work)
+        return bucket, StoredUpload(upload_id, bucket.id, new.key, started_ms, attributes, None, None)
+
+    async def admit_part(
+        self, caller: Caller, bucket_name: str, key: str, upload_id: str, number: int
+    ) -> tuple[Bucket, StoredUpload]:
+        """Check, before any byte is read, that the part may be uploaded."""
+        if not 1 <= number <= MAX_PARTS:
+            raise InvalidInput(f"a part number is between 1 and {MAX_PARTS}", argument="partNumber", value=str(number))
+        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        self._f.authorize(caller, bucket, "s3:PutObject", key)
+        return bucket, await self._open_upload(self._f.meta, bucket, key, upload_id)
+
+    async def put_part(
+        self,
+        upload: StoredUpload,
+        number: int,
+        stream: ByteStream,
+        expected: Expectations,
+    ) -> tuple[Ingested, Checksum]:
+        """Store a part; sending a number again replaces it, and the request that finishes last wins."""
+        f = self._f
+        ingested = await f.ingester.ingest(
+            stream, expected, encrypt=upload.attributes.object.encrypted, limit=MAX_PUT_BYTES, inline=False
+        )
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        piece = Piece(
+            ingested.size,
+            blob=ingested.piece.blob,
+            seal=ingested.piece.seal,
+            part=number,
+            checksum=pack_checksum(ingested.checksum),
+        )
+
+        async def work(tx: Transaction) -> None:
+            displaced.blobs.clear()
+            row = await tx.row(rows.UPLOAD, upload.id)
+            if row is None or upload_from(row).finished_ms is not None:
+                raise NoSuchUpload(f"the upload was completed or aborted. upload={upload.id}")
+            old = await tx.row(rows.PART, upload.id, number)
+            if old is not None:
+                await drop_blob(tx, part_from(old).piece, displaced)
+            await keep_blob(tx, piece)
+            await tx.run(
+                rows.UPSERT_PART,
+                upload.id,
+                number,
+                ingested.size,
+                ingested.etag,
+                now_ms,
+                pack_checksum(ingested.checksum),
+                pack(piece),
+            )
+
+        try:
+            await f.meta.transact(work)
+        except Exception as error:
+            # An undecided commit may have happened: its blob must stay until the sweeper knows.
+            if not getattr(error, "undecided", False):
+                await f.ingester.discard(ingested)
+            raise
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+        return ingested, ingested.checksum
+
+    async def complete(
+        self, caller: Caller, bucket_name: str, key: str, upload_id: str, completion: Completion
+    ) -> CompletedObject:
+        """Make the object of the listed parts; parts that are not listed are dropped."""
+        f = self._f
+        bucket = await f.bucket(f.meta, bucket_name)
+        f.authorize(caller, bucket, "s3:PutObject", key, _write_conditions(completion.conditions))
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> CompletedObject:
+            displaced.blobs.clear()
+            bucket, current = await target(tx, bucket_name, key)
+            upload = await self._find_upload(tx, bucket, key, upload_id)
+            if upload.result is not None:
+                return _repeated(bucket, upload, upload.result, completion)
+            parts = await self._chosen_parts(tx, upload, completion)
+            check_write(completion.conditions, None if current is None else current.etag)
+            checksum = _whole_checksum(upload.attributes, parts, completion)
+            digests = b"".join(bytes.fromhex(part.etag) for part in parts)
+            etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"
+            content = await keep_content(tx, [part.piece for part in parts])
+            stored = StoredObject(
+                key,
+                0,
+                bucket.new_version(f.clock),
+                sum(part.size for part in parts),
+                etag,
+                now_ms,
+                pack_checksum(checksum),
+                content,
+                finish_attributes(
+                    bucket,
+                    upload.attributes.object,
+                    now_ms,
+                    encrypted=upload.attributes.object.encrypted,
+                    part_count=len(parts),
+                ),
+            )
+            stored = await make_current(tx, bucket, current, stored, displaced)
+            await self._drop_unlisted(tx, upload, {part.number for part in parts}, displaced)
+            result = CompletedUpload(
+                etag,
+                stored.version,
+                stored.checksum_text,
+                [(part.number, part.etag) for part in parts],
+                stored.attributes.encrypted,
+            )
+            await tx.run(rows.FINISH_UPLOAD, now_ms, pack(result), upload.id)
+            await tell_of_object(
+                f.outbox, tx, "ObjectCreated:CompleteMultipartUpload", bucket.name, stored, caller, now_ms
+            )
+            return _completed(bucket, key, result)
+
+        completed = await f.meta.transact(work)
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+        return completed
+
+    async def abort(self, caller: Caller, bucket_name: str, key: str, upload_id: str) -> None:
+        """Forget an upload and free its parts. Raises NoSuchUpload."""
+        f = self._f
+        bucket = await f.bucket(f.meta, bucket_name)
+        f.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
+        displaced = Displaced(f.clock.now_ms() + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> None:
+            displaced.blobs.clear()
+            upload = await self._open_upload(tx, await f.bucket(tx, bucket_name), key, upload_id)
+            await forget_upload(tx, upload.id, displaced)
+
+        await f.meta.transact(work)
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+
+    async def parts(
+        self, caller: Caller, bucket_name: str, key: str, upload_id: str, *, after: int, limit: int
+    ) -> StoredPartView:
+        """A page of an upload's parts, ascending."""
+        f = self._f
+        bucket = await f.bucket(f.meta, bucket_name)
+        f.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
+        upload = await self._open_upload(f.meta, bucket, key, upload_id)
+        found = [part_from(row) for row in await f.meta.rows(rows.PARTS_AFTER, upload.id, after, limit + 1)]
+        return StoredPartView(bucket, upload, found[:limit], len(found) > limit)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def _find_upload(self, reader: Reader, bucket: Bucket, key: str, upload_id: str) -> StoredUpload:
+        row = await reader.row(rows.UPLOAD, upload_id)
+        upload = None if row is None else upload_from(row)
+        if upload is None or upload.bucket != bucket.id or upload.key != key:
+            raise NoSuchUpload(f"no such upload. upload={upload_id}")
+        return upload
+
+    async def _open_upload(self, reader: Reader, bucket: Bucket, key: str, upload_id: str) -> StoredUpload:
+        upload = await self._find_upload(reader, bucket, key, upload_id)
+        if upload.finished_ms is not None:
+            raise NoSuchUpload(f"the upload was completed. upload={upload_id}")
+        return upload
+
+    async def _chosen_parts(self, tx: Transaction, upload: StoredUpload, completion: Completion) -> list[StoredPart]:
+        numbers = [part.number for part in completion.parts]
+        if any(later <= earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+            raise InvalidPartOrder("the list of parts is not ascending")
+        stored = {
+            part.number: part for part in map(part_from, await tx.rows(rows.PARTS_AFTER, upload.id, 0, MAX_PARTS))
+        }
+        chosen = []
+        for listed in completion.parts:
+            part = stored.get(listed.number)
+            if part is None or part.etag != listed.etag.strip('"'):
+                raise InvalidPart(f"no such part, or another etag. part={listed.number}")
+            if listed.checksum is not None:
+                kept = part.checksum
+                if kept is None or kept.algorithm != listed.checksum.algorithm or kept.digest != listed.checksum.digest:
+                    raise InvalidPart(f"the part has another checksum. part={listed.number}")
+            elif upload.attributes.checksum_algorithm and upload.attributes.checksum_kind == ChecksumType.COMPOSITE:
+                # AWS asks for them; SDKs always send them.
+                raise InvalidInput(
+                    f"the upload was begun with a checksum, so each part is listed with its own. part={listed.number}",
+                    argument="Checksum" + upload.attributes.checksum_algorithm,
+                )
+            chosen.append(part)
+        for part in chosen[:-1]:
+            if part.size < MIN_PART_BYTES:
+                raise PartTooSmall(f"a part is too small. part={part.number} size={part.size} minimum={MIN_PART_BYTES}")
+        size = sum(part.size for part in chosen)
+        if completion.object_size is not None and completion.object_size != size:
+            raise InvalidInput(
+                f"the parts do not make the size that was announced. size={size} announced={completion.object_size}",
+                argument="x-amz-mp-object-size",
+            )
+        return chosen
+
+    async def _drop_unlisted(
+        self, tx: Transaction, upload: StoredUpload, listed: set[int], displaced: Displaced
+    ) -> None:
+        for row in await tx.rows(rows.PARTS_AFTER, upload.id, 0, MAX_PARTS):
+            part = part_from(row)
+            if part.number not in listed:
+                await drop_blob(tx, part.piece, displaced)
+        await tx.run(rows.DELETE_PARTS, upload.id)
+
+
+async def forget_upload(tx: Transaction, upload: UploadId, displaced: Displaced) -> None:
+    """Remove an upload that will not be completed, with its parts."""
+    for row in await tx.rows(rows.PARTS_AFTER, upload, 0, MAX_PARTS):
+        await drop_blob(tx, part_from(row).piece, displaced)
+    await tx.run(rows.DELETE_PARTS, upload)
+    await tx.run(rows.DELETE_UPLOAD, upload)
+
+
+def _whole_checksum(attributes: UploadAttributes, parts: list[StoredPart], completion: Completion) -> Checksum | None:
+    """The object's checksum, from its parts'. Raises IntegrityMismatch when the client says otherwise."""
+    algorithm = ChecksumAlgorithm(attributes.checksum_algorithm or DEFAULT_ALGORITHM)
+    kind = ChecksumType(attributes.checksum_kind or ChecksumType.FULL_OBJECT)
+    if completion.checksum_type is not None and attributes.checksum_algorithm and completion.checksum_type != kind:
+        raise InvalidInput(
+            f"the upload was begun with another checksum type. type={kind}", argument="x-amz-checksum-type"
+        )
+    digests = []
+    for part in parts:
+        checksum = part.checksum
+        if checksum is None or checksum.algorithm != algorithm:
+            # Parts sent with other algorithms than the upload's leave the object without a checksum of its own.
+            return None
+        digests.append(PartDigest(checksum.digest, part.size))
+    whole = multipart_checksum(algorithm, kind, digests)
+    claim = completion.checksum
+    if claim is not None and claim.algorithm == algorithm:
+        claim.check(whole)
+    return whole
+
+
+def _repeated(bucket: Bucket, upload: StoredUpload, result: CompletedUpload, completion: Completion) -> CompletedObject:
+    """The answer to a Complete that has already happened. Raises NoSuchUpload if it lists other parts."""
+    listed = [(part.number, part.etag.strip('"')) for part in completion.parts]
+    if listed != result.parts:
+        raise NoSuchUpload(f"the upload was completed with other parts. upload={upload.id}")
+    return _completed(bucket, upload.key, result)
+
+
+def _completed(bucket: Bucket, key: str, result: CompletedUpload) -> CompletedObject:
+    version = VersionId(result.version) if bucket.keeps_versions else None
+    return CompletedObject(bucket, key, result.etag, version, unpack_checksum(result.checksum), result.encrypted)
+
+
+def _write_conditions(conditions: WriteConditions) -> dict[str, str | tuple[str, ...]] | None:
+    extra: dict[str, str | tuple[str, ...]] = {}
+    if conditions.if_none_match is not None:
+        extra["s3:if-none-match"] = conditions.if_none_match
+    if conditions.if_match is not None:
+        extra["s3:if-match"] = conditions.if_match
+    return extra or None

@@ -1,0 +1,211 @@
+"""Makes a version current, or removes one: the steps of the transactions that change what a key holds.
+
+Invariant: `objects` has a row for a key exactly when the newest version of the key is not a delete marker; then that row
+is the newest version. Everything else, delete markers included, is in `versions`, where a lower rank is newer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakebed.core.ids import NULL_VERSION, BlobId, VersionId
+from lakebed.meta.seam import Transaction
+
+from . import rows
+from .bucket import Bucket
+from .model import DEFAULT_ATTRIBUTES, Piece, StoredObject, pack, unpack_layout
+from .rows import object_from, version_from
+
+
+@dataclass(slots=True)
+class Displaced:
+    """Blobs that a transaction made garbage, for the reaper to hear of after the commit."""
+
+    due_ms: int
+    blobs: list[BlobId] = field(default_factory=list)
+
+
+async def keep_content(tx: Transaction, pieces: list[Piece]) -> int:
+    """Store where an object's bytes are; the content's id."""
+    if len(pieces) == 1 and pieces[0].blob is None:
+        row = await tx.row(rows.INSERT_CONTENT, pieces[0].body, pieces[0].seal, None)
+    else:
+        row = await tx.row(rows.INSERT_CONTENT, None, None, pack(pieces))
+    assert row is not None  # noqa: S101  # RETURNING of an insert
+    return int(row[0])
+
+
+async def keep_blob(tx: Transaction, piece: Piece) -> None:
+    """Note that something refers to the piece's blob from now on."""
+    if piece.blob is not None:
+        await tx.run(rows.INSERT_BLOB, piece.blob)
+
+
+async def drop_content(tx: Transaction, content: int | None, displaced: Displaced) -> None:
+    """One reference to the content is gone; with the last one its blobs become garbage."""
+    if content is None:
+        return
+    row = await tx.row(rows.DROP_CONTENT, content)
+    if row is None:
+        await tx.run(rows.UNSHARE_CONTENT, content)
+    elif row[0] is not None:
+        for piece in unpack_layout(row[0]):
+            await drop_blob(tx, piece, displaced)
+
+
+async def drop_blob(tx: Transaction, piece: Piece, displaced: Displaced) -> None:
+    """Nothing refers to the piece's blob any more."""
+    if piece.blob is not None:
+        await tx.run(rows.DELETE_BLOB, piece.blob)
+        await tx.run(rows.INSERT_GARBAGE, piece.blob, displaced.due_ms)
+        displaced.blobs.append(piece.blob)
+
+
+async def make_current(
+    tx: Transaction, bucket: Bucket, current: StoredObject | None, new: StoredObject, displaced: Displaced
+) -> StoredObject:
+    """Put `new` in front of what the key has; it comes back with its rank. `new.version` follows the bucket's versioning.
+
+    A bucket that is not versioned replaces; an enabled one keeps what was current; a suspended one keeps it too unless it
+    is the null version, of which there is only ever one.
+    """
+    rank = await _step_aside(tx, bucket, current, new.version, new.key, new.modified_ms, displaced)
+    stored = new._replace(rank=rank)
+    await tx.run(
+        rows.UPSERT_OBJECT,
+        bucket.id,
+        stored.key,
+        rank,
+        stored.version,
+        stored.size,
+        stored.etag,
+        stored.modified_ms,
+        stored.checksum_text,
+        stored.content,
+        _packed(stored),
+    )
+    return stored
+
+
+async def _step_aside(
+    tx: Transaction,
+    bucket: Bucket,
+    current: StoredObject | None,
+    incoming: VersionId,
+    key: str,
+    now_ms: int,
+    displaced: Displaced,
+) -> int:
+    """Make room for a version with id `incoming`; its rank."""
+    if not bucket.keeps_versions:
+        if current is not None:
+            await drop_content(tx, current.content, displaced)
+        return 0
+    newest = current
+    if newest is None:
+        row = await tx.row(rows.NEWEST_VERSION, bucket.id, key)
+        newest = None if row is None else version_from(row)
+    if newest is None:
+        return 0
+    if current is not None:
+        if current.version == incoming:
+            await drop_content(tx, current.content, displaced)
+        else:
+            await _archive(tx, bucket, current, now_ms)
+    if incoming == NULL_VERSION and (current is None or current.version != NULL_VERSION):
+        row = await tx.row(rows.VERSION, bucket.id, key, NULL_VERSION)
+        if row is not None:
+            old = version_from(row)
+            await tx.run(rows.DELETE_VERSION, bucket.id, key, old.rank)
+            await drop_content(tx, old.content, displaced)
+    return newest.rank - 1
+
+
+async def add_marker(
+    tx: Transaction,
+    bucket: Bucket,
+    current: StoredObject | None,
+    key: str,
+    version: VersionId,
+    now_ms: int,
+    displaced: Displaced,
+) -> StoredObject:
+    """Hide the key behind a delete marker."""
+    rank = await _step_aside(tx, bucket, current, version, key, now_ms, displaced)
+    if current is not None:
+        await tx.run(rows.DELETE_OBJECT, bucket.id, key)
+    marker = StoredObject(key, rank, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
+    await _archive(tx, bucket, marker, now_ms)
+    return marker
+
+
+async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject, displaced: Displaced) -> None:
+    """Remove the current version for good; the next newest takes its place unless it is a marker."""
+    await drop_content(tx, current.content, displaced)
+    await tx.run(rows.DELETE_OBJECT, bucket.id, current.key)
+    if bucket.keeps_versions:
+        await _promote(tx, bucket, current.key)
+
+
+async def remove_version(
+    tx: Transaction, bucket: Bucket, old: StoredObject, *, has_current: bool, displaced: Displaced
+) -> None:
+    """Remove a version that is not current, or a delete marker; a marker that hid the key uncovers what it hid."""
+    await drop_content(tx, old.content, displaced)
+    await tx.run(rows.DELETE_VERSION, bucket.id, old.key, old.rank)
+    if not has_current:
+        await _promote(tx, bucket, old.key)
+
+
+async def _archive(tx: Transaction, bucket: Bucket, stored: StoredObject, superseded_ms: int) -> None:
+    await tx.run(
+        rows.INSERT_VERSION,
+        bucket.id,
+        stored.key,
+        stored.rank,
+        stored.version,
+        stored.size,
+        stored.etag,
+        stored.modified_ms,
+        stored.checksum_text,
+        stored.content,
+        _packed(stored),
+        int(stored.is_marker),
+        superseded_ms,
+    )
+
+
+async def _promote(tx: Transaction, bucket: Bucket, key: str) -> None:
+    row = await tx.row(rows.NEWEST_VERSION, bucket.id, key)
+    if row is None:
+        return
+    newest = version_from(row)
+    if newest.is_marker:
+        return
+    await tx.run(rows.DELETE_VERSION, bucket.id, key, newest.rank)
+    await tx.run(
+        rows.UPSERT_OBJECT,
+        bucket.id,
+        key,
+        newest.rank,
+        newest.version,
+        newest.size,
+        newest.etag,
+        newest.modified_ms,
+        newest.checksum_text,
+        newest.content,
+        _packed(newest),
+    )
+
+
+async def current_of(tx: Transaction, bucket: Bucket, key: str) -> StoredObject | None:
+    """The current version of a key."""
+    row = await tx.row(rows.CURRENT, bucket.id, key)
+    return None if row is None else object_from(row)
+
+
+_PACKED_DEFAULT = pack(DEFAULT_ATTRIBUTES)
+
+
+def _packed(stored: StoredObject) -> bytes:
+    return _PACKED_DEFAULT if stored.attributes is DEFAULT_ATTRIBUTES else pack(stored.attributes)

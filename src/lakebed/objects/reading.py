@@ -1,0 +1,193 @@
+"""Reading objects: GET, HEAD and GetObjectAttributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.core.errors import InvalidPart, InvalidRange, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
+
+from . import rows
+from .bucket import Bucket, bucket_from
+from .conditions import NO_READ_CONDITIONS, ReadConditions, check_read
+from .contents import ByteRange, ContentSource
+from .facilities import Facilities
+from .model import Caller, Content, Piece, StoredObject
+from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from, version_from
+
+_CONTENT_AT = BUCKET_COLUMNS + OBJECT_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRequest:
+    """A byte range as HTTP has it: `first` alone is open-ended, `suffix` counts from the end."""
+
+    first: int | None = None
+    last: int | None = None
+    suffix: int | None = None
+
+    def resolve(self, size: int) -> ByteRange:
+        """The bytes of an object of this size. Raises InvalidRange when there are none."""
+        if self.suffix is not None:
+            if self.suffix == 0 or size == 0:
+                raise InvalidRange("the range is not satisfiable", size=size)
+            return ByteRange(max(0, size - self.suffix), size)
+        first = self.first or 0
+        if first >= size:
+            raise InvalidRange("the range starts past the end", size=size)
+        return ByteRange(first, size if self.last is None else min(self.last + 1, size))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundObject:
+    """An object that was found, and may be read."""
+
+    bucket: Bucket
+    object: StoredObject
+    source: ContentSource | None = None
+    part_count: int | None = None
+    wanted: ByteRange | None = None
+    """The bytes asked for; None for the whole object."""
+
+
+class ObjectReader:
+    """Finds objects and opens their contents."""
+
+    def __init__(self, facilities: Facilities) -> None:
+        self._f = facilities
+
+    async def head(
+        self,
+        caller: Caller,
+        bucket_name: str,
+        key: str,
+        *,
+        version: str | None = None,
+        conditions: ReadConditions = NO_READ_CONDITIONS,
+        wanted: RangeRequest | None = None,
+        part: int | None = None,
+    ) -> FoundObject:
+        """What is known of an object. Raises NoSuchBucket, NoSuchKey, NoSuchVersion, NotModified, PreconditionFailed."""
+        if version is None and part is None:
+            row = await self._f.meta.row(rows.HEAD, key, bucket_name)
+            bucket, found = await self._checked(caller, row, bucket_name, key, "s3:GetObject")
+            check_read(conditions, found.etag, found.modified_ms)
+            chosen = wanted.resolve(found.size) if wanted is not None else None
+            return FoundObject(bucket, found, wanted=chosen)
+        return await self.get(
+            caller, bucket_name, key, version=version, conditions=conditions, wanted=wanted, part=part
+        )
+
+    async def get(
+        self,
+        caller: Caller,
+        bucket_name: str,
+        key: str,
+        *,
+        version: str | None = None,
+        conditions: ReadConditions = NO_READ_CONDITIONS,
+        wanted: RangeRequest | None = None,
+        part: int | None = None,
+        action: str | None = None,
+    ) -> FoundObject:
+        """An object and where its bytes are. Raises as `head`; InvalidRange, InvalidPart."""
+        f = self._f
+        if version is None:
+            row = await f.meta.row(rows.GET, key, bucket_name)
+            bucket, found = await self._checked(caller, row, bucket_name, key, action or "s3:GetObject")
+            assert row is not None  # noqa: S101  # `_checked` has raised otherwise
+            content = Content(*row[_CONTENT_AT:])
+        else:
+            bucket, found = await self._find_version(caller, bucket_name, key, version, action or "s3:GetObjectVersion")
+            content = await self.content_of(found)
+        check_read(conditions, found.etag, found.modified_ms)
+        source = ContentSource(f.storage, f.keys, found.size, content)
+        chosen, count = None, found.attributes.part_count or None
+        if part is not None:
+            chosen = part_range(source.pieces, found, part)
+        elif wanted is not None:
+            chosen = wanted.resolve(found.size)
+        return FoundObject(bucket, found, source, count if part is not None else None, chosen)
+
+    async def content_of(self, found: StoredObject) -> Content:
+        """Where the bytes of a version are."""
+        if found.content is None:
+            return Content(None, None, None)
+        row = await self._f.meta.row(rows.CONTENT, found.content)
+        if row is None:
+            # Replaced since its row was read: the caller starts over or reports the version as gone.
+            raise NoSuchVersion("the version was removed while it was being read")
+        return Content(*row)
+
+    async def find(
+        self, caller: Caller, bucket_name: str, key: str, version: str | None, action: str, version_action: str
+    ) -> tuple[Bucket, StoredObject]:
+        """A version, current if `version` is None, to which the caller may do `action`."""
+        if version is None:
+            row = await self._f.meta.row(rows.HEAD, key, bucket_name)
+            return await self._checked(caller, row, bucket_name, key, action)
+        return await self._find_version(caller, bucket_name, key, version, version_action)
+
+    async def _checked(
+        self, caller: Caller, row: tuple[object, ...] | None, bucket_name: str, key: str, action: str
+    ) -> tuple[Bucket, StoredObject]:
+        if row is None:
+            raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
+        bucket = bucket_from(row)
+        if row[BUCKET_COLUMNS] is None:
+            await self._raise_absent(caller, bucket, key, action)
+        found = object_from(row[BUCKET_COLUMNS:_CONTENT_AT])
+        extra = _tag_conditions(found) if found.attributes.tags.tags else None
+        self._f.authorize(caller, bucket, action, key, extra)
+        return bucket, found
+
+    async def _raise_absent(self, caller: Caller, bucket: Bucket, key: str, action: str) -> None:
+        """A key without a current version: who may not list the bucket does not learn that it is absent."""
+        self._f.authorize(caller, bucket, action, key)
+        self._f.authorize(caller, bucket, "s3:ListBucket")
+        marker = None
+        if bucket.keeps_versions:
+            newest = await self._f.meta.row(rows.NEWEST_VERSION, bucket.id, key)
+            marker = None if newest is None else str(newest[2])
+        raise NoSuchKey(f"no such key. key={key}", delete_marker=marker)
+
+    async def _find_version(
+        self, caller: Caller, bucket_name: str, key: str, version: str, action: str
+    ) -> tuple[Bucket, StoredObject]:
+        row = await self._f.meta.row(rows.HEAD, key, bucket_name)
+        if row is None:
+            raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
+        bucket = bucket_from(row)
+        found: StoredObject | None = None
+        if row[BUCKET_COLUMNS] is not None and row[BUCKET_COLUMNS + 2] == version:
+            found = object_from(row[BUCKET_COLUMNS:])
+        else:
+            older = await self._f.meta.row(rows.VERSION, bucket.id, key, version)
+            found = None if older is None else version_from(older)
+        extra: dict[str, str | tuple[str, ...]] = {"s3:VersionId": version}
+        if found is not None and found.attributes.tags.tags:
+            extra |= _tag_conditions(found)
+        self._f.authorize(caller, bucket, action, key, extra)
+        if found is None:
+            raise NoSuchVersion(f"no such version. key={key} version={version}")
+        if found.is_marker:
+            raise IsDeleteMarker(f"the version is a delete marker. key={key} version={version}")
+        return bucket, found
+
+
+def part_range(pieces: list[Piece], found: StoredObject, part: int) -> ByteRange:
+    """The bytes that were uploaded as one part. Raises InvalidPart. An object put whole is its own part 1."""
+    if not found.attributes.part_count:
+        if part != 1:
+            raise InvalidPart(f"the object has no such part. part={part}")
+        return ByteRange(0, found.size)
+    offset = 0
+    # Parts may have been numbered with gaps: the k-th in order answers to k, as S3 counts them.
+    for number, piece in enumerate(pieces, 1):
+        if number == part:
+            return ByteRange(offset, offset + piece.size)
+        offset += piece.size
+    raise InvalidPart(f"the object has no such part. part={part}")
+
+
+def _tag_conditions(found: StoredObject) -> dict[str, str | tuple[str, ...]]:
+    return {f"s3:ExistingObjectTag/{tag.key}": tag.value for tag in found.attributes.tags.tags}

@@ -1,0 +1,75 @@
+"""Removes blobs that nothing refers to any more: soon after the commit that dropped them, and again after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.core.ids import BlobId
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.storage.seam import ObjectStorage
+
+from . import rows
+from .ingest import blob_key
+
+log = logging.getLogger("lakebed.objects")
+
+_BATCH = 500
+_GATHER_SECONDS = 0.05
+
+
+class BlobReaper:
+    """Works off the garbage. One a process; the rows make sure that nothing is forgotten when a process dies."""
+
+    def __init__(self, meta: MetaStore, storage: ObjectStorage, clock: Clock, *, grace_ms: int) -> None:
+        self._meta = meta
+        self._storage = storage
+        self._clock = clock
+        self._grace_ms = grace_ms
+        self._news = asyncio.Event()
+        self._fresh: list[BlobId] = []
+
+    def wake(self, blobs: Iterable[BlobId]) -> None:
+        """These have just become garbage."""
+        if self._grace_ms == 0:
+            self._fresh.extend(blobs)
+            self._news.set()
+
+    async def run(self) -> None:
+        """Remove fresh garbage as it comes, until cancelled."""
+        while True:
+            await self._news.wait()
+            # Those that come together go together.
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._news.clear()
+            batch, self._fresh = self._fresh[:_BATCH], self._fresh[_BATCH:]
+            if self._fresh:
+                self._news.set()
+            try:
+                await self._remove(batch)
+            except LakebedError as error:
+                # The rows are still there: the next sweep tries again.
+                log.warning("garbage could not be removed", extra={"blobs": len(batch)}, exc_info=error)
+
+    async def sweep(self) -> int:
+        """Remove everything that is due; how many blobs that was."""
+        removed = 0
+        while True:
+            due = [BlobId(row[0]) for row in await self._meta.rows(rows.DUE_GARBAGE, self._clock.now_ms(), _BATCH)]
+            if not due:
+                return removed
+            await self._remove(due)
+            removed += len(due)
+
+    async def _remove(self, blobs: list[BlobId]) -> None:
+        # Bytes first: a crash in between leaves a row whose blob is gone, and deleting what is gone is success.
+        await self._storage.delete_many([blob_key(blob) for blob in blobs])
+
+        async def work(tx: Transaction) -> None:
+            for blob in blobs:
+                await tx.run(rows.DELETE_GARBAGE, blob)
+
+        await self._meta.transact(work)

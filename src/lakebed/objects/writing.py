@@ -1,0 +1,188 @@
+"""Writing whole objects: PUT and POST."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from lakebed.core.checksums import Checksum
+from lakebed.core.errors import InvalidInput, NoSuchBucket, TooLarge
+from lakebed.core.ids import VersionId
+from lakebed.meta.seam import Transaction
+
+from . import rows
+from .bucket import Bucket, bucket_from
+from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
+from .config.object_lock import default_retention
+from .events import tell_of_object
+from .facilities import Facilities
+from .ingest import ByteStream, Expectations, Ingested
+from .model import MAX_METADATA_BYTES, MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, pack_checksum
+from .names import check_key
+from .publish import Displaced, keep_blob, keep_content, make_current
+from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenObject:
+    """What a write made."""
+
+    bucket: Bucket
+    object: StoredObject
+
+    @property
+    def version(self) -> VersionId | None:
+        """The version's id, where the bucket keeps versions."""
+        return self.object.version if self.bucket.keeps_versions else None
+
+    @property
+    def checksum(self) -> Checksum | None:
+        """The checksum kept with the object."""
+        return self.object.checksum
+
+
+@dataclass(frozen=True, slots=True)
+class NewObject:
+    """An object about to be written: everything but its bytes."""
+
+    key: str
+    attributes: ObjectAttributes
+    encrypt: bool | None = None
+    """True or False as the caller said; None for the bucket's default."""
+    conditions: WriteConditions = NO_WRITE_CONDITIONS
+
+
+def check_attributes(attributes: ObjectAttributes) -> None:
+    """Raise TooLarge when the user metadata is over its limit."""
+    if attributes.metadata:
+        size = sum(
+            len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace"))
+            for name, value in attributes.metadata.items()
+        )
+        if size > MAX_METADATA_BYTES:
+            raise TooLarge(
+                f"the user metadata is over its limit. size={size} limit={MAX_METADATA_BYTES}", argument="metadata"
+            )
+
+
+class ObjectWriter:
+    """Writes objects."""
+
+    def __init__(self, facilities: Facilities) -> None:
+        self._f = facilities
+
+    async def put(
+        self, caller: Caller, bucket_name: str, new: NewObject, stream: ByteStream, expected: Expectations
+    ) -> WrittenObject:
+        """Store the bytes, then publish them. Raises what `ingest` and the conditions raise; then nothing is visible."""
+        bucket = await self.admit(caller, bucket_name, new)
+        f = self._f
+        ingested = await f.ingester.ingest(
+            stream, expected, encrypt=self.is_encrypted(bucket, new.encrypt), limit=MAX_PUT_BYTES
+        )
+        return await self.publish(caller, bucket_name, new, ingested, event="ObjectCreated:Put")
+
+    async def admit(self, caller: Caller, bucket_name: str, new: NewObject) -> Bucket:
+        """Check, before any byte is read, that the caller may write this object."""
+        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        check_key(new.key)
+        check_attributes(new.attributes)
+        authorize_write(self._f, caller, bucket, new)
+        return bucket
+
+    def is_encrypted(self, bucket: Bucket, wish: bool | None) -> bool:
+        """Whether a new object's bytes are encrypted: as asked, else as the bucket says, else as the settings say."""
+        if wish is not None:
+            return wish
+        return self._f.default_encryption or bucket.encrypts
+
+    async def publish(
+        self, caller: Caller, bucket_name: str, new: NewObject, ingested: Ingested, *, event: str
+    ) -> WrittenObject:
+        """Make ingested bytes the key's current version. If that fails, the bytes are removed again."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        piece = ingested.piece
+
+        async def work(tx: Transaction) -> WrittenObject:
+            displaced.blobs.clear()
+            bucket, current = await target(tx, bucket_name, new.key)
+            check_write(new.conditions, None if current is None else current.etag)
+            content = await keep_content(tx, [piece])
+            await keep_blob(tx, piece)
+            stored = StoredObject(
+                new.key,
+                0,
+                bucket.new_version(f.clock),
+                ingested.size,
+                ingested.etag,
+                now_ms,
+                pack_checksum(ingested.checksum),
+                content,
+                finish_attributes(bucket, new.attributes, now_ms, encrypted=piece.seal is not None),
+            )
+            stored = await make_current(tx, bucket, current, stored, displaced)
+            await tell_of_object(f.outbox, tx, event, bucket.name, stored, caller, now_ms)
+            return WrittenObject(bucket, stored)
+
+        try:
+            written = await f.meta.transact(work)
+        except Exception as error:
+            # An undecided commit may have happened: its blob must stay until the sweeper knows.
+            if not getattr(error, "undecided", False):
+                await f.ingester.discard(ingested)
+            raise
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+        return written
+
+
+def authorize_write(f: Facilities, caller: Caller, bucket: Bucket, new: NewObject) -> None:
+    """Ask for every permission that this write needs."""
+    extra: dict[str, str | tuple[str, ...]] = {}
+    attributes = new.attributes
+    if new.conditions.if_none_match is not None:
+        extra["s3:if-none-match"] = new.conditions.if_none_match
+    if new.conditions.if_match is not None:
+        extra["s3:if-match"] = new.conditions.if_match
+    if attributes.tags.tags:
+        extra["s3:RequestObjectTagKeys"] = tuple(tag.key for tag in attributes.tags.tags)
+        extra |= {f"s3:RequestObjectTag/{tag.key}": tag.value for tag in attributes.tags.tags}
+    f.authorize(caller, bucket, "s3:PutObject", new.key, extra or None)
+    if attributes.tags.tags:
+        f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, extra)
+    if attributes.retention is not None or attributes.legal_hold:
+        if bucket.settings.object_lock is None:
+            raise InvalidInput("the bucket has no object lock configuration", argument="x-amz-object-lock-mode")
+        if attributes.retention is not None:
+            f.authorize(caller, bucket, "s3:PutObjectRetention", new.key)
+        if attributes.legal_hold:
+            f.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key)
+    if new.conditions.if_match is not None:
+        f.authorize(caller, bucket, "s3:GetObject", new.key)
+
+
+async def target(tx: Transaction, bucket_name: str, key: str) -> tuple[Bucket, StoredObject | None]:
+    """The bucket and the key's current version, as they are inside the transaction. Raises NoSuchBucket."""
+    row = await tx.row(rows.HEAD, key, bucket_name)
+    if row is None:
+        raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
+    current = (
+        None if row[BUCKET_COLUMNS] is None else object_from(row[BUCKET_COLUMNS : BUCKET_COLUMNS + OBJECT_COLUMNS])
+    )
+    return bucket_from(row), current
+
+
+def finish_attributes(
+    bucket: Bucket, attributes: ObjectAttributes, now_ms: int, *, encrypted: bool, part_count: int = 0
+) -> ObjectAttributes:
+    """What the bucket adds to what the caller said: default retention, encryption, parts."""
+    lock = bucket.settings.object_lock
+    retention = attributes.retention
+    if retention is None and lock is not None:
+        retention = default_retention(lock, now_ms)
+    if retention is attributes.retention and not encrypted and not part_count:
+        return attributes
+    return msgspec.structs.replace(attributes, retention=retention, encrypted=encrypted, part_count=part_count)

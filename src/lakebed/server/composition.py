@@ -1,0 +1,155 @@
+"""Wires one worker: settings → stores → services → edges."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
+from lakebed.core.clock import Clock, SystemClock
+from lakebed.core.settings import Settings, StorageKind
+from lakebed.governance.access_keys import AccessKeys
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.governance.credentials import Credentials
+from lakebed.governance.principals import Principals
+from lakebed.governance.sessions import Sessions
+from lakebed.governance.vault import MasterKeys
+from lakebed.meta.leases import Leases
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.ingest import Ingester
+from lakebed.objects.reaper import BlobReaper
+from lakebed.objects.sealing import KeyRing
+from lakebed.objects.sweeping import Sweeper
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.seam import ObjectStorage
+from lakebed.wire.admin.app import AdminApplication
+from lakebed.wire.http.message import Rejecter, Request, Response
+from lakebed.wire.http.protocol import Application
+from lakebed.wire.s3.app import S3Application
+from lakebed.wire.s3.authenticate import Authenticator
+from lakebed.wire.s3.services import S3Services
+from lakebed.wire.s3.sts import TokenService
+
+from .identity import Identity
+from .instruments import Instruments
+from .metadata import open_metadata
+from .metrics import Metrics
+from .remote_storage import open_remote, remote_writers
+
+BYTES_FOLDER: Final = "bytes"
+REMOTE_GRACE_MS: Final = 15 * 60 * 1000
+"""How long a dropped blob stays in a remote byte store, for downloads that began before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A worker's parts, for its life to run."""
+
+    application: Application
+    reject: Rejecter
+    meta: MetaStore
+    storage: ObjectStorage
+    reaper: BlobReaper
+    sweeper: Sweeper
+    leases: Leases
+    clock: Clock
+    instruments: Instruments
+
+
+@asynccontextmanager
+async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> AsyncIterator[Parts]:
+    """Open the stores and wire everything on them; closed at the end."""
+    clock = SystemClock()
+    meta = await open_metadata(settings)
+    try:
+        storage = await open_storage(settings, clock)
+        try:
+            yield _wire(settings, identity, metrics, clock, meta, storage)
+        finally:
+            await storage.close()
+    finally:
+        await meta.close()
+
+
+async def open_storage(settings: Settings, clock: Clock) -> ObjectStorage:
+    """The byte store that the settings name."""
+    if settings.storage.kind is StorageKind.S3:
+        return await open_remote(settings.storage.s3, clock)
+    root: Path = settings.server.data / BYTES_FOLDER
+    return await asyncio.to_thread(FolderStorage, root, clock)
+
+
+def _wire(
+    settings: Settings, identity: Identity, metrics: Metrics, clock: Clock, meta: MetaStore, storage: ObjectStorage
+) -> Parts:
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    keys = KeyRing(
+        {key_id: master.derive("object data keys", key_id) for key_id in identity.master_keys}, identity.active_key_id
+    )
+    is_local = settings.storage.kind is StorageKind.FOLDER
+    grace_ms = 0 if is_local else REMOTE_GRACE_MS
+    open_writer = None if is_local else remote_writers(settings.storage.s3, storage, clock)
+    reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
+    authorizer = PolicyAuthorizer(clock)
+    facilities = Facilities(
+        meta=meta,
+        outbox=Outbox(meta),
+        storage=storage,
+        ingester=Ingester(storage, keys, clock, inline_max_bytes=settings.objects.inline_max, open_writer=open_writer),
+        keys=keys,
+        authorizer=authorizer,
+        clock=clock,
+        reaper=reaper,
+        region=settings.server.region,
+        default_encryption=settings.objects.default_encryption,
+        garbage_grace_ms=grace_ms,
+    )
+    root = root_of(DEFAULT_ACCOUNT)
+    access_keys = AccessKeys(meta, master, clock, Credential(identity.root_access_key, identity.root_secret_key, root))
+    sessions = Sessions(master, Principals(meta, clock, root), clock, max_policy_bytes=20 * 1024)
+    authenticator = Authenticator(Credentials(access_keys, sessions), clock)
+    services = S3Services.on(facilities, authenticator, policies=authorizer, lifecycle_day_ms=round(settings.objects.lifecycle_day * 1000))
+    tokens = TokenService(
+        sessions,
+        authorizer,
+        default_seconds=int(settings.sts.default_duration),
+        max_seconds=int(settings.sts.max_duration),
+    )
+    instruments = Instruments(metrics)
+    s3 = S3Application(
+        services,
+        tokens,
+        clock=clock,
+        domains=settings.server.domains,
+        host_id=f"lakebed-{random.SystemRandom().getrandbits(32):08x}",
+        observe=instruments.observe,
+    )
+
+    async def check() -> None:
+        await meta.row("SELECT 1")
+
+    admin = AdminApplication(check, metrics.render)
+
+    async def application(request: Request) -> Response:
+        if admin.handles(request.raw_path):
+            return await admin(request)
+        return await s3(request)
+
+    return Parts(
+        application=application,
+        reject=s3.reject,
+        meta=meta,
+        storage=storage,
+        reaper=reaper,
+        sweeper=Sweeper(meta, storage, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)),
+        leases=Leases(meta, clock),
+        clock=clock,
+        instruments=instruments,
+    )

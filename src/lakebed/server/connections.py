@@ -1,0 +1,100 @@
+"""The connections of one worker: opened from passed descriptors, watched for idleness, drained at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import Final
+
+from lakebed.core.ids import RequestIds
+from lakebed.wire.http.message import HeadFault, Rejecter
+from lakebed.wire.http.protocol import Application, HttpProtocol, tune_socket
+
+log = logging.getLogger("lakebed.server")
+
+IDLE_SECONDS: Final = 120.0
+"""A connection on which nothing moved for so long is closed: idle ones, and clients that stopped in the middle."""
+
+_WATCH_SECONDS: Final = 5.0
+
+
+class Connections:
+    """All connections of this process. Implements `ConnectionSet`."""
+
+    def __init__(
+        self, application: Application, reject: Rejecter, *, limit: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.request_ids = RequestIds()
+        self.draining = False
+        self._application = application
+        self._reject = reject
+        self._limit = limit
+        self._tls = tls
+        self._open: set[HttpProtocol] = set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._opening: set[asyncio.Task[None]] = set()
+
+    def adopt(self, connection: socket.socket) -> None:
+        """Serve an accepted connection."""
+        if self.draining:
+            connection.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._adopt(connection))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _adopt(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            tune_socket(connection)
+            await loop.connect_accepted_socket(self._protocol, connection, ssl=self._tls)
+        except (OSError, ssl.SSLError) as error:
+            log.debug("a connection could not be opened", exc_info=error)
+            connection.close()
+
+    def _protocol(self) -> HttpProtocol:
+        return HttpProtocol(self._application, self._reject, self, secure=self._tls is not None)
+
+    def opened(self, connection: HttpProtocol) -> None:
+        """A connection began. One over the limit is told so and closed."""
+        self._open.add(connection)
+        self._empty.clear()
+        if len(self._open) > self._limit:
+            connection.turn_away(HeadFault(503, "too many connections; please try again"))
+
+    def closed(self, connection: HttpProtocol) -> None:
+        """A connection ended."""
+        self._open.discard(connection)
+        if not self._open:
+            self._empty.set()
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    async def watch(self) -> None:
+        """Close what has been idle for too long, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            oldest = loop.time() - IDLE_SECONDS
+            for connection in [c for c in self._open if c.last_activity < oldest]:
+                if connection.is_stalled:
+                    connection.abort()
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Let answers under way finish, then close everything."""
+        self.draining = True
+        for connection in list(self._open):
+            connection.close_when_idle()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            log.warning("connections did not finish in time", extra={"connections": len(self._open)})
+            for connection in list(self._open):
+                connection.abort()

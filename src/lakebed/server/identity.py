@@ -1,0 +1,175 @@
+"""First start: the server makes its own root credentials and master key, once, and keeps them in the data folder.
+
+Invariant: whoever starts at the same time on the same folder ends with the same secrets. The file appears whole
+under its name or not at all (`link` refuses a second one), and what is under the name is what everybody uses.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lakebed.core.errors import Corrupted, InvalidSetting
+from lakebed.core.ids import new_access_key_id, new_secret_key
+from lakebed.core.secrets import Secret
+from lakebed.core.settings import Settings, active_master_key, decode_master_key
+
+SECRETS_FILE: Final = "secrets.json"
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who root is, and the keys that objects are encrypted with."""
+
+    root_access_key: str
+    root_secret_key: Secret
+    active_key_id: str
+    """The master key for new objects."""
+
+    master_keys: Mapping[str, bytes] = field(repr=False)
+    """Every master key by id, 32 bytes each: objects name the one that was active when they were written."""
+
+    secrets_path: Path | None = None
+    """Where the generated secrets are; None when settings gave all of them and no file was ever made."""
+
+    root_is_generated: bool = False
+    """Whether the root credentials are those of the file, and not those of the settings."""
+
+
+class _StoredSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file: a version, then the secrets."""
+
+    format: int
+    root_access_key: str
+    root_secret_key: str
+    master_key_id: str
+    master_key: bytes  # base64 in JSON
+
+    def __repr__(self) -> str:
+        return "_StoredSecrets(***)"
+
+
+def establish_identity(settings: Settings) -> Identity:
+    """The secrets to serve with: those of the settings, else those of the data folder, made now if need be.
+
+    Raises Corrupted when the file is damaged, InvalidSetting when others can read it or the folder cannot be used.
+    """
+    identity = find_identity(settings)
+    if identity is None:
+        _create(settings.server.data / SECRETS_FILE, _generate())
+        identity = require_identity(settings)
+    return identity
+
+
+def require_identity(settings: Settings) -> Identity:
+    """The secrets of a server that was started before. Raises InvalidSetting when there are none, and as above."""
+    identity = find_identity(settings)
+    if identity is None:
+        folder = settings.server.data.absolute()
+        raise InvalidSetting(f"server.data: no server was started here yet: lakebed serve --data {folder}")
+    return identity
+
+
+def find_identity(settings: Settings) -> Identity | None:
+    """The secrets of the settings and of the data folder together, or None if one of them is missing.
+
+    A generated master key stays readable when settings bring keys of their own, because objects may need it.
+    """
+    path = settings.server.data / SECRETS_FILE
+    stored = _read(path)
+    access_key, secret_key = settings.root.access_key, settings.root.secret_key
+    keys = settings.encryption.keys
+    master_keys = {key_id: decode_master_key(key_id, key) for key_id, key in keys.items()}
+    active = active_master_key(settings.encryption)
+    if stored is not None:
+        master_keys.setdefault(stored.master_key_id, stored.master_key)
+        active = active or stored.master_key_id
+        if access_key is None:
+            access_key, secret_key = stored.root_access_key, Secret(stored.root_secret_key)
+    if access_key is None or secret_key is None or not active:
+        return None
+    return Identity(
+        root_access_key=access_key,
+        root_secret_key=secret_key,
+        active_key_id=active,
+        master_keys=master_keys,
+        secrets_path=path if stored is not None else None,
+        root_is_generated=settings.root.access_key is None,
+    )
+
+
+def _generate() -> _StoredSecrets:
+    return _StoredSecrets(
+        format=_FORMAT,
+        root_access_key=new_access_key_id(),
+        root_secret_key=new_secret_key(),
+        master_key_id=f"generated-{secrets.token_hex(4)}",
+        master_key=secrets.token_bytes(32),
+    )
+
+
+def _read(path: Path) -> _StoredSecrets | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidSetting(f"server.data: cannot read the secrets. path={path} reason={error.strerror}") from error
+    with open(descriptor, "rb") as file:
+        if os.fstat(descriptor).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise InvalidSetting(f"server.data: others can read the secrets; run: chmod 600 {path}")
+        text = file.read()
+    damage: str | None = None
+    try:
+        stored = msgspec.json.decode(text, type=_StoredSecrets)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        damage = "not what was written"
+    else:
+        if stored.format != _FORMAT:
+            damage = f"format {stored.format}, this build knows {_FORMAT}"
+        elif len(stored.master_key) != 32:
+            damage = "the master key is not 32 bytes"
+    if damage is not None:
+        # Raised here, outside `except`: the decoder's own error may quote the text. And never made anew: objects
+        # encrypted with the lost key would be lost with it.
+        raise Corrupted(f"secrets file is damaged: {damage}; restore it from a backup. path={path}")
+    return stored
+
+
+def _create(path: Path, fresh: _StoredSecrets) -> None:
+    """Put `fresh` under `path` unless something is there already."""
+    folder = path.parent
+    draft = folder / f".{SECRETS_FILE}.{secrets.token_hex(8)}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(fresh), indent=2) + b"\n")
+                file.flush()
+                os.fsync(descriptor)
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                return  # somebody was first: theirs are the secrets
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync_folder(folder)
+    except OSError as error:
+        raise InvalidSetting(f"server.data: cannot be written. path={folder} reason={error.strerror}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,50 @@
+"""The metadata store that the settings name, opened and at this build's schema."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+from lakebed.core.errors import InvalidSetting, Unavailable
+from lakebed.core.settings import Settings
+from lakebed.meta.migrations import migrate
+from lakebed.meta.seam import MetaStore
+
+SQLITE_FILE: Final = "meta.db"
+
+
+async def open_metadata(settings: Settings) -> MetaStore:
+    """The store, for one process and its event loop; whoever opens it closes it.
+
+    Raises Unavailable, StorageFull, Corrupted; StateConflict when a newer release wrote it; InvalidSetting when
+    PostgreSQL is named and its library is not installed.
+    """
+    store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings))
+    try:
+        await migrate(store)
+    except BaseException:
+        await asyncio.shield(store.close())
+        raise
+    return store
+
+
+async def _open_sqlite(settings: Settings) -> MetaStore:
+    from lakebed.meta.sqlite import SqliteStore
+
+    folder = settings.server.data
+    try:
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"cannot make the data folder. path={folder} error={error.strerror}") from error
+    return await SqliteStore.open(folder / SQLITE_FILE)
+
+
+async def _open_postgres(settings: Settings) -> MetaStore:
+    try:
+        from lakebed.meta.postgres import PostgresStore
+    except ImportError as error:
+        raise InvalidSetting("meta.url: PostgreSQL needs the extra: pip install 'lakebed[postgres]'") from error
+    return await PostgresStore.open(
+        settings.meta.url.reveal(), connections=settings.meta.pool_size, random=random.SystemRandom()
+    )

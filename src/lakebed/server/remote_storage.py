@@ -1,0 +1,57 @@
+"""A byte store elsewhere, from its settings: probed, retried, and written through the buffered writer."""
+
+from __future__ import annotations
+
+from lakebed.core.clock import Clock
+from lakebed.core.settings import S3StorageSettings
+from lakebed.core.settings.tree import ConditionalPut
+from lakebed.objects.ingest import OpenWriter
+from lakebed.storage.backoff import Retrier, RetryPolicy
+from lakebed.storage.budget import ByteBudget
+from lakebed.storage.retry import RetryingStorage
+from lakebed.storage.s3 import S3Options, connect_s3
+from lakebed.storage.seam import Key, ObjectStorage
+from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
+
+
+def _retrier(settings: S3StorageSettings, clock: Clock) -> Retrier:
+    retry = settings.retry
+    policy = RetryPolicy(
+        max_attempts=retry.max_attempts,
+        base_seconds=retry.base,
+        max_pause_seconds=retry.max,
+        timeout_seconds=retry.timeout,
+    )
+    return Retrier(policy, clock)
+
+
+async def open_remote(settings: S3StorageSettings, clock: Clock) -> ObjectStorage:
+    """Connect, find out what the store honours, and wrap it with retries. Raises as `connect_s3`."""
+    options = S3Options(
+        bucket=settings.bucket,
+        prefix=settings.prefix,
+        region=settings.region,
+        endpoint=settings.endpoint,
+        path_style=settings.path_style,
+        allow_http=settings.allow_http,
+        access_key_id=settings.access_key_id,
+        secret_access_key=settings.secret_access_key,
+        session_token=settings.session_token,
+        max_concurrency=settings.max_concurrency,
+        connect_timeout_seconds=settings.connect_timeout,
+        read_timeout_seconds=settings.read_timeout,
+        conditional_writes=settings.conditional_put is not ConditionalPut.DISABLED,
+    )
+    return RetryingStorage(await connect_s3(options), _retrier(settings, clock))
+
+
+def remote_writers(settings: S3StorageSettings, storage: ObjectStorage, clock: Clock) -> OpenWriter:
+    """How large bodies are written there: in parts, within one memory budget for the whole process."""
+    budget = ByteBudget(settings.memory_budget)
+    sizes = WriterSettings(part_size_bytes=settings.multipart_part_size, max_in_flight=settings.max_in_flight)
+    retrier = _retrier(settings, clock)
+
+    def open_writer(key: Key) -> BufferedMultipartWriter:
+        return BufferedMultipartWriter(storage, key, settings=sizes, retrier=retrier, budget=budget)
+
+    return open_writer

@@ -1,0 +1,121 @@
+"""One worker process: takes connections from the supervisor, serves them, does its share of the housekeeping."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import uvloop
+
+from lakebed.core.errors import LakebedError
+from lakebed.core.settings import Settings
+
+from .composition import Parts, compose
+from .connections import Connections
+from .identity import Identity
+from .metrics import Metrics
+
+log = logging.getLogger("lakebed.server")
+
+READY: Final = b"R"
+_DESCRIPTORS_A_MESSAGE: Final = 16
+_LEASE_SECONDS: Final = 60.0
+
+
+def serve(settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str) -> int:
+    """Run a worker until the supervisor ends it; the exit status."""
+    # The supervisor decides when to stop: a terminal's Ctrl-C reaches every process of the group.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, identity, number, channel, metrics_folder))
+    return 0
+
+
+async def _serve(
+    settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str
+) -> None:
+    from pathlib import Path
+
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    metrics = Metrics(Path(metrics_folder), number)
+    async with compose(settings, identity, metrics) as parts:
+        connections = Connections(
+            parts.application,
+            parts.reject,
+            limit=max(1, settings.server.max_connections // settings.server.workers),
+            tls=tls_context(settings),
+        )
+        channel.setblocking(False)
+        loop.add_reader(channel, _take_connections, channel, connections, stop)
+        chores = [
+            asyncio.create_task(connections.watch()),
+            asyncio.create_task(parts.reaper.run()),
+            asyncio.create_task(_repeat("sweep", settings.objects.sweep_interval, parts, _sweep(parts))),
+        ]
+        channel.send(READY)
+        await stop.wait()
+        loop.remove_reader(channel)
+        await connections.drain(settings.server.shutdown_grace)
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+    metrics.close()
+
+
+def _take_connections(channel: socket.socket, connections: Connections, stop: asyncio.Event) -> None:
+    try:
+        message, descriptors, _, _ = socket.recv_fds(channel, _DESCRIPTORS_A_MESSAGE, _DESCRIPTORS_A_MESSAGE)
+    except BlockingIOError:
+        return
+    if not message:
+        # The supervisor is gone: nobody would bring connections, or end us.
+        stop.set()
+        asyncio.get_running_loop().remove_reader(channel)
+        return
+    for descriptor in descriptors:
+        connections.adopt(socket.socket(fileno=descriptor))
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """The server's certificate, if it has one."""
+    if settings.server.tls_cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(settings.server.tls_cert, settings.server.tls_key)
+    return context
+
+
+def _sweep(parts: Parts) -> Callable[[], Awaitable[None]]:
+    async def sweep() -> None:
+        report = await parts.sweeper.sweep()
+        for kind, count in (
+            ("garbage", report.garbage),
+            ("orphan", report.orphans),
+            ("stale_upload", report.stale_uploads),
+            ("old_result", report.old_results),
+        ):
+            parts.instruments.swept.of(kind).add(count)
+
+    return sweep
+
+
+async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:
+    """Do a chore at intervals, in one process of all that share the metadata store at a time."""
+    holder = f"{socket.gethostname()}:{os.getpid()}"
+    while True:
+        try:
+            lease = await parts.leases.acquire(name, holder, max(_LEASE_SECONDS, seconds))
+            if lease is not None:
+                await chore()
+        except LakebedError as error:
+            log.warning("a chore failed; it is tried again at the next interval", extra={"chore": name}, exc_info=error)
+        await asyncio.sleep(seconds)

@@ -1,0 +1,88 @@
+"""Keys from the agent of a container platform: ECS tasks and EKS Pod Identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ...core.errors import InvalidSetting, Unauthenticated, Unavailable
+from .document import credentials_of, parse_object
+from .http import HttpRequest, ask
+from .model import Credentials
+from .sts import is_loopback
+from .surroundings import Surroundings
+
+ECS_AGENT = "http://169.254.170.2"
+LINK_LOCAL_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23"})
+"""The agents of ECS and EKS: the only hosts off this machine that may see the token without TLS."""
+
+TIMEOUT_SECONDS = 2.0
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSource:
+    """Applies when `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` or `…_FULL_URI` is set; the relative one wins."""
+
+    surroundings: Surroundings
+
+    name = "container"
+    survives_outage = False
+
+    async def load(self) -> Credentials | None:
+        """What the agent hands out now."""
+        uri = self._uri()
+        if uri is None:
+            return None
+        headers = {"accept": "application/json"}
+        token = await self._authorization()
+        if token:
+            headers["authorization"] = token
+        request = HttpRequest("GET", uri, headers, timeout_seconds=TIMEOUT_SECONDS)
+        answer = await ask(self.surroundings.http, request, tries=TRIES, who="container agent")
+        if answer.status == 200:
+            return credentials_of(parse_object(answer.body, self.name), self.name)
+        kind = Unavailable if answer.status >= 500 or answer.status == 429 else Unauthenticated
+        raise kind(f"container agent refused. status={answer.status}")
+
+    def _uri(self) -> str | None:
+        relative = self.surroundings.value("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        if relative:
+            # Without the slash, "@elsewhere/" would make the agent's address a user name.
+            if not relative.startswith("/"):
+                raise InvalidSetting("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: must start with /")
+            return ECS_AGENT + relative
+        full = self.surroundings.value("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+        if not full:
+            return None
+        if not may_see_token(full):
+            raise InvalidSetting(
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI: must be https, or http to a loopback address or to "
+                + ", ".join(sorted(LINK_LOCAL_HOSTS))
+            )
+        return full
+
+    async def _authorization(self) -> str:
+        path = self.surroundings.value("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+        if path:
+            token = await self.surroundings.read_file(path)
+            if token is None:
+                raise Unauthenticated(f"container authorization token file is absent. path={path}")
+        else:
+            token = self.surroundings.value("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+        if "\r" in token or "\n" in token:
+            # A line break would end the header and begin another of the token's choosing.
+            raise InvalidSetting("container authorization token: must not hold line breaks")
+        return token
+
+
+def may_see_token(uri: str) -> bool:
+    """Whether an agent's address may be shown the token: by TLS, or on this machine or its own link."""
+    try:
+        parts = urlsplit(uri)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme == "https":
+        return bool(host)
+    return parts.scheme == "http" and (host in LINK_LOCAL_HOSTS or is_loopback(host))

@@ -1,0 +1,39 @@
+"""Keys in `AWS_ACCESS_KEY_ID` and its companions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.errors import InvalidSetting
+from ...core.secrets import Secret
+from .model import Credentials, parse_expiry
+from .surroundings import Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSource:
+    """Applies when `AWS_ACCESS_KEY_ID` is not empty. With `AWS_CREDENTIAL_EXPIRATION` it is read again in time."""
+
+    surroundings: Surroundings
+
+    name = "environment"
+    survives_outage = False
+
+    async def load(self) -> Credentials | None:
+        """The variables as they are now."""
+        value = self.surroundings.value
+        key_id = value("AWS_ACCESS_KEY_ID")
+        if not key_id:
+            return None
+        secret = value("AWS_SECRET_ACCESS_KEY")
+        if not secret:
+            raise InvalidSetting("AWS_SECRET_ACCESS_KEY: missing, while AWS_ACCESS_KEY_ID is set")
+        token = value("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+        expiry = value("AWS_CREDENTIAL_EXPIRATION")
+        return Credentials(
+            key_id,
+            Secret(secret),
+            Secret(token) if token else None,
+            parse_expiry(expiry, self.name) if expiry else None,
+            source=self.name,
+        )

@@ -1,0 +1,125 @@
+"""The small HTTP seam of the credential providers: one request, one answer, no redirects.
+
+Redirects are never followed: a metadata service or STS that sends one is not the one we meant to show a token to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import ssl
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from ...core.errors import InvalidSetting, Unavailable
+
+MAX_ANSWER_BYTES = 1024 * 1024
+"""More than any credentials answer; past it the other side is not what we took it for."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What is asked. Headers and body may hold secrets and are kept out of `repr`."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    timeout_seconds: float = 5.0
+    through_proxy: bool = False
+    """Whether the environment's proxies are used. Metadata services are on the link and must not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What came back. The body may hold secrets."""
+
+    status: int
+    body: bytes = field(repr=False)
+
+
+Http = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+"""Sends one request. Raises Unavailable when no answer came, InvalidSetting when it cannot be sent."""
+
+
+async def ask(http: Http, request: HttpRequest, *, tries: int, who: str) -> HttpAnswer:
+    """The answer of `who`; asked up to `tries` times while none comes or the other side fails (429, 5xx)."""
+    while True:
+        tries -= 1
+        try:
+            answer = await http(request)
+        except Unavailable as error:
+            if tries <= 0:
+                raise Unavailable(f"{who} did not answer") from error
+        else:
+            if tries <= 0 or (answer.status < 500 and answer.status != 429):
+                return answer
+
+
+def blocking_http(ca_bundle: str | None = None) -> Http:
+    """An `Http` on the standard library, each request in a thread. `ca_bundle` replaces the system's authorities."""
+
+    def send(request: HttpRequest) -> HttpAnswer:
+        parts = urlsplit(request.url)
+        connection = _connect(request, ca_bundle)
+        try:
+            path = parts.path or "/"
+            target = f"{path}?{parts.query}" if parts.query else path
+            connection.request(request.method, target, body=request.body or None, headers=dict(request.headers))
+            answer = connection.getresponse()
+            body = answer.read(MAX_ANSWER_BYTES + 1)
+            if answer.length and len(body) <= MAX_ANSWER_BYTES:
+                raise http.client.IncompleteRead(b"", answer.length)
+        except ValueError:
+            # Its message quotes the header that cannot be sent, which may be a token.
+            raise InvalidSetting(f"a header or path that HTTP cannot carry. host={parts.hostname}") from None
+        except (OSError, http.client.HTTPException) as error:
+            # Only the class is told: some of these errors quote what was sent or received.
+            raise Unavailable(
+                f"no answer. host={parts.hostname} path={parts.path} reason={type(error).__name__}"
+            ) from None
+        finally:
+            connection.close()
+        if len(body) > MAX_ANSWER_BYTES:
+            raise Unavailable(f"answer too long. host={parts.hostname} maximum={MAX_ANSWER_BYTES}")
+        return HttpAnswer(answer.status, body)
+
+    async def send_in_thread(request: HttpRequest) -> HttpAnswer:
+        return await asyncio.to_thread(send, request)
+
+    return send_in_thread
+
+
+def _connect(request: HttpRequest, ca_bundle: str | None) -> http.client.HTTPConnection:
+    parts = urlsplit(request.url)
+    host = parts.hostname or ""
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(host, parts.port or 80, timeout=request.timeout_seconds)
+    context = ssl.create_default_context(cafile=ca_bundle)
+    port = parts.port or 443
+    proxy = _proxy_for(host) if request.through_proxy else None
+    if proxy is None:
+        return http.client.HTTPSConnection(host, port, timeout=request.timeout_seconds, context=context)
+    tunnel = http.client.HTTPSConnection(
+        proxy.hostname or "", proxy.port or 8080, timeout=request.timeout_seconds, context=context
+    )
+    tunnel.set_tunnel(host, port, headers=_proxy_authorization(proxy))
+    return tunnel
+
+
+def _proxy_for(host: str) -> SplitResult | None:
+    """The environment's proxy for HTTPS to `host`, spoken to in plain HTTP, as CONNECT proxies are."""
+    proxy = urllib.request.getproxies().get("https")
+    if not proxy or urllib.request.proxy_bypass(host):
+        return None
+    return urlsplit(proxy if "//" in proxy else f"//{proxy}")
+
+
+def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}

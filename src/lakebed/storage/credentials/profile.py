@@ -1,0 +1,167 @@
+"""Keys by a profile of the shared AWS files: written there, printed by a helper, or of a role to assume."""
+
+from __future__ import annotations
+
+import os.path
+from dataclasses import dataclass
+
+from ...core.errors import InvalidSetting, NotSupported, Unauthenticated, Unavailable
+from ...core.secrets import Secret
+from .container import ContainerSource
+from .document import credentials_of, parse_object
+from .environment import EnvironmentSource
+from .imds import InstanceMetadataSource
+from .model import Credentials, CredentialSource
+from .shared_files import Profile, merge_profiles
+from .sts import DURATION_SECONDS, AssumedRole, TokenService
+from .surroundings import Surroundings
+from .web_identity import default_session_name, trade_token_file
+
+_UNSUPPORTED = ("sso_session", "sso_start_url", "login_session")
+"""Settings of profiles that need a person at a browser."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSource:
+    """Applies when the profile `AWS_PROFILE` (else `default`) is found and tells how to get keys.
+
+    A profile that only sets a region or the like does not apply. One that was asked for by name and is not there is
+    an error, as going on would use an identity that nobody chose.
+    """
+
+    surroundings: Surroundings
+    region: str | None = None
+    v1_fallback: bool = False
+
+    name = "profile"
+    survives_outage = False
+
+    async def load(self) -> Credentials | None:
+        """Keys as the files tell now."""
+        profiles = await read_profiles(self.surroundings)
+        chosen = self.surroundings.value("AWS_PROFILE")
+        name = chosen or "default"
+        if name not in profiles:
+            if chosen:
+                raise InvalidSetting(f"AWS_PROFILE: no such profile. found={name!r}")
+            return None
+        return await self._resolve(name, profiles, ())
+
+    async def _resolve(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials | None:
+        """Keys of profile `name`; `path` holds the profiles that led here."""
+        if name not in profiles:
+            raise InvalidSetting(f"source_profile: no such profile. profile={path[-1]!r} found={name!r}")
+        profile = profiles[name]
+        # A profile may be its own source; then its keys are meant, not its role.
+        if profile.get("role_arn") and path[-1:] != (name,):
+            return await self._assume(name, profiles, path)
+        if profile.get("aws_access_key_id") or profile.get("aws_secret_access_key"):
+            return self._written(name, profile)
+        if profile.get("credential_process"):
+            return await self._printed(profile["credential_process"])
+        for setting in _UNSUPPORTED:
+            if setting in profile:
+                raise NotSupported(f"profile needs a sign-in by a person. profile={name!r} setting={setting}")
+        return None
+
+    async def _assume(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials:
+        profile = profiles[name]
+        if name in path:
+            raise InvalidSetting(f"source_profile: the profiles go in a circle. profiles={'>'.join((*path, name))}")
+        if profile.get("mfa_serial"):
+            raise NotSupported(f"profile needs a code from a person. profile={name!r} setting=mfa_serial")
+        role = AssumedRole(
+            arn=profile["role_arn"],
+            session_name=profile.get("role_session_name") or default_session_name(self.surroundings),
+            duration_seconds=_duration(name, profile),
+            external_id=profile.get("external_id") or None,
+        )
+        region = profile.get("region") or self.region or self._environment_region()
+        token_file = profile.get("web_identity_token_file")
+        if token_file:
+            return await trade_token_file(self.surroundings, token_file, role, region, self.name)
+        base = await self._base(name, profiles, path)
+        return await TokenService(self.surroundings, region).assume_role(base, role, self.name)
+
+    async def _base(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials:
+        """The keys that may assume the role."""
+        profile = profiles[name]
+        source_profile, credential_source = profile.get("source_profile"), profile.get("credential_source")
+        if bool(source_profile) == bool(credential_source):
+            raise InvalidSetting(f"role_arn: needs source_profile or credential_source, and not both. profile={name!r}")
+        if source_profile:
+            base = await self._resolve(source_profile, profiles, (*path, name))
+        else:
+            base = await self._named_source(credential_source or "").load()
+        if base is None:
+            raise Unauthenticated(f"profile has no keys to assume its role with. profile={name!r}")
+        return base
+
+    def _named_source(self, name: str) -> CredentialSource:
+        match name:
+            case "Environment":
+                return EnvironmentSource(self.surroundings)
+            case "EcsContainer":
+                return ContainerSource(self.surroundings)
+            case "Ec2InstanceMetadata":
+                return InstanceMetadataSource(self.surroundings, self.v1_fallback)
+            case _:
+                raise InvalidSetting(
+                    f"credential_source: must be Environment, EcsContainer or Ec2InstanceMetadata. found={name!r}"
+                )
+
+    def _written(self, name: str, profile: Profile) -> Credentials:
+        for setting in ("aws_access_key_id", "aws_secret_access_key"):
+            if not profile.get(setting):
+                raise InvalidSetting(f"{setting}: missing. profile={name!r}")
+        token = profile.get("aws_session_token") or profile.get("aws_security_token")
+        return Credentials(
+            profile["aws_access_key_id"],
+            Secret(profile["aws_secret_access_key"]),
+            Secret(token) if token else None,
+            source=self.name,
+        )
+
+    async def _printed(self, command: str) -> Credentials:
+        document = parse_object(await self.surroundings.run_process(command), "credential_process")
+        if document.get("Version") != 1:
+            raise Unavailable("credential_process: printed another version than 1")
+        return credentials_of(document, "credential_process")
+
+    def _environment_region(self) -> str | None:
+        return self.surroundings.value("AWS_REGION", "AWS_DEFAULT_REGION") or None
+
+
+async def read_profiles(surroundings: Surroundings) -> dict[str, Profile]:
+    """The profiles of both files; a file that is absent has none."""
+    home = surroundings.value("HOME")
+
+    async def text(variable: str, default: str) -> str:
+        path = surroundings.value(variable)
+        if not path:
+            if not home:
+                return ""
+            path = os.path.join(home, ".aws", default)
+        elif path.startswith("~/") and home:
+            path = os.path.join(home, path[2:])
+        return await surroundings.read_file(path) or ""
+
+    return merge_profiles(
+        await text("AWS_SHARED_CREDENTIALS_FILE", "credentials"), await text("AWS_CONFIG_FILE", "config")
+    )
+
+
+async def find_region(surroundings: Surroundings) -> str | None:
+    """The region that the environment or the profile names."""
+    region = surroundings.value("AWS_REGION", "AWS_DEFAULT_REGION")
+    if region:
+        return region
+    profiles = await read_profiles(surroundings)
+    return profiles.get(surroundings.value("AWS_PROFILE") or "default", {}).get("region") or None
+
+
+def _duration(name: str, profile: Profile) -> int:
+    text = profile.get("duration_seconds") or str(DURATION_SECONDS)
+    if not text.isdecimal() or not 900 <= int(text) <= 43_200:
+        raise InvalidSetting(f"duration_seconds: must be 900 to 43200. profile={name!r} found={text!r}")
+    return int(text)

@@ -1,0 +1,182 @@
+"""Multipart uploads as folders of parts: the blocking half of the folder store's uploads (ADR 2).
+
+    ROOT/uploads/ID/upload   key, metadata and start
+    ROOT/uploads/ID/00001    part 1; its ETag is made like an object's
+
+An upload's folder comes from `tmp/` and goes back there by one rename, so that it is there with all it needs or not at
+all. Ending an upload happens under its key's lock: of a complete and an abort that race, one finds it gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from ..core.clock import Clock
+from ..core.errors import InvalidPart, NoSuchUpload
+from ..core.ids import new_upload_id
+from .files import NewFile, make_folder, remove_tree, storage_errors, sync_folder
+from .folder_objects import FolderObjects, etag_of
+from .multipart import check_completion, check_part_number
+from .seam import ByteSource, Key, ObjectVersion, OpenUpload, PartReceipt, WriteCondition
+
+__all__ = ["FolderUploads"]
+
+
+class _Upload(msgspec.Struct, frozen=True):
+    """What stands in an upload's own file."""
+
+    key: str
+    started_ms: int
+    metadata: dict[str, str]
+
+
+class FolderUploads:
+    """Open uploads of a folder. Every method blocks; any thread of any process may call any of them."""
+
+    def __init__(self, objects: FolderObjects, clock: Clock, min_part_bytes: int) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._min_part_bytes = min_part_bytes
+        self._uploads = os.path.join(objects.root, "uploads")
+        with storage_errors():
+            make_folder(self._uploads)
+
+    def start(self, key: Key, metadata: Mapping[str, str]) -> str:
+        """Begin an upload; its id."""
+        upload_id = str(new_upload_id(self._clock))
+        upload = _Upload(key, self._clock.now_ms(), dict(metadata))
+        with storage_errors():
+            folder = self._objects.temporary_path()
+            os.mkdir(folder, 0o700)
+            try:
+                file = NewFile(f"{folder}/upload")
+                try:
+                    file.write(msgspec.json.encode(upload))
+                    file.sync()
+                finally:
+                    file.close()
+                sync_folder(folder)
+                os.rename(folder, self._folder(upload_id))
+            except BaseException:
+                remove_tree(folder)
+                raise
+            sync_folder(self._uploads)
+        return upload_id
+
+    def upload_part(self, upload_id: str, number: int, body: ByteSource) -> PartReceipt:
+        """Keep one part. Raises NoSuchUpload."""
+        check_part_number(number)
+        folder = self._folder(upload_id)
+        with storage_errors(), self._objects.new_file() as file:
+            self._read(upload_id)
+            file.write(body)
+            file.stamp(self._objects.new_stamp())
+            file.sync()
+            receipt = PartReceipt(number, etag_of(file.stat()), file.size)
+            try:
+                file.move(f"{folder}/{number:05d}", make_missing=False)
+            except FileNotFoundError as error:
+                raise _gone(upload_id) from error
+            return receipt
+
+    def complete(
+        self, key: bytes, upload_id: str, parts: Sequence[PartReceipt], condition: WriteCondition | None
+    ) -> ObjectVersion:
+        """Make the object of the parts. Copies them once, inside the kernel."""
+        with storage_errors():
+            upload = self._read(upload_id)
+            chosen = check_completion(parts, self._parts(upload_id), self._min_part_bytes)
+            self._objects.check(key, condition)
+            with self._objects.new_file() as file:
+                for receipt in chosen:
+                    self._append_part(file, upload_id, receipt)
+                stamp = self._objects.prepare(file)
+                with self._objects.locked(key):
+                    self._read(upload_id)
+                    version = self._objects.publish(file, stamp, key, upload.metadata, condition)
+                    away = self._take_away(upload_id)
+            self._remove(away)
+        return version
+
+    def abort(self, key: bytes, upload_id: str) -> None:
+        """Forget an upload of this key."""
+        with storage_errors():
+            try:
+                upload = self._read(upload_id)
+            except NoSuchUpload:
+                return
+            if upload.key.encode() != key:
+                return
+            with self._objects.locked(key):
+                away = self._take_away(upload_id)
+            self._remove(away)
+
+    def open_uploads(self, prefix: str) -> list[OpenUpload]:
+        """All uploads of keys under `prefix`, by key and then by id."""
+        found: list[OpenUpload] = []
+        with storage_errors():
+            for upload_id in os.listdir(self._uploads):
+                try:
+                    upload = self._read(upload_id)
+                except NoSuchUpload:
+                    continue  # ended since
+                if upload.key.startswith(prefix):
+                    found.append(OpenUpload(Key(upload.key), upload_id, upload.started_ms))
+        return sorted(found, key=lambda upload: (upload.key.encode(), upload.upload_id))
+
+    def _folder(self, upload_id: str) -> str:
+        # Ids come back from callers: one that we cannot have made must not become a path.
+        if not upload_id.isascii() or not upload_id.isalnum():
+            raise _gone(upload_id)
+        return f"{self._uploads}/{upload_id}"
+
+    def _read(self, upload_id: str) -> _Upload:
+        try:
+            with open(f"{self._folder(upload_id)}/upload", "rb") as file:
+                return msgspec.json.decode(file.read(), type=_Upload)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _gone(upload_id) from error
+
+    def _parts(self, upload_id: str) -> dict[int, PartReceipt]:
+        parts: dict[int, PartReceipt] = {}
+        try:
+            with os.scandir(self._folder(upload_id)) as entries:
+                for entry in entries:
+                    if entry.name.isdigit():
+                        found = entry.stat()
+                        number = int(entry.name)
+                        parts[number] = PartReceipt(number, etag_of(found), found.st_size)
+        except FileNotFoundError as error:
+            raise _gone(upload_id) from error
+        return parts
+
+    def _append_part(self, file: NewFile, upload_id: str, receipt: PartReceipt) -> None:
+        try:
+            descriptor = os.open(f"{self._folder(upload_id)}/{receipt.number:05d}", os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise _gone(upload_id) from error
+        try:
+            if etag_of(os.fstat(descriptor)) != receipt.etag:
+                raise InvalidPart(f"part was replaced meanwhile. part={receipt.number} etag={receipt.etag}")
+            file.write_from(descriptor, receipt.size)
+        finally:
+            os.close(descriptor)
+
+    def _take_away(self, upload_id: str) -> str:
+        """End an upload; where its folder is now. The caller holds the key's lock."""
+        away = self._objects.temporary_path()
+        with suppress(FileNotFoundError):
+            os.rename(self._folder(upload_id), away)
+        return away
+
+    def _remove(self, away: str) -> None:
+        sync_folder(self._uploads)
+        remove_tree(away)
+
+
+def _gone(upload_id: str) -> NoSuchUpload:
+    return NoSuchUpload(f"no such upload. upload={upload_id!r}")

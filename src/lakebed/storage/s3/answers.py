@@ -1,0 +1,42 @@
+"""What S3 answers tell, as values of the seam. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ...core.errors import Unavailable
+from ..seam import Key, ObjectHead, ObjectVersion
+from .failures import Operation
+from .request import Reply
+from .wire import unquote_etag
+
+
+def bare_etag(reply: Reply, operation: Operation) -> str:
+    """The ETag. An answer without one is not believed: a proxy may have made it up. Raises Unavailable."""
+    etag = reply.get("ETag")
+    if not isinstance(etag, str) or not etag:
+        raise Unavailable(f"an answer without an ETag. operation={operation}", undecided=operation.changes_objects)
+    return unquote_etag(etag)
+
+
+def version_made(reply: Reply, operation: Operation) -> ObjectVersion:
+    """What a write made. Raises Unavailable."""
+    return ObjectVersion(bare_etag(reply, operation), reply.get("VersionId"))
+
+
+def head_told(key: Key, reply: Reply) -> ObjectHead:
+    """What HEAD says of an object. Raises Unavailable."""
+    metadata = {name.lower(): value for name, value in reply.get("Metadata", {}).items()}
+    return ObjectHead(
+        key,
+        reply["ContentLength"],
+        bare_etag(reply, Operation.HEAD),
+        epoch_ms(reply["LastModified"]),
+        metadata,
+        reply.get("VersionId"),
+    )
+
+
+def epoch_ms(moment: datetime) -> int:
+    """A time as milliseconds since the epoch."""
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,78 @@
+"""From options to a store that is ready: region, credentials, client, probe."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ...core.errors import InvalidSetting
+from ...core.ids import new_blob_id
+from ..credentials import CredentialProvider, RefreshingCredentials, Surroundings, default_chain
+from ..credentials.profile import find_region
+from ..probe import CONDITIONS_TRUSTED, NO_CONDITIONS, Capabilities, probe_conditions
+from ..seam import Key
+from .calls import S3Calls
+from .options import S3Options
+from .request import S3Client
+from .storage import S3Storage
+from .wire import Wire
+
+
+async def connect_s3(
+    options: S3Options,
+    surroundings: Surroundings | None = None,
+    *,
+    credentials: CredentialProvider | None = None,
+    capabilities: Capabilities | None = None,
+) -> S3Storage:
+    """A store, probed unless `capabilities` are known from an earlier probe or conditional writes are off.
+
+    `credentials` replaces the chain. Raises NotSupported if the store ignores conditions, InvalidSetting if it cannot
+    be found, and whatever the first requests may raise.
+    """
+    around = surroundings or Surroundings.of_this_machine()
+    region = await _region(options, around)
+    provider = credentials or RefreshingCredentials(
+        default_chain(
+            around,
+            access_key_id=options.access_key_id,
+            secret_access_key=options.secret_access_key,
+            session_token=options.session_token,
+            region=region,
+            imdsv1_fallback=options.imdsv1_fallback,
+        ),
+        around.clock,
+    )
+    known = capabilities if options.conditional_writes else NO_CONDITIONS
+    client = await asyncio.to_thread(_make_client, options, region)
+    storage = S3Storage(
+        S3Calls(client, provider, options.max_concurrency),
+        Wire(options.key_prefix, options.checksum, known or CONDITIONS_TRUSTED),
+        bulk_delete=options.bulk_delete,
+    )
+    if known is None:
+        try:
+            await probe_conditions(storage, Key(f"lakebed-probe/{new_blob_id(around.clock)}"))
+        except BaseException:
+            await asyncio.shield(storage.close())
+            raise
+    return storage
+
+
+async def _region(options: S3Options, surroundings: Surroundings) -> str:
+    if options.region is not None:
+        return options.region
+    found = await find_region(surroundings)
+    if found is not None:
+        return found
+    if options.endpoint is None:
+        raise InvalidSetting("region: missing, as are AWS_REGION and a region in the AWS profile", argument="region")
+    return "us-east-1"  # what stores that know no regions take
+
+
+def _make_client(options: S3Options, region: str) -> S3Client:
+    try:
+        # Here, and not above: the library is an extra, and slow to load for those who do not use it.
+        from .client import BotoClient
+    except ImportError as error:
+        raise InvalidSetting("storage on S3 needs the extra: pip install 'lakebed[s3]'") from error
+    return BotoClient(options, region)

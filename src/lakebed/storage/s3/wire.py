@@ -1,0 +1,96 @@
+"""How keys, conditions and checksums are written for one store. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...core.errors import InvalidName, NotSupported
+from ..keys import MAX_KEY_BYTES, check_key
+from ..probe import CONDITIONS_TRUSTED, Capabilities, ETagStyle
+from ..seam import IfAbsent, Key, WriteCondition
+from .options import Checksum
+
+_CHECKSUM_FIELD: Final[Mapping[Checksum, str]] = {
+    "none": "",
+    "crc32": "ChecksumCRC32",
+    "crc32c": "ChecksumCRC32C",
+    "crc64nvme": "ChecksumCRC64NVME",
+    "sha256": "ChecksumSHA256",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The store's way of writing things."""
+
+    key_prefix: str = ""
+    checksum: Checksum = "none"
+    capabilities: Capabilities = CONDITIONS_TRUSTED
+
+    def full_key(self, key: Key) -> str:
+        """The key in the bucket. Raises InvalidName."""
+        encoded = check_key(key)
+        # A character of the prefix may take several bytes, and S3 counts those of the whole.
+        if len(encoded) + len(self.key_prefix.encode()) > MAX_KEY_BYTES:
+            raise InvalidName(f"key too long under the prefix. maximum={MAX_KEY_BYTES}", argument="key", value=key)
+        return self.key_prefix + key
+
+    def own_key(self, full_key: str) -> Key | None:
+        """The key without the prefix; None for what is not ours to name, such as the markers of other tools."""
+        if not full_key.startswith(self.key_prefix):
+            return None
+        key = full_key[len(self.key_prefix) :]
+        try:
+            check_key(key)
+        except InvalidName:
+            return None
+        return Key(key)
+
+    def put_arguments(self, condition: WriteCondition | None) -> dict[str, object]:
+        """Arguments of PutObject beyond key, body and metadata. Raises NotSupported."""
+        if condition is not None and not self.capabilities.conditional_put:
+            raise NotSupported("conditional writes are off, or the store does not honour them")
+        return {**self.checksum_arguments(), **self._condition_arguments(condition)}
+
+    def complete_arguments(self, condition: WriteCondition | None) -> dict[str, object]:
+        """Arguments of CompleteMultipartUpload beyond the parts. Raises NotSupported."""
+        if condition is not None and not self.capabilities.conditional_complete:
+            raise NotSupported("conditions at the end of a multipart upload are off, or the store ignores them")
+        return self._condition_arguments(condition)
+
+    def checksum_arguments(self) -> dict[str, object]:
+        """Arguments by which the library adds the chosen checksum, if one is."""
+        return {} if self.checksum == "none" else {"ChecksumAlgorithm": self.checksum.upper()}
+
+    @property
+    def checksum_field(self) -> str:
+        """What answers and part lists call the chosen checksum; empty if none is."""
+        return _CHECKSUM_FIELD[self.checksum]
+
+    def _condition_arguments(self, condition: WriteCondition | None) -> dict[str, object]:
+        if condition is None:
+            return {}
+        if isinstance(condition, IfAbsent):
+            return {"IfNoneMatch": "*"}
+        quoted = self.capabilities.etag_style is ETagStyle.QUOTED
+        return {"IfMatch": quote_etag(condition.etag) if quoted else condition.etag}
+
+
+def quote_etag(etag: str) -> str:
+    """An ETag as HTTP writes it."""
+    return f'"{etag}"'
+
+
+def unquote_etag(etag: str) -> str:
+    """An ETag as we keep it."""
+    return etag[1:-1] if len(etag) >= 2 and etag[0] == etag[-1] == '"' else etag
+
+
+def is_xml_text(text: str) -> bool:
+    """Whether XML 1.0 can carry the text unchanged: it has no form for most control characters, nor for U+FFFE/F.
+
+    A carriage return has one, but parsers may read it as a line feed.
+    """
+    return all(character >= " " or character in "\t\n" for character in text) and not {"\ufffe", "\uffff"} & set(text)

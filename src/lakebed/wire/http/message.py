@@ -1,0 +1,154 @@
+"""Requests and responses as the edges see them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
+
+if TYPE_CHECKING:
+    from .body import RequestBody
+
+Headers = list[tuple[str, str]]
+"""Response headers, in order."""
+
+RAW_ERRORS: Final = "surrogateescape"
+"""How header bytes that are not UTF-8 are carried in text: they come back unchanged when encoded the same way."""
+
+
+class Request:
+    """One request, with its target and header values exactly as they came: signatures are computed over them."""
+
+    __slots__ = ("_query", "body", "headers", "method", "peer", "raw_path", "raw_query", "request_id", "scheme")
+
+    def __init__(
+        self,
+        method: str,
+        raw_path: str,
+        raw_query: str,
+        headers: dict[str, str],
+        body: RequestBody,
+        scheme: str,
+        peer: str,
+        request_id: str,
+    ) -> None:
+        self.method = method
+        self.raw_path = raw_path
+        self.raw_query = raw_query
+        self.headers = headers
+        """Names in lower case; values of repeated headers joined by commas."""
+        self.body = body
+        self.scheme = scheme
+        self.peer = peer
+        """The address of the other side, without its port."""
+        self.request_id = request_id
+        self._query: dict[str, str] | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Decoded query parameters; the first of repeated ones; a bare name has an empty value.
+
+        A value that is not UTF-8 keeps its bytes as surrogates, for whoever validates it to refuse.
+        """
+        if self._query is None:
+            self._query = parse_query(self.raw_query) if self.raw_query else {}
+        return self._query
+
+
+def parse_query(raw: str) -> dict[str, str]:
+    """Split a raw query string and decode its names and values; `+` is a space."""
+    parsed: dict[str, str] = {}
+    for pair in raw.split("&"):
+        if not pair:
+            continue
+        name, _, value = pair.partition("=")
+        parsed.setdefault(decode_component(name), decode_component(value))
+    return parsed
+
+
+def decode_component(text: str) -> str:
+    """Decode one query name or value."""
+    if "%" not in text and "+" not in text:
+        return text
+    return unquote_to_bytes(text.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode("utf-8", RAW_ERRORS)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """A run of bytes of an open file. Whoever sends it closes the descriptor."""
+
+    descriptor: int
+    offset: int
+    length: int
+
+
+class Response:
+    """One answer: its body is bytes, slices of files, or a stream, of a length known beforehand unless chunked."""
+
+    __slots__ = ("body", "close", "files", "headers", "length", "status", "stream")
+
+    def __init__(
+        self,
+        status: int,
+        headers: Headers | None = None,
+        body: bytes = b"",
+        *,
+        files: Sequence[FileSlice] = (),
+        stream: AsyncIterator[bytes] | None = None,
+        length: int | None = None,
+        close: bool = False,
+    ) -> None:
+        self.status = status
+        self.headers: Headers = headers if headers is not None else []
+        self.body = body
+        self.files = files
+        self.stream = stream
+        self.length = length
+        """Content-Length where it is not the body's: of `files`, of a `stream`, or of what a HEAD leaves out.
+
+        A stream without a length is sent chunked.
+        """
+        self.close = close
+
+
+REASONS: Final[dict[int, str]] = {
+    100: "Continue",
+    200: "OK",
+    201: "Created",
+    204: "No Content",
+    206: "Partial Content",
+    301: "Moved Permanently",
+    303: "See Other",
+    304: "Not Modified",
+    307: "Temporary Redirect",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    409: "Conflict",
+    411: "Length Required",
+    412: "Precondition Failed",
+    413: "Content Too Large",
+    416: "Range Not Satisfiable",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    503: "Service Unavailable",
+    507: "Insufficient Storage",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFault:
+    """A request head that could not be read."""
+
+    status: int
+    reason: str
+
+
+Rejecter = Callable[[HeadFault, str], Response]
+"""Makes the answer to a head that could not be read, in the protocol's own form; given the request id."""

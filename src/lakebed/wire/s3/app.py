@@ -1,0 +1,139 @@
+"""The S3 edge: a request comes in, is authenticated, routed and answered; whatever goes wrong becomes an S3 error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.objects.model import Caller
+from lakebed.wire.http.message import HeadFault, Request, Response
+
+from . import sts
+from .authenticate import Authenticated
+from .errors import Rendered, error_response, render
+from .handlers.preflight import answer_preflight, cors_headers
+from .request import S3Request, parse_target
+from .routes import find_operation
+from .services import S3Services
+
+log = logging.getLogger("lakebed.s3")
+
+Observe = Callable[[str, Request, Response, float], None]
+"""Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
+
+_HEADER_CONDITIONS: Final = {
+    "user-agent": "aws:UserAgent",
+    "referer": "aws:Referer",
+    "x-amz-acl": "s3:x-amz-acl",
+    "x-amz-copy-source": "s3:x-amz-copy-source",
+    "x-amz-metadata-directive": "s3:x-amz-metadata-directive",
+    "x-amz-server-side-encryption": "s3:x-amz-server-side-encryption",
+    "x-amz-server-side-encryption-aws-kms-key-id": "s3:x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-storage-class": "s3:x-amz-storage-class",
+    "x-amz-content-sha256": "s3:x-amz-content-sha256",
+    "x-amz-grant-full-control": "s3:x-amz-grant-full-control",
+    "x-amz-object-lock-mode": "s3:object-lock-mode",
+    "x-amz-object-lock-retain-until-date": "s3:object-lock-retain-until-date",
+    "x-amz-object-lock-legal-hold": "s3:object-lock-legal-hold",
+}
+
+
+class S3Application:
+    """Answers S3 requests."""
+
+    def __init__(
+        self,
+        services: S3Services,
+        tokens: sts.TokenService,
+        *,
+        clock: Clock,
+        domains: tuple[str, ...] = (),
+        host_id: str = "lakebed",
+        observe: Observe | None = None,
+    ) -> None:
+        self._services = services
+        self._tokens = tokens
+        self._clock = clock
+        self._domains = domains
+        self._host_id = host_id
+        self._observe = observe
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request; never raises but for cancellation."""
+        started = self._clock.monotonic()
+        operation = "Unknown"
+        try:
+            target = parse_target(request.raw_path, request.headers.get("host", ""), self._domains)
+            if request.method == "OPTIONS":
+                operation = "Preflight"
+                response = await answer_preflight(self._services, request, target.bucket)
+            else:
+                who = await self._services.authenticator.authenticate(request)
+                if not target.bucket and request.method == "POST":
+                    operation = "AssumeRole"
+                    response = await self._tokens.answer(request, who)
+                else:
+                    s3_request = S3Request(request, target, who, _caller(request, who))
+                    found = find_operation(s3_request)
+                    operation = found.name
+                    response = await found.handle(self._services, s3_request)
+                if "origin" in request.headers and target.bucket:
+                    response.headers += await cors_headers(self._services, request, target.bucket)
+        except LakebedError as error:
+            response = self._answer_error(request, render(error))
+            if response.status >= 500:
+                log.warning(
+                    "request failed", extra={"request_id": request.request_id, "operation": operation}, exc_info=error
+                )
+        except Exception:
+            log.exception("request crashed", extra={"request_id": request.request_id, "operation": operation})
+            response = self._answer_error(request, render(LakebedError()))
+        response.headers.append(("x-amz-request-id", request.request_id))
+        response.headers.append(("x-amz-id-2", self._host_id))
+        if self._observe is not None:
+            self._observe(operation, request, response, self._clock.monotonic() - started)
+        return response
+
+    def reject(self, fault: HeadFault, request_id: str) -> Response:
+        """Answer a request head that could not be read."""
+        code = "RequestHeaderSectionTooLarge" if fault.status == 431 else "BadRequest"
+        rendered = Rendered(400 if fault.status == 431 else fault.status, code, fault.reason)
+        response = error_response(rendered, resource="", request_id=request_id, host_id=self._host_id, is_head=False)
+        response.headers.append(("x-amz-request-id", request_id))
+        response.headers.append(("x-amz-id-2", self._host_id))
+        return response
+
+    def _answer_error(self, request: Request, rendered: Rendered) -> Response:
+        return error_response(
+            rendered,
+            resource=request.raw_path,
+            request_id=request.request_id,
+            host_id=self._host_id,
+            is_head=request.method == "HEAD",
+        )
+
+
+def _caller(request: Request, who: Authenticated) -> Caller:
+    headers = request.headers
+
+    def conditions() -> Mapping[str, str | tuple[str, ...]]:
+        facts: dict[str, str | tuple[str, ...]] = {
+            key: headers[name] for name, key in _HEADER_CONDITIONS.items() if name in headers
+        }
+        facts["s3:signatureversion"] = "AWS4-HMAC-SHA256"
+        facts["s3:authType"] = (
+            "REST-HEADER" if "authorization" in headers else "REST-QUERY-STRING" if who.is_signed else "ANONYMOUS"
+        )
+        return facts
+
+    return Caller(
+        who.principal,
+        request.request_id,
+        request.peer,
+        request.scheme == "https",
+        conditions,
+        headers.get("x-amz-bypass-governance-retention", "").lower() == "true",
+    )

@@ -1,0 +1,354 @@
+"""Who sent a request: SigV4 in the header or in the URL, checked against the credentials' source."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import CredentialsExpired, Unauthenticated
+from lakebed.wire.http.message import Request
+
+from . import sigv4
+from .chunked import ChunkSigner, StreamingKind
+from .errors import S3Fault
+from .sigv4 import CredentialScope, MalformedSignature, SigningKey, SigningKeys
+
+MAX_SKEW_SECONDS: Final = 15 * 60
+_MAX_STS_BODY_BYTES: Final = 64 * 1024
+_PRESIGNED_FIELDS: Final = (
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-SignedHeaders",
+    "X-Amz-Signature",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadClaim:
+    """What the request says of its body's bytes."""
+
+    sha256: str | None = None
+    """Hexadecimal, when the body as a whole was signed."""
+    streaming: StreamingKind | None = None
+    signer: ChunkSigner | None = None
+    seed_signature: str = ""
+
+
+UNSIGNED: Final = PayloadClaim()
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """Who is calling, and what was said of the body."""
+
+    principal: Principal
+    payload: PayloadClaim = UNSIGNED
+    is_signed: bool = True
+    body: bytes | None = None
+    """The body, where it had to be read to check the signature."""
+
+
+class Authenticator:
+    """Establishes who sent a request."""
+
+    def __init__(self, source: CredentialSource, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._keys = SigningKeys()
+
+    async def authenticate(self, request: Request) -> Authenticated:
+        """Raises S3Fault when the signature is malformed, expired, by an unknown key or wrong."""
+        header = request.headers.get("authorization")
+        if header is not None:
+            if header.startswith(sigv4.ALGORITHM + " "):
+                return await self._by_header(request, header)
+            raise _unsupported_mechanism()
+        query = request.raw_query
+        if "X-Amz-" in query and ("X-Amz-Signature" in request.query or "X-Amz-Algorithm" in request.query):
+            return await self._by_query(request)
+        if "Signature=" in query and "AWSAccessKeyId" in request.query:
+            raise _unsupported_mechanism()
+        return Authenticated(ANONYMOUS, _claim(request.headers.get("x-amz-content-sha256", "")), is_signed=False)
+
+    # -- the header -----------------------------------------------------------------------------------------------
+
+    async def _by_header(self, request: Request, header: str) -> Authenticated:
+        headers = request.headers
+        try:
+            parsed, signature = sigv4.parse_authorization(header)
+        except MalformedSignature as error:
+            raise S3Fault(
+                400, "AuthorizationHeaderMalformed", f"The authorization header is malformed; {error}."
+            ) from error
+        scope = parsed.scope
+        amz_date = headers.get("x-amz-date") or _from_http_date(headers.get("date"))
+        if amz_date is None:
+            raise _undated()
+        self._check_skew(amz_date, scope)
+        credential = await self._credential(scope, headers.get("x-amz-security-token"))
+        key = self._keys.get(scope, credential.secret)
+        body: bytes | None = None
+        content_hash = headers.get("x-amz-content-sha256")
+        if content_hash is None:
+            if scope.service == "s3":
+                raise S3Fault(400, "InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
+            body = await request.body.read(_MAX_STS_BODY_BYTES)
+            content_hash = hashlib.sha256(body).hexdigest()
+        signed = parsed.signed_headers
+        if "host" not in signed:
+            raise S3Fault(
+                400, "AuthorizationHeaderMalformed", "The authorization header is malformed; host is not signed."
+            )
+        _check_all_signed(request, signed)
+        self._verify(
+            key,
+            signature,
+            request,
+            sigv4.canonical_query(request.raw_query),
+            signed,
+            parsed.signed_headers_text,
+            content_hash,
+            amz_date,
+            parsed.scope_text,
+        )
+        signer = ChunkSigner(key.sign, amz_date, parsed.scope_text) if content_hash.startswith("STREAMING-") else None
+        claim = _claim(content_hash, signer, signature)
+        return Authenticated(credential.principal, claim, True, body)
+
+    # -- the URL --------------------------------------------------------------------------------------------------
+
+    async def _by_query(self, request: Request) -> Authenticated:
+        query = request.query
+        missing = [name for name in _PRESIGNED_FIELDS if name not in query]
+        if missing:
+            raise _query_fault(f"Query-string authentication requires {', '.join(missing)}.")
+        if query["X-Amz-Algorithm"] != sigv4.ALGORITHM:
+            raise _query_fault('X-Amz-Algorithm only supports "AWS4-HMAC-SHA256".')
+        try:
+            scope = sigv4.parse_scope(query["X-Amz-Credential"])
+        except MalformedSignature as error:
+            raise _query_fault(f"Error parsing the X-Amz-Credential parameter; {error}.") from error
+        amz_date = query["X-Amz-Date"]
+        self._check_expiry(amz_date, query["X-Amz-Expires"], scope)
+        credential = await self._credential(scope, query.get("X-Amz-Security-Token"))
+        key = self._keys.get(scope, credential.secret)
+        signed = tuple(query["X-Amz-SignedHeaders"].lower().split(";"))
+        if "host" not in signed:
+            raise _query_fault("X-Amz-SignedHeaders must name host.")
+        _check_all_signed(request, (*signed, "x-amz-content-sha256"))
+        content_hash = request.headers.get("x-amz-content-sha256") if "x-amz-content-sha256" in signed else None
+        content_hash = content_hash or query.get("X-Amz-Content-Sha256") or sigv4.UNSIGNED_PAYLOAD
+        self._verify(
+            key,
+            query["X-Amz-Signature"],
+            request,
+            sigv4.canonical_query(request.raw_query, without="X-Amz-Signature"),
+            signed,
+            ";".join(signed),
+            content_hash,
+            amz_date,
+            scope.text,
+        )
+        stated = request.headers.get("x-amz-content-sha256", content_hash)
+        claim = _claim(stated if stated.startswith("STREAMING-UNSIGNED") else content_hash)
+        return Authenticated(credential.principal, claim)
+
+    # -- shared ---------------------------------------------------------------------------------------------------
+
+    async def verify_form(
+        self, credential_text: str, amz_date: str, signature: str, document: str, session_token: str | None
+    ) -> Principal:
+        """Who signed a POST form's policy document: the signature is over the base64 text itself."""
+        try:
+            scope = sigv4.parse_scope(credential_text)
+            sigv4.parse_amz_date(amz_date)
+        except MalformedSignature as error:
+            raise S3Fault(400, "InvalidArgument", f"The form's credential is malformed; {error}.") from error
+        credential = await self._credential(scope, session_token)
+        expected = self._keys.get(scope, credential.secret).sign(document)
+        if not sigv4.equal(expected, signature):
+            raise _mismatch()
+        return credential.principal
+
+    async def _credential(self, scope: CredentialScope, token: str | None) -> Credential:
+        try:
+            return await self._source.credential(scope.access_key, token)
+        except CredentialsExpired as error:
+            raise S3Fault(400, "ExpiredToken", "The provided token has expired.") from error
+        except Unauthenticated as error:
+            if token is not None:
+                raise S3Fault(403, "InvalidToken", "The provided token is malformed or otherwise invalid.") from error
+            raise S3Fault(
+                403,
+                "InvalidAccessKeyId",
+                "The AWS Access Key Id you provided does not exist in our records.",
+                AWSAccessKeyId=scope.access_key,
+            ) from error
+
+    def _check_skew(self, amz_date: str, scope: CredentialScope) -> None:
+        try:
+            signed_at = sigv4.parse_amz_date(amz_date)
+        except MalformedSignature as error:
+            raise _undated() from error
+        now = self._clock.now_ms() // 1000
+        if abs(now - signed_at) > MAX_SKEW_SECONDS:
+            raise S3Fault(
+                403,
+                "RequestTimeTooSkewed",
+                "The difference between the request time and the current time is too large.",
+                RequestTime=amz_date,
+                MaxAllowedSkewMilliseconds=str(MAX_SKEW_SECONDS * 1000),
+            )
+        if amz_date[:8] != scope.date:
+            raise S3Fault(
+                400,
+                "AuthorizationHeaderMalformed",
+                f'The authorization header is malformed; Invalid credential date "{scope.date}".',
+            )
+
+    def _check_expiry(self, amz_date: str, expires: str, scope: CredentialScope) -> None:
+        try:
+            signed_at = sigv4.parse_amz_date(amz_date)
+        except MalformedSignature as error:
+            raise _query_fault("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"") from error
+        if amz_date[:8] != scope.date:
+            raise _query_fault("Invalid credential date in X-Amz-Credential.")
+        if not expires.lstrip("-").isdigit():
+            raise _query_fault("X-Amz-Expires should be a number")
+        seconds = int(expires)
+        if seconds < 0:
+            raise _query_fault("X-Amz-Expires must be non-negative")
+        if seconds > sigv4.MAX_PRESIGNED_SECONDS:
+            raise _query_fault(
+                "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds"
+            )
+        now = self._clock.now_ms() // 1000
+        if signed_at > now + MAX_SKEW_SECONDS:
+            raise S3Fault(403, "AccessDenied", "Request is not yet valid")
+        if now >= signed_at + seconds:
+            raise S3Fault(403, "AccessDenied", "Request has expired", Expires=expires)
+
+    def _verify(
+        self,
+        key: SigningKey,
+        signature: str,
+        request: Request,
+        query: str,
+        signed: tuple[str, ...],
+        signed_text: str,
+        content_hash: str,
+        amz_date: str,
+        scope: str,
+    ) -> None:
+        try:
+            lines = sigv4.canonical_headers(request.headers, signed)
+        except MalformedSignature as error:
+            raise S3Fault(403, "SignatureDoesNotMatch", f"The request cannot be verified; {error}.") from error
+        if not sigv4.signature_matches(
+            key,
+            signature,
+            method=request.method,
+            raw_path=request.raw_path,
+            query=query,
+            header_lines=lines,
+            signed=signed_text,
+            payload_hash=content_hash,
+            amz_date=amz_date,
+            scope=scope,
+        ):
+            raise _mismatch()
+
+
+def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "") -> PayloadClaim:
+    """What `x-amz-content-sha256` promises of the body. Raises S3Fault."""
+    if not content_hash or content_hash == sigv4.UNSIGNED_PAYLOAD:
+        return UNSIGNED
+    if content_hash.startswith("STREAMING-"):
+        try:
+            kind = StreamingKind(content_hash)
+        except ValueError as error:
+            raise S3Fault(501, "NotImplemented", f"The payload kind is not supported: {content_hash}") from error
+        if kind.is_signed and signer is None:
+            raise S3Fault(
+                400, "InvalidRequest", "A signed streaming body needs a signature in the Authorization header"
+            )
+        return PayloadClaim(streaming=kind, signer=signer, seed_signature=seed)
+    if len(content_hash) == 64 and _is_hex(content_hash):
+        return PayloadClaim(sha256=content_hash.lower())
+    if len(content_hash) == 44:
+        try:
+            return PayloadClaim(sha256=base64.b64decode(content_hash, validate=True).hex())
+        except binascii.Error:
+            pass
+    raise S3Fault(
+        400,
+        "InvalidArgument",
+        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- kind, or a valid sha256 value.",
+        ArgumentName="x-amz-content-sha256",
+        ArgumentValue=content_hash[:200],
+    )
+
+
+def _is_hex(text: str) -> bool:
+    try:
+        bytes.fromhex(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_all_signed(request: Request, signed: tuple[str, ...]) -> None:
+    """An `x-amz-` header that was not signed may have been added on the way."""
+    for name in request.headers:
+        if name.startswith("x-amz-") and name not in signed:
+            raise S3Fault(
+                403,
+                "AccessDenied",
+                "There were headers present in the request which were not signed",
+                HeadersNotSigned=name,
+            )
+
+
+def _from_http_date(text: str | None) -> str | None:
+    """The Date header in the form of x-amz-date: either form may be signed."""
+    if text is None:
+        return None
+    if len(text) == 16 and text[8] == "T":
+        return text
+    try:
+        return parsedate_to_datetime(text).strftime("%Y%m%dT%H%M%SZ")
+    except ValueError:
+        return None
+
+
+def _undated() -> S3Fault:
+    return S3Fault(403, "AccessDenied", "AWS authentication requires a valid Date or x-amz-date header")
+
+
+def _unsupported_mechanism() -> S3Fault:
+    return S3Fault(
+        400,
+        "InvalidRequest",
+        "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.",
+    )
+
+
+def _query_fault(message: str) -> S3Fault:
+    return S3Fault(400, "AuthorizationQueryParametersError", message)
+
+
+def _mismatch() -> S3Fault:
+    return S3Fault(
+        403,
+        "SignatureDoesNotMatch",
+        "The request signature we calculated does not match the signature you provided. Check your key and signing"
+        " method.",
+    )

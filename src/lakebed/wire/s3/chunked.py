@@ -1,0 +1,334 @@
+"""aws-chunked bodies: a push decoder that hands payload on without copying and checks every signature on the way.
+
+Three kinds of body, named by `x-amz-content-sha256`:
+
+    signed            SIZE;chunk-signature=SIG CRLF bytes CRLF … 0;chunk-signature=SIG CRLF CRLF
+    signed, trailer   … 0;chunk-signature=SIG CRLF name:value CRLF … x-amz-trailer-signature:SIG CRLF CRLF
+    unsigned, trailer SIZE CRLF bytes CRLF … 0 CRLF name:value CRLF … CRLF
+
+Each signature covers its chunk and the signature before it; the chain starts at that of the request itself. A chunk's
+bytes are handed on before its signature can be checked: nothing may be made visible before `finish` returned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Final
+
+from lakebed.core.errors import Incomplete, InvalidInput, LakebedError, Unauthenticated
+
+if TYPE_CHECKING:
+    from hashlib import _Hash  # the type of hashlib's objects has no public name
+
+__all__ = [
+    "AwsChunkedDecoder",
+    "ChunkSignatureMismatch",
+    "ChunkSigner",
+    "MalformedChunk",
+    "MalformedTrailer",
+    "StreamingKind",
+]
+
+_MAX_LINE_BYTES: Final = 8 * 1024
+_MAX_TRAILER_BYTES: Final = 8 * 1024
+_USUAL_LINE_BYTES: Final = 128
+"""Longer than any chunk header that clients really send: what is looked at first for the end of a line."""
+
+_EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
+_SIGNED_HEADER: Final = re.compile(rb"([0-9A-Fa-f]{1,16});chunk-signature=([0-9a-f]{64})")
+_UNSIGNED_HEADER: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[!-~]*)?")
+_TRAILER_LINE: Final = re.compile(rb"([A-Za-z0-9-]+):[ \t]*([\t -~]*)")
+_TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
+
+
+class StreamingKind(StrEnum):
+    """The streaming values of `x-amz-content-sha256`."""
+
+    SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+    SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
+    UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether each chunk carries a signature."""
+        return self is not StreamingKind.UNSIGNED_TRAILER
+
+    @property
+    def has_trailer(self) -> bool:
+        """Whether headers follow the last chunk."""
+        return self is not StreamingKind.SIGNED
+
+
+class MalformedChunk(InvalidInput):
+    """The framing is broken, or a chunk reaches past the declared length. The client must be mended."""
+
+
+class MalformedTrailer(InvalidInput):
+    """The trailer is broken, lacks what was declared, or holds what was not."""
+
+
+class ChunkSignatureMismatch(Unauthenticated):
+    """A chunk or the trailer is not what the caller signed: altered on the way, or another key."""
+
+
+class ChunkSigner:
+    """Signatures over chunks, with all that stays the same within a request calculated once."""
+
+    __slots__ = ("_payload", "_sign", "_trailer")
+
+    def __init__(self, sign: Callable[[str], str], timestamp: str, scope: str) -> None:
+        """`sign`: HMAC-SHA256 of a text with the signing key, in hexadecimal: `SigningKey.sign`.
+
+        `timestamp` as in the request's string to sign, `20130524T000000Z`; `scope` likewise,
+        `DATE/REGION/SERVICE/aws4_request`.
+        """
+        self._sign = sign
+        self._payload = f"AWS4-HMAC-SHA256-PAYLOAD\n{timestamp}\n{scope}\n"
+        self._trailer = f"AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n"
+
+    def chunk_signature(self, previous: str, payload_sha256: str) -> str:
+        """The signature of a chunk whose bytes have this hash, after one signed `previous`."""
+        return self._sign(f"{self._payload}{previous}\n{_EMPTY_SHA256}\n{payload_sha256}")
+
+    def trailer_signature(self, previous: str, trailer_sha256: str) -> str:
+        """The signature of a trailer whose canonical text has this hash, after a last chunk signed `previous`."""
+        return self._sign(f"{self._trailer}{previous}\n{trailer_sha256}")
+
+
+class _State(Enum):
+    HEADER = auto()
+    PAYLOAD = auto()
+    PAYLOAD_END = auto()
+    TRAILER = auto()
+    END = auto()  # the last chunk was good; its closing CRLF is due
+    DONE = auto()
+    FAILED = auto()
+
+
+class AwsChunkedDecoder:
+    """Decodes one body. Feed it as bytes arrive, then `finish`; after an error it takes nothing more.
+
+    Every method may raise MalformedChunk, MalformedTrailer, ChunkSignatureMismatch and Incomplete.
+    """
+
+    __slots__ = (
+        "_claimed",
+        "_expected_trailers",
+        "_hash",
+        "_kind",
+        "_left_in_chunk",
+        "_left_in_object",
+        "_line",
+        "_previous",
+        "_signer",
+        "_state",
+        "_touched",
+        "_trailer_bytes",
+        "_trailers",
+    )
+
+    def __init__(
+        self,
+        kind: StreamingKind,
+        decoded_length: int,
+        *,
+        signer: ChunkSigner | None = None,
+        seed_signature: str = "",
+        trailers: Iterable[str] = (),
+    ) -> None:
+        """`decoded_length`: what the client promised, `x-amz-decoded-content-length`.
+
+        `signer` and `seed_signature` (that of the request) are needed for the signed kinds. `trailers`: the names
+        that `x-amz-trailer` declared; each must come, and no other.
+        """
+        if kind.is_signed and signer is None:
+            raise ValueError("a signed body needs a signer")
+        self._kind = kind
+        self._signer = signer if kind.is_signed else None
+        self._previous = seed_signature
+        self._claimed = b""
+        self._hash: _Hash | None = None
+        self._state = _State.HEADER
+        self._left_in_chunk = 0
+        self._left_in_object = decoded_length
+        self._line = bytearray()
+        self._touched = False
+        self._expected_trailers = frozenset(name.strip().lower() for name in trailers)
+        self._trailers: dict[str, str] = {}
+        self._trailer_bytes = 0
+
+    @property
+    def trailers(self) -> Mapping[str, str]:
+        """The trailer headers, names in lower case: complete and, if signed, verified once `finish` returned."""
+        return self._trailers
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the body's end was reached and all that had to be checked was good."""
+        return self._state is _State.DONE
+
+    def feed(self, data: memoryview) -> list[memoryview]:
+        """Take in the next bytes of the body; the pieces of payload among them, as views of `data` itself."""
+        if self._state is _State.FAILED:
+            raise MalformedChunk("chunked body was already refused")
+        pieces: list[memoryview] = []
+        position, end = 0, len(data)
+        self._touched |= end > 0
+        try:
+            while position < end:
+                if self._state is _State.PAYLOAD:
+                    piece = data[position : position + self._left_in_chunk]
+                    position += len(piece)
+                    pieces.append(piece)
+                    self._take_payload(piece)
+                else:
+                    position = self._take_line(data, position, end)
+        except LakebedError:
+            self._state = _State.FAILED
+            raise
+        return pieces
+
+    def finish(self) -> Mapping[str, str]:
+        """Say that the body is over; the trailer headers. Raises Incomplete if more should have come.
+
+        The blank line at the very end may be missing, since everything before it was checked. So may the whole body
+        of an empty object, if no trailer was declared: some clients send none.
+        """
+        if self._state is _State.DONE:
+            return self._trailers
+        if not self._line:
+            if self._state is _State.END:
+                self._state = _State.DONE
+                return self._trailers
+            if not self._touched and not self._left_in_object and not self._expected_trailers:
+                self._state = _State.DONE
+                return self._trailers
+        raise Incomplete(f"chunked body ended early. missing_bytes={self._left_in_object}")
+
+    def _take_payload(self, piece: memoryview) -> None:
+        if self._hash is not None:
+            self._hash.update(piece)
+        self._left_in_chunk -= len(piece)
+        if self._left_in_chunk:
+            return
+        if self._hash is not None:
+            self._verify_chunk(self._hash.hexdigest())
+            self._hash = None
+        self._state = _State.PAYLOAD_END
+
+    def _take_line(self, data: memoryview, position: int, end: int) -> int:
+        """Take in bytes up to the end of a line, keeping them aside if it is not here yet; where to go on."""
+        window = bytes(data[position : position + _USUAL_LINE_BYTES])
+        cut = window.find(b"\n")
+        if cut < 0 and end - position > _USUAL_LINE_BYTES:
+            window = bytes(data[position : position + _MAX_LINE_BYTES + 1])
+            cut = window.find(b"\n")
+        line = window if cut < 0 else window[:cut]
+        if len(self._line) + len(line) > _MAX_LINE_BYTES:
+            raise MalformedChunk(f"line of a chunked body is too long. limit={_MAX_LINE_BYTES}")
+        if cut < 0:
+            self._line += line
+            return end
+        if self._line:
+            line = bytes(self._line) + line
+            self._line.clear()
+        if line.endswith(b"\r"):
+            self._on_line(line[:-1])
+        elif self._state in (_State.TRAILER, _State.END, _State.DONE):
+            self._on_line(line)  # MinIO's clients end trailer lines with LF and put an empty line after them
+        else:
+            raise MalformedChunk("line of a chunked body does not end with CRLF")
+        return position + cut + 1
+
+    def _on_line(self, line: bytes) -> None:
+        state = self._state
+        if state is _State.HEADER:
+            self._begin_chunk(line)
+        elif state is _State.PAYLOAD_END:
+            if line:
+                raise MalformedChunk("chunk is longer than its header says")
+            self._state = _State.HEADER
+        elif state is _State.TRAILER:
+            self._take_trailer(line)
+        elif line:
+            error = MalformedTrailer if self._kind.has_trailer else MalformedChunk
+            raise error("bytes after the end of a chunked body")
+        elif state is _State.END:
+            self._state = _State.DONE
+        else:
+            self._count_trailer(line)  # one more empty line, as MinIO's clients send
+
+    def _begin_chunk(self, line: bytes) -> None:
+        match = (_SIGNED_HEADER if self._signer is not None else _UNSIGNED_HEADER).fullmatch(line)
+        if match is None:
+            raise MalformedChunk("chunk header is malformed")
+        size = int(match[1], 16)
+        if size > self._left_in_object:
+            raise MalformedChunk(
+                f"chunk reaches past the declared length. size={size} left={self._left_in_object}",
+                argument="x-amz-decoded-content-length",
+            )
+        self._left_in_object -= size
+        if self._signer is not None:
+            self._claimed = match[2]
+        if size:
+            self._left_in_chunk = size
+            self._state = _State.PAYLOAD
+            if self._signer is not None:
+                self._hash = hashlib.sha256()
+            return
+        if self._left_in_object:
+            raise Incomplete(f"chunked body is shorter than declared. missing_bytes={self._left_in_object}")
+        if self._signer is not None:
+            self._verify_chunk(_EMPTY_SHA256)
+        awaits_trailer = self._kind.has_trailer and (self._kind.is_signed or bool(self._expected_trailers))
+        self._state = _State.TRAILER if awaits_trailer else _State.END
+
+    def _verify_chunk(self, payload_sha256: str) -> None:
+        signer = self._signer
+        if signer is None:
+            return
+        signature = signer.chunk_signature(self._previous, payload_sha256)
+        if not hmac.compare_digest(signature.encode(), self._claimed):
+            raise ChunkSignatureMismatch("signature of a chunk does not match")
+        self._previous = signature
+
+    def _count_trailer(self, line: bytes) -> None:
+        self._trailer_bytes += len(line) + 2
+        if self._trailer_bytes > _MAX_TRAILER_BYTES:
+            raise MalformedTrailer(f"trailer is too long. limit={_MAX_TRAILER_BYTES}")
+
+    def _take_trailer(self, line: bytes) -> None:
+        self._count_trailer(line)
+        if not line:
+            self._require_trailers()
+            return  # the signature is still to come
+        match = _TRAILER_LINE.fullmatch(line)
+        if match is None:
+            raise MalformedTrailer("trailer header is malformed")
+        name, value = match[1].decode("ascii").lower(), match[2].decode("ascii").strip()
+        if name == _TRAILER_SIGNATURE and self._signer is not None:
+            self._verify_trailer(self._signer, value)
+            self._state = _State.END
+            return
+        if name not in self._expected_trailers or name in self._trailers:
+            raise MalformedTrailer(f"trailer header was not declared, or is repeated. name={name[:100]}")
+        self._trailers[name] = value
+        if self._signer is None and len(self._trailers) == len(self._expected_trailers):
+            self._state = _State.END
+
+    def _require_trailers(self) -> None:
+        missing = self._expected_trailers - self._trailers.keys()
+        if missing:
+            raise MalformedTrailer(f"trailer lacks headers that were declared. names={','.join(sorted(missing))}")
+
+    def _verify_trailer(self, signer: ChunkSigner, claimed: str) -> None:
+        self._require_trailers()
+        canonical = "".join(f"{name}:{value}\n" for name, value in self._trailers.items())
+        signature = signer.trailer_signature(self._previous, hashlib.sha256(canonical.encode()).hexdigest())
+        if not hmac.compare_digest(signature.encode(), claimed.encode()):
+            raise ChunkSignatureMismatch("signature of the trailer does not match")

@@ -1,0 +1,56 @@
+"""Cross-origin configurations."""
+
+from __future__ import annotations
+
+from lakebed.objects.config.cors import CorsConfiguration, CorsRule
+
+from ..xml import Element, MalformedDocument, document, escape, parse_document
+from ._parts import optional, optional_int
+
+__all__ = ["read_cors", "write_cors"]
+
+
+def read_cors(body: bytes) -> CorsConfiguration:
+    """CORSConfiguration. Raises MalformedDocument, InvalidInput."""
+    root = parse_document(body, "CORSConfiguration").only("CORSRule")
+    if not root.children:
+        raise MalformedDocument("cors configuration has no rules")
+    return CorsConfiguration(tuple(_read_rule(element) for element in root.children))
+
+
+def _read_rule(rule: Element) -> CorsRule:
+    rule.only("ID", "AllowedHeader", "AllowedMethod", "AllowedOrigin", "ExposeHeader", "MaxAgeSeconds")
+    origins, methods = _texts(rule, "AllowedOrigin"), _texts(rule, "AllowedMethod")
+    if not origins or not methods:
+        raise MalformedDocument("cors rule needs at least one AllowedOrigin and one AllowedMethod")
+    return CorsRule(
+        origins=origins,
+        methods=methods,
+        headers=_texts(rule, "AllowedHeader"),
+        exposed_headers=_texts(rule, "ExposeHeader"),
+        max_age_seconds=rule.optional_int("MaxAgeSeconds"),
+        id=rule.optional_text("ID"),
+    )
+
+
+def _texts(rule: Element, name: str) -> tuple[str, ...]:
+    return tuple(element.text.strip() for element in rule.all(name))
+
+
+def write_cors(config: CorsConfiguration) -> bytes:
+    """CORSConfiguration."""
+    return document("CORSConfiguration", "".join([_rule_element(rule) for rule in config.rules]))
+
+
+def _rule_element(rule: CorsRule) -> str:
+    lists = "".join(
+        f"<{tag}>{escape(text)}</{tag}>"
+        for tag, texts in (
+            ("AllowedHeader", rule.headers),
+            ("AllowedMethod", rule.methods),
+            ("AllowedOrigin", rule.origins),
+            ("ExposeHeader", rule.exposed_headers),
+        )
+        for text in texts
+    )
+    return f"<CORSRule>{optional('ID', rule.id)}{lists}{optional_int('MaxAgeSeconds', rule.max_age_seconds)}</CORSRule>"

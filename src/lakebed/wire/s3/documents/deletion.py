@@ -1,0 +1,106 @@
+"""Deleting many objects with one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ..xml import Element, MalformedDocument, document, escape, parse_document, parse_int, parse_time
+from ._parts import optional
+
+__all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "read_deletion", "write_deletion"]
+
+_MAX_KEYS: Final = 1000
+
+
+class ObjectToDelete(NamedTuple):
+    """One object to delete, and the conditions under which."""
+
+    key: str
+    version_id: str | None = None
+    etag: str | None = None
+    """Without quotes; `*` for any."""
+    size: int | None = None
+    modified_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A request to delete 1 to 1,000 objects."""
+
+    objects: tuple[ObjectToDelete, ...]
+    is_quiet: bool = False
+    """Whether only failures are to be answered."""
+
+
+def read_deletion(body: bytes) -> Deletion:
+    """Delete. Raises MalformedDocument, also for no keys or more than 1,000."""
+    root = parse_document(body, "Delete").only("Object", "Quiet")
+    objects = tuple(_read_object(element) for element in root.all("Object"))
+    if not 1 <= len(objects) <= _MAX_KEYS:
+        raise MalformedDocument(f"deletion needs 1 to {_MAX_KEYS} keys. count={len(objects)}")
+    return Deletion(objects, bool(root.optional_bool("Quiet")))
+
+
+_OBJECT_ELEMENTS: Final = frozenset({"Key", "VersionId", "ETag", "Size", "LastModifiedTime"})
+
+
+def _read_object(element: Element) -> ObjectToDelete:
+    texts = element.texts()
+    key = texts.get("Key")
+    if not key:
+        raise MalformedDocument("key is missing or empty. parent=Object")
+    if len(texts) == 1:  # nearly always
+        return ObjectToDelete(key)
+    if not texts.keys() <= _OBJECT_ELEMENTS:
+        raise MalformedDocument(f"unknown element. parent=Object name={min(texts.keys() - _OBJECT_ELEMENTS)[:100]}")
+    etag, size, modified = texts.get("ETag"), texts.get("Size"), texts.get("LastModifiedTime")
+    return ObjectToDelete(
+        key,
+        texts.get("VersionId") or None,
+        None if etag is None else etag.strip().strip('"'),
+        None if size is None else parse_int("Size", size),
+        None if modified is None else parse_time(modified),
+    )
+
+
+class DeletedRow(NamedTuple):
+    """One success."""
+
+    key: str
+    version_id: str | None = None
+    """The version the client named."""
+    delete_marker: bool = False
+    """Whether a marker was made or removed."""
+    delete_marker_version_id: str | None = None
+    """The marker that was made or removed."""
+
+
+class FailedRow(NamedTuple):
+    """One failure."""
+
+    key: str
+    version_id: str | None
+    code: str
+    message: str
+
+
+def write_deletion(deleted: Iterable[DeletedRow], failed: Iterable[FailedRow]) -> bytes:
+    """DeleteResult. A quiet request is answered with no successes."""
+    successes = "".join(
+        [
+            f"<Deleted><Key>{escape(row.key)}</Key>{optional('VersionId', row.version_id)}"
+            f"{'<DeleteMarker>true</DeleteMarker>' if row.delete_marker else ''}"
+            f"{optional('DeleteMarkerVersionId', row.delete_marker_version_id)}</Deleted>"
+            for row in deleted
+        ]
+    )
+    failures = "".join(
+        [
+            f"<Error><Key>{escape(row.key)}</Key>{optional('VersionId', row.version_id)}"
+            f"<Code>{row.code}</Code><Message>{escape(row.message)}</Message></Error>"
+            for row in failed
+        ]
+    )
+    return document("DeleteResult", successes + failures)

@@ -1,0 +1,227 @@
+"""Listings of buckets, objects and versions. Objects are a hot path: rows are tuples, and take one f-string each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..xml import document, escape, iso_time, join_document
+from ._parts import (
+    Owner,
+    boolean,
+    checksum_kind_elements,
+    common_prefix_elements,
+    encode_all,
+    optional,
+    owner_element,
+    text_encoder,
+)
+
+__all__ = [
+    "BucketRow",
+    "Listing",
+    "ObjectRow",
+    "Owner",
+    "VersionRow",
+    "write_bucket_list",
+    "write_object_list",
+    "write_object_list_v2",
+    "write_version_list",
+]
+
+
+class BucketRow(NamedTuple):
+    """One bucket."""
+
+    name: str
+    created_ms: int
+    region: str | None = None
+
+
+class ObjectRow(NamedTuple):
+    """One object. A plain tuple of the same seven values does as well."""
+
+    key: str
+    size: int
+    etag: str
+    """Without quotes."""
+    modified_ms: int
+    storage_class: str = "STANDARD"
+    checksum_algorithm: str | None = None
+    checksum_type: str | None = None
+
+
+class VersionRow(NamedTuple):
+    """One version or delete marker; a marker's last five values are not looked at."""
+
+    key: str
+    version_id: str
+    is_latest: bool
+    modified_ms: int
+    is_delete_marker: bool
+    size: int = 0
+    etag: str = ""
+    storage_class: str = "STANDARD"
+    checksum_algorithm: str | None = None
+    checksum_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What every listing of a bucket says besides its rows."""
+
+    bucket: str
+    prefix: str
+    delimiter: str | None
+    max_keys: int
+    is_truncated: bool
+    common_prefixes: Sequence[str] = ()
+    is_url_encoded: bool = False
+    """Whether the client asked for `encoding-type=url`."""
+    owner: Owner | None = None
+    """Shown on every row, if given. All objects of a bucket are its owner's."""
+
+
+def write_bucket_list(
+    owner: Owner,
+    buckets: Iterable[BucketRow],
+    *,
+    prefix: str | None = None,
+    continuation_token: str | None = None,
+) -> bytes:
+    """ListAllMyBucketsResult. The token is given when there are more."""
+    rows = "".join(
+        [
+            f"<Bucket><Name>{escape(row.name)}</Name><CreationDate>{iso_time(row.created_ms)}</CreationDate>"
+            f"{optional('BucketRegion', row.region)}</Bucket>"
+            for row in buckets
+        ]
+    )
+    return document(
+        "ListAllMyBucketsResult",
+        f"{owner_element(owner)}<Buckets>{rows}</Buckets>"
+        f"{optional('ContinuationToken', continuation_token)}{optional('Prefix', prefix)}",
+    )
+
+
+def _frame(listing: Listing) -> str:
+    encode = text_encoder(listing.is_url_encoded)
+    delimiter = "" if listing.delimiter is None else f"<Delimiter>{encode(listing.delimiter)}</Delimiter>"
+    return (
+        f"<Name>{escape(listing.bucket)}</Name><Prefix>{encode(listing.prefix)}</Prefix>{delimiter}"
+        f"<MaxKeys>{listing.max_keys}</MaxKeys><IsTruncated>{boolean(listing.is_truncated)}</IsTruncated>"
+        f"{'<EncodingType>url</EncodingType>' if listing.is_url_encoded else ''}"
+    )
+
+
+def _object_elements(listing: Listing, rows: Sequence[ObjectRow]) -> list[bytes]:
+    keys = encode_all([row[0] for row in rows], text_encoder(listing.is_url_encoded))
+    owner = owner_element(listing.owner)
+    last: tuple[str, str | None, str | None] | None = None
+    end = ""
+    written: list[bytes] = []
+    append = written.append
+    for key, (_, size, etag, modified_ms, storage_class, algorithm, checksum_type) in zip(keys, rows, strict=True):
+        kind = (storage_class, algorithm, checksum_type)
+        if kind != last:  # rows are mostly of one kind
+            last = kind
+            end = (
+                f"{checksum_kind_elements(algorithm, checksum_type)}{owner}"
+                f"<StorageClass>{storage_class}</StorageClass></Contents>"
+            )
+        append(
+            f"<Contents><Key>{key}</Key><LastModified>{iso_time(modified_ms)}</LastModified>"
+            f"<ETag>&quot;{etag}&quot;</ETag><Size>{size}</Size>{end}".encode()
+        )
+    return written
+
+
+def write_object_list(
+    listing: Listing, rows: Sequence[ObjectRow], *, marker: str = "", next_marker: str | None = None
+) -> bytes:
+    """ListBucketResult, version 1. `next_marker` is for truncated listings with a delimiter."""
+    encode = text_encoder(listing.is_url_encoded)
+    next_element = "" if next_marker is None else f"<NextMarker>{encode(next_marker)}</NextMarker>"
+    frame = f"{_frame(listing)}<Marker>{encode(marker)}</Marker>{next_element}"
+    return join_document(
+        "ListBucketResult",
+        [
+            frame.encode(),
+            *_object_elements(listing, rows),
+            *common_prefix_elements(listing.common_prefixes, encode),
+        ],
+    )
+
+
+def write_object_list_v2(
+    listing: Listing,
+    rows: Sequence[ObjectRow],
+    *,
+    continuation_token: str | None = None,
+    next_continuation_token: str | None = None,
+    start_after: str | None = None,
+) -> bytes:
+    """ListBucketResult, version 2. KeyCount is of rows and common prefixes together."""
+    encode = text_encoder(listing.is_url_encoded)
+    start_element = "" if start_after is None else f"<StartAfter>{encode(start_after)}</StartAfter>"
+    frame = (
+        f"{_frame(listing)}<KeyCount>{len(rows) + len(listing.common_prefixes)}</KeyCount>"
+        f"{optional('ContinuationToken', continuation_token)}"
+        f"{optional('NextContinuationToken', next_continuation_token)}{start_element}"
+    )
+    return join_document(
+        "ListBucketResult",
+        [
+            frame.encode(),
+            *_object_elements(listing, rows),
+            *common_prefix_elements(listing.common_prefixes, encode),
+        ],
+    )
+
+
+def write_version_list(
+    listing: Listing,
+    rows: Sequence[VersionRow],
+    *,
+    key_marker: str = "",
+    version_id_marker: str = "",
+    next_key_marker: str | None = None,
+    next_version_id_marker: str | None = None,
+) -> bytes:
+    """ListVersionsResult: versions and delete markers in the order given, newest first of each key."""
+    encode = text_encoder(listing.is_url_encoded)
+    next_key = "" if next_key_marker is None else f"<NextKeyMarker>{encode(next_key_marker)}</NextKeyMarker>"
+    frame = (
+        f"{_frame(listing)}<KeyMarker>{encode(key_marker)}</KeyMarker>"
+        f"<VersionIdMarker>{escape(version_id_marker)}</VersionIdMarker>{next_key}"
+        f"{optional('NextVersionIdMarker', next_version_id_marker)}"
+    )
+    return join_document(
+        "ListVersionsResult",
+        [
+            frame.encode(),
+            *_version_elements(listing, rows),
+            *common_prefix_elements(listing.common_prefixes, encode),
+        ],
+    )
+
+
+def _version_elements(listing: Listing, rows: Sequence[VersionRow]) -> list[bytes]:
+    keys = encode_all([row.key for row in rows], text_encoder(listing.is_url_encoded))
+    owner = owner_element(listing.owner)
+    written: list[bytes] = []
+    for key, row in zip(keys, rows, strict=True):
+        start = (
+            f"<Key>{key}</Key><VersionId>{row.version_id}</VersionId><IsLatest>{boolean(row.is_latest)}</IsLatest>"
+            f"<LastModified>{iso_time(row.modified_ms)}</LastModified>{owner}"
+        )
+        if row.is_delete_marker:
+            written.append(f"<DeleteMarker>{start}</DeleteMarker>".encode())
+            continue
+        written.append(
+            f"<Version>{start}<ETag>&quot;{row.etag}&quot;</ETag><Size>{row.size}</Size>"
+            f"<StorageClass>{row.storage_class}</StorageClass>"
+            f"{checksum_kind_elements(row.checksum_algorithm, row.checksum_type)}</Version>".encode()
+        )
+    return written

@@ -1,0 +1,219 @@
+"""Multipart uploads: begun, listed, completed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from lakebed.core.checksums import Checksum, ChecksumAlgorithm, parse_algorithm, parse_checksum
+from lakebed.core.errors import InvalidInput
+
+from ..xml import Element, MalformedDocument, document, escape, iso_time, join_document, parse_document, parse_int
+from ._parts import (
+    Owner,
+    boolean,
+    checksum_element,
+    checksum_kind_elements,
+    common_prefix_elements,
+    optional,
+    owner_element,
+    text_encoder,
+    typed_checksum_elements,
+)
+
+__all__ = [
+    "CompletedPart",
+    "PartRow",
+    "UploadListing",
+    "UploadRow",
+    "read_completion",
+    "write_completion",
+    "write_initiation",
+    "write_part_copy",
+    "write_part_list",
+    "write_upload_list",
+]
+
+_MAX_PARTS: Final = 10_000
+_ALGORITHMS: Final = {f"Checksum{algorithm}": algorithm for algorithm in ChecksumAlgorithm}
+
+
+class CompletedPart(NamedTuple):
+    """One part as the client names it at completion."""
+
+    number: int
+    etag: str
+    """Without quotes, whether the client put them or not."""
+    checksum: Checksum | None = None
+
+
+def read_completion(body: bytes) -> list[CompletedPart]:
+    """CompleteMultipartUpload: 1 to 10,000 parts, in the client's order.
+
+    Raises MalformedDocument, NotSupported for checksums this build does not calculate, IntegrityMismatch for one that
+    cannot be read, and InvalidInput for a part number out of range.
+    """
+    root = parse_document(body, "CompleteMultipartUpload").only("Part")
+    if not 1 <= len(root.children) <= _MAX_PARTS:
+        raise MalformedDocument(f"completion needs 1 to {_MAX_PARTS} parts. count={len(root.children)}")
+    return [_read_part(part) for part in root.children]
+
+
+def _read_part(part: Element) -> CompletedPart:
+    texts = part.texts()
+    try:
+        number = parse_int("PartNumber", texts.pop("PartNumber"))
+        etag = texts.pop("ETag")
+    except KeyError as missing:
+        raise MalformedDocument(f"element is missing. parent=Part name={missing.args[0]}") from None
+    if not 1 <= number <= _MAX_PARTS:
+        raise InvalidInput(
+            f"part number must be 1 to {_MAX_PARTS}. number={number}", argument="partNumber", value=str(number)
+        )
+    checksum: Checksum | None = None
+    for name, text in texts.items():
+        if checksum is not None:
+            raise MalformedDocument(f"part has more than one checksum. number={number}")
+        checksum = parse_checksum(_algorithm_of(name), text.strip())
+    return CompletedPart(number, etag.strip().strip('"'), checksum)
+
+
+def _algorithm_of(element_name: str) -> ChecksumAlgorithm:
+    known = _ALGORITHMS.get(element_name)
+    if known is not None:
+        return known
+    try:
+        # NotSupported comes out of here for those that S3 has and this build has not.
+        return parse_algorithm(element_name.partition("Checksum")[2])
+    except InvalidInput as error:
+        raise MalformedDocument(f"unknown element. parent=Part name={element_name[:100]}") from error
+
+
+def write_initiation(bucket: str, key: str, upload_id: str) -> bytes:
+    """InitiateMultipartUploadResult."""
+    return document(
+        "InitiateMultipartUploadResult",
+        f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(key)}</Key><UploadId>{escape(upload_id)}</UploadId>",
+    )
+
+
+def write_completion(location: str, bucket: str, key: str, etag: str, checksum: Checksum | None = None) -> bytes:
+    """CompleteMultipartUploadResult. `location` is the object's address."""
+    return document(
+        "CompleteMultipartUploadResult",
+        f"<Location>{escape(location)}</Location><Bucket>{escape(bucket)}</Bucket><Key>{escape(key)}</Key>"
+        f"<ETag>&quot;{etag}&quot;</ETag>{typed_checksum_elements(checksum)}",
+    )
+
+
+def write_part_copy(etag: str, modified_ms: int, checksum: Checksum | None = None) -> bytes:
+    """CopyPartResult."""
+    return document(
+        "CopyPartResult",
+        f"<LastModified>{iso_time(modified_ms)}</LastModified><ETag>&quot;{etag}&quot;</ETag>"
+        f"{checksum_element(checksum)}",
+    )
+
+
+class PartRow(NamedTuple):
+    """One uploaded part."""
+
+    number: int
+    size: int
+    etag: str
+    modified_ms: int
+    checksum: Checksum | None = None
+
+
+def write_part_list(
+    bucket: str,
+    key: str,
+    upload_id: str,
+    parts: Sequence[PartRow],
+    *,
+    part_number_marker: int,
+    max_parts: int,
+    is_truncated: bool,
+    owner: Owner,
+    storage_class: str = "STANDARD",
+    checksum_algorithm: str | None = None,
+    checksum_type: str | None = None,
+    is_url_encoded: bool = False,
+) -> bytes:
+    """ListPartsResult. The next marker is the number of the last part listed."""
+    encode = text_encoder(is_url_encoded)
+    next_marker = parts[-1].number if parts else part_number_marker
+    rows = "".join(
+        [
+            f"<Part><PartNumber>{part.number}</PartNumber><LastModified>{iso_time(part.modified_ms)}</LastModified>"
+            f"<ETag>&quot;{part.etag}&quot;</ETag><Size>{part.size}</Size>{checksum_element(part.checksum)}</Part>"
+            for part in parts
+        ]
+    )
+    return document(
+        "ListPartsResult",
+        f"<Bucket>{escape(bucket)}</Bucket><Key>{encode(key)}</Key><UploadId>{escape(upload_id)}</UploadId>"
+        f"{owner_element(owner, 'Initiator')}{owner_element(owner)}<StorageClass>{storage_class}</StorageClass>"
+        f"<PartNumberMarker>{part_number_marker}</PartNumberMarker>"
+        f"<NextPartNumberMarker>{next_marker}</NextPartNumberMarker><MaxParts>{max_parts}</MaxParts>"
+        f"<IsTruncated>{boolean(is_truncated)}</IsTruncated>"
+        f"{checksum_kind_elements(checksum_algorithm, checksum_type)}{rows}",
+    )
+
+
+class UploadRow(NamedTuple):
+    """One upload under way."""
+
+    key: str
+    upload_id: str
+    started_ms: int
+    storage_class: str = "STANDARD"
+    checksum_algorithm: str | None = None
+    checksum_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadListing:
+    """What a listing of uploads says besides its rows."""
+
+    bucket: str
+    prefix: str
+    delimiter: str | None
+    max_uploads: int
+    is_truncated: bool
+    owner: Owner
+    key_marker: str = ""
+    upload_id_marker: str = ""
+    next_key_marker: str | None = None
+    next_upload_id_marker: str | None = None
+    common_prefixes: Sequence[str] = ()
+    is_url_encoded: bool = False
+
+
+def write_upload_list(listing: UploadListing, rows: Iterable[UploadRow]) -> bytes:
+    """ListMultipartUploadsResult."""
+    encode = text_encoder(listing.is_url_encoded)
+    people = f"{owner_element(listing.owner, 'Initiator')}{owner_element(listing.owner)}"
+    delimiter = "" if listing.delimiter is None else f"<Delimiter>{encode(listing.delimiter)}</Delimiter>"
+    next_key = (
+        "" if listing.next_key_marker is None else f"<NextKeyMarker>{encode(listing.next_key_marker)}</NextKeyMarker>"
+    )
+    frame = (
+        f"<Bucket>{escape(listing.bucket)}</Bucket><KeyMarker>{encode(listing.key_marker)}</KeyMarker>"
+        f"<UploadIdMarker>{escape(listing.upload_id_marker)}</UploadIdMarker>{next_key}"
+        f"{optional('NextUploadIdMarker', listing.next_upload_id_marker)}"
+        f"<Prefix>{encode(listing.prefix)}</Prefix>{delimiter}<MaxUploads>{listing.max_uploads}</MaxUploads>"
+        f"<IsTruncated>{boolean(listing.is_truncated)}</IsTruncated>"
+        f"{'<EncodingType>url</EncodingType>' if listing.is_url_encoded else ''}"
+    )
+    uploads = [
+        f"<Upload><Key>{encode(row.key)}</Key><UploadId>{escape(row.upload_id)}</UploadId>{people}"
+        f"<StorageClass>{row.storage_class}</StorageClass><Initiated>{iso_time(row.started_ms)}</Initiated>"
+        f"{checksum_kind_elements(row.checksum_algorithm, row.checksum_type)}</Upload>".encode()
+        for row in rows
+    ]
+    return join_document(
+        "ListMultipartUploadsResult",
+        [frame.encode(), *uploads, *common_prefix_elements(listing.common_prefixes, encode)],
+    )

@@ -1,0 +1,235 @@
+"""S3's errors: one table from the domain's errors, and the protocol's own faults.
+
+The protocol's own faults (a signature that does not match, a document that does not parse) are raised by this package
+as `S3Fault`; everything else comes from the services as an error of the core tree and is looked up along its ancestry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebed.core import errors as e
+from lakebed.wire.http.message import Headers, Response
+
+from .chunked import ChunkSignatureMismatch, MalformedChunk, MalformedTrailer
+from .xml import MalformedDocument, escape
+
+
+@dataclass(frozen=True, slots=True)
+class S3Reply:
+    """A status and a code."""
+
+    status: int
+    code: str
+    message: str | None = None
+    """What S3 itself says; None to say what the error says."""
+
+
+class S3Fault(e.LakebedError):
+    """An error that only exists on this wire."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, **details: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.headers = headers or []
+        self.details = details
+        """Further elements of the error document."""
+
+
+S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
+    e.LakebedError: S3Reply(500, "InternalError", "We encountered an internal error. Please try again."),
+    e.InvalidInput: S3Reply(400, "InvalidArgument"),
+    MalformedDocument: S3Reply(
+        400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema"
+    ),
+    MalformedChunk: S3Reply(400, "InvalidChunkSizeError", None),
+    MalformedTrailer: S3Reply(
+        400, "MalformedTrailerError", "The request contained trailing data that was not well-formed."
+    ),
+    ChunkSignatureMismatch: S3Reply(
+        403,
+        "SignatureDoesNotMatch",
+        "The request signature we calculated does not match the signature you provided. Check your key and signing"
+        " method.",
+    ),
+    e.InvalidSetting: S3Reply(400, "InvalidArgument"),
+    e.InvalidName: S3Reply(400, "InvalidArgument"),
+    e.InvalidRange: S3Reply(416, "InvalidRange", "The requested range is not satisfiable"),
+    e.InvalidPart: S3Reply(
+        400,
+        "InvalidPart",
+        "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified"
+        " entity tag may not match the part's entity tag.",
+    ),
+    e.InvalidPartOrder: S3Reply(
+        400,
+        "InvalidPartOrder",
+        "The list of parts was not in ascending order. Parts must be ordered by part number.",
+    ),
+    e.PartTooSmall: S3Reply(
+        400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed object size."
+    ),
+    e.TooLarge: S3Reply(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size."),
+    e.InvalidTag: S3Reply(400, "InvalidTag"),
+    e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
+    e.InvalidRetention: S3Reply(400, "InvalidRetentionPeriod"),
+    e.InvalidEncryption: S3Reply(400, "InvalidArgument"),
+    e.NotFound: S3Reply(404, "NoSuchKey"),
+    e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist"),
+    e.NoSuchKey: S3Reply(404, "NoSuchKey", "The specified key does not exist."),
+    e.NoSuchVersion: S3Reply(404, "NoSuchVersion", "The specified version does not exist."),
+    e.NoSuchUpload: S3Reply(
+        404,
+        "NoSuchUpload",
+        "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or"
+        " completed.",
+    ),
+    e.NoSuchConfiguration: S3Reply(404, "NoSuchConfiguration"),
+    e.NoSuchPrincipal: S3Reply(403, "InvalidAccessKeyId"),
+    e.AlreadyExists: S3Reply(409, "OperationAborted"),
+    e.BucketAlreadyExists: S3Reply(
+        409,
+        "BucketAlreadyExists",
+        "The requested bucket name is not available. The bucket namespace is shared by all users of the system. Please"
+        " select a different name and try again.",
+    ),
+    e.BucketAlreadyOwned: S3Reply(
+        409,
+        "BucketAlreadyOwnedByYou",
+        "Your previous request to create the named bucket succeeded and you already own it.",
+    ),
+    e.PreconditionFailed: S3Reply(
+        412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
+    ),
+    e.NotModified: S3Reply(304, "NotModified"),
+    e.StateConflict: S3Reply(409, "OperationAborted"),
+    e.BucketNotEmpty: S3Reply(409, "BucketNotEmpty", "The bucket you tried to delete is not empty"),
+    e.InvalidBucketState: S3Reply(409, "InvalidBucketState"),
+    e.IsDeleteMarker: S3Reply(405, "MethodNotAllowed", "The specified method is not allowed against this resource."),
+    e.WriteConflict: S3Reply(
+        409,
+        "ConditionalRequestConflict",
+        "A conflicting conditional operation is currently in progress against this resource. Please try again.",
+    ),
+    e.Fenced: S3Reply(503, "ServiceUnavailable"),
+    e.Unauthenticated: S3Reply(403, "AccessDenied"),
+    e.CredentialsExpired: S3Reply(400, "ExpiredToken", "The provided token has expired."),
+    e.AccessDenied: S3Reply(403, "AccessDenied"),
+    e.IntegrityMismatch: S3Reply(
+        400, "BadDigest", "The Content-MD5 or checksum value that you specified did not match what the server received."
+    ),
+    e.Incomplete: S3Reply(
+        400,
+        "IncompleteBody",
+        "You did not provide the number of bytes specified by the Content-Length HTTP header",
+    ),
+    e.NotSupported: S3Reply(501, "NotImplemented"),
+    e.Throttled: S3Reply(503, "SlowDown", "Please reduce your request rate."),
+    e.Unavailable: S3Reply(503, "ServiceUnavailable", "Please try again."),
+    e.StorageFull: S3Reply(507, "InsufficientStorage", "The server has no space left. Please try again later."),
+    e.Corrupted: S3Reply(500, "InternalError", "The stored object is damaged."),
+}
+
+CONFIGURATION_CODES: Final[Mapping[str, tuple[str, str]]] = {
+    "policy": ("NoSuchBucketPolicy", "The bucket policy does not exist"),
+    "lifecycle": ("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"),
+    "cors": ("NoSuchCORSConfiguration", "The CORS configuration does not exist"),
+    "tags": ("NoSuchTagSet", "The TagSet does not exist"),
+    "encryption": (
+        "ServerSideEncryptionConfigurationNotFoundError",
+        "The server side encryption configuration was not found",
+    ),
+    "object-lock": (
+        "ObjectLockConfigurationNotFoundError",
+        "Object Lock configuration does not exist for this bucket",
+    ),
+    "object-retention": (
+        "NoSuchObjectLockConfiguration",
+        "The specified object does not have a ObjectLock configuration",
+    ),
+    "public-access-block": (
+        "NoSuchPublicAccessBlockConfiguration",
+        "The public access block configuration was not found",
+    ),
+    "ownership": ("OwnershipControlsNotFoundError", "The bucket ownership controls were not found"),
+    "website": ("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration"),
+    "replication": (
+        "ReplicationConfigurationNotFoundError",
+        "The replication configuration was not found",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """An error as it goes onto the wire."""
+
+    status: int
+    code: str
+    message: str
+    headers: Headers = field(default_factory=list)
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+def render(error: e.LakebedError) -> Rendered:
+    """The wire form of an error."""
+    if isinstance(error, S3Fault):
+        return Rendered(error.status, error.code, str(error), error.headers, error.details)
+    if isinstance(error, e.NoSuchConfiguration):
+        code, message = CONFIGURATION_CODES.get(error.kind, ("NoSuchConfiguration", str(error)))
+        return Rendered(404, code, message)
+    reply = next(S3_ERRORS[kind] for kind in type(error).__mro__ if kind in S3_ERRORS)
+    headers: Headers = []
+    details: dict[str, str] = {}
+    code, message = reply.code, reply.message if reply.message is not None else str(error)
+    if isinstance(error, e.NoSuchKey) and error.delete_marker is not None:
+        headers = [("x-amz-delete-marker", "true"), ("x-amz-version-id", error.delete_marker)]
+    elif isinstance(error, e.IsDeleteMarker):
+        headers = [("x-amz-delete-marker", "true"), ("Allow", "DELETE")]
+    elif isinstance(error, e.NotModified):
+        headers = [] if error.etag is None else [("ETag", f'"{error.etag}"')]
+    elif isinstance(error, e.InvalidRange) and error.size is not None:
+        headers = [("Content-Range", f"bytes */{error.size}")]
+        details = {"ActualObjectSize": str(error.size)}
+    elif isinstance(error, e.PreconditionFailed) and error.condition is not None:
+        details = {"Condition": error.condition}
+    elif isinstance(error, e.IntegrityMismatch) and error.digest == "sha256-payload":
+        code = "XAmzContentSHA256Mismatch"
+        message = "The provided 'x-amz-content-sha256' header does not match what was computed."
+    elif isinstance(error, e.TooLarge):
+        code, message = _TOO_LARGE.get(error.argument or "", (code, message))
+    elif isinstance(error, e.InvalidInput) and error.argument is not None and code == "InvalidArgument":
+        details = {"ArgumentName": error.argument}
+        if error.value is not None:
+            details["ArgumentValue"] = error.value
+    elif isinstance(error, e.Unavailable):
+        headers = [("Retry-After", "1")]
+    return Rendered(reply.status, code, message, headers, details)
+
+
+_TOO_LARGE: Final[Mapping[str, tuple[str, str]]] = {
+    "key": ("KeyTooLongError", "Your key is too long"),
+    "metadata": ("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size"),
+    "document": ("MalformedXML", "The document is larger than any that S3 accepts here"),
+    "policy": ("PolicyTooLarge", "The policy document exceeds the maximum allowed document size."),
+}
+
+
+def error_response(rendered: Rendered, *, resource: str, request_id: str, host_id: str, is_head: bool) -> Response:
+    """The answer: an XML document, except where HTTP allows no body."""
+    if rendered.status == 304:
+        return Response(304, [*rendered.headers])
+    if is_head:
+        return Response(rendered.status, [*rendered.headers, ("Content-Type", "application/xml")])
+    details = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in rendered.details.items())
+    body = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f"<Error><Code>{rendered.code}</Code><Message>{escape(rendered.message)}</Message>{details}"
+        f"<Resource>{escape(resource)}</Resource><RequestId>{request_id}</RequestId>"
+        f"<HostId>{host_id}</HostId></Error>"
+    )
+    headers: Headers = [*rendered.headers, ("Content-Type", "application/xml")]
+    return Response(rendered.status, headers, body.encode("utf-8", "replace"))

@@ -1,0 +1,79 @@
+"""GetObjectAttributes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.objects.model import unpack_checksum
+from lakebed.objects.reading import FoundObject
+from lakebed.wire.http.message import Response
+
+from ..documents.objects import AttributeParts, ObjectAttributes, ObjectPart, write_attributes
+from ..errors import S3Fault
+from ..request import S3Request
+from ..services import S3Services
+from ..xml import http_time
+from .listings import MAX_PAGE, xml_response
+
+_KNOWN: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})
+
+
+async def get_object_attributes(services: S3Services, request: S3Request) -> Response:
+    """What is known of an object, as a document."""
+    wanted = _wanted(request)
+    limit = _number(request, "x-amz-max-parts", MAX_PAGE)
+    marker = _number(request, "x-amz-part-number-marker", 0)
+    found = await services.reader.get(
+        request.caller,
+        request.bucket,
+        request.key,
+        version=request.version,
+        action="s3:GetObjectVersionAttributes" if request.version is not None else "s3:GetObjectAttributes",
+    )
+    stored = found.object
+    answer = ObjectAttributes(
+        etag=stored.etag if "ETag" in wanted else None,
+        checksum=stored.checksum if "Checksum" in wanted else None,
+        parts=_parts(found, marker, limit) if "ObjectParts" in wanted else None,
+        storage_class="STANDARD" if "StorageClass" in wanted else None,
+        size=stored.size if "ObjectSize" in wanted else None,
+    )
+    response = xml_response(write_attributes(answer))
+    response.headers.append(("Last-Modified", http_time(stored.modified_ms)))
+    if found.bucket.keeps_versions:
+        response.headers.append(("x-amz-version-id", stored.version))
+    return response
+
+
+def _wanted(request: S3Request) -> set[str]:
+    text = request.headers.get("x-amz-object-attributes", "")
+    names = {name.strip() for name in text.split(",") if name.strip()}
+    if not names:
+        raise S3Fault(
+            400,
+            "InvalidRequest",
+            "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty",
+        )
+    if names - _KNOWN:
+        raise S3Fault(400, "InvalidArgument", "Invalid attribute name specified.")
+    return names
+
+
+def _number(request: S3Request, name: str, default: int) -> int:
+    text = request.headers.get(name)
+    if text is None:
+        return default
+    if not text.isdigit():
+        raise S3Fault(400, "InvalidArgument", f"{name} is not a number", ArgumentName=name, ArgumentValue=text[:100])
+    return int(text)
+
+
+def _parts(found: FoundObject, marker: int, limit: int) -> AttributeParts | None:
+    count = found.object.attributes.part_count
+    if not count or found.source is None:
+        return None
+    limit = min(limit, MAX_PAGE)
+    numbered = [(piece.part, piece) for piece in found.source.pieces if piece.part > marker]
+    page = numbered[:limit]
+    rows = [ObjectPart(number, piece.size, unpack_checksum(piece.checksum)) for number, piece in page]
+    return AttributeParts(count, marker, limit, len(numbered) > limit, rows)

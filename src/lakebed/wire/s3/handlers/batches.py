@@ -1,0 +1,54 @@
+"""DeleteObjects."""
+
+from __future__ import annotations
+
+from lakebed.core.errors import LakebedError
+from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
+from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.wire.http.message import Response
+
+from ..documents.deletion import DeletedRow, FailedRow, ObjectToDelete, read_deletion, write_deletion
+from ..errors import S3Fault, render
+from ..payload import CHECKSUM_HEADERS, read_document
+from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..services import S3Services
+from .listings import xml_response
+
+
+async def delete_objects(services: S3Services, request: S3Request) -> Response:
+    """Delete up to 1,000 keys; each succeeds or fails alone."""
+    _require_digest(request)
+    deletion = read_deletion(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    doomed = [_doomed(item) for item in deletion.objects]
+    outcomes = await services.deleter.delete_many(request.caller, request.bucket, doomed)
+    deleted: list[DeletedRow] = []
+    failed: list[FailedRow] = []
+    for one, outcome in zip(doomed, outcomes, strict=True):
+        if isinstance(outcome, Deleted):
+            if not deletion.is_quiet:
+                deleted.append(DeletedRow(outcome.key, outcome.version, outcome.marker is not None, outcome.marker))
+        else:
+            failed.append(_failed(one, outcome))
+    return xml_response(write_deletion(deleted, failed))
+
+
+def _doomed(item: ObjectToDelete) -> Doomed:
+    if item.etag is None and item.size is None and item.modified_ms is None:
+        return Doomed(item.key, item.version_id, NO_WRITE_CONDITIONS)
+    return Doomed(item.key, item.version_id, WriteConditions(item.etag, None, item.size, item.modified_ms))
+
+
+def _failed(one: Doomed, error: LakebedError) -> FailedRow:
+    rendered = render(error)
+    return FailedRow(one.key, one.version, rendered.code, rendered.message)
+
+
+def _require_digest(request: S3Request) -> None:
+    """A list of things to delete must not be taken from damaged bytes."""
+    headers = request.headers
+    if "content-md5" in headers or "x-amz-trailer" in headers or any(name in headers for name in CHECKSUM_HEADERS):
+        return
+    if request.who.payload.sha256 is not None:
+        # Signed: the signature covers the document.
+        return
+    raise S3Fault(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")

@@ -1,0 +1,99 @@
+"""CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, and the ACL answers of an owner-enforced bucket."""
+
+from __future__ import annotations
+
+from lakebed.core.errors import BucketAlreadyOwned, InvalidName
+from lakebed.wire.http.message import Response
+
+from ..documents.access import write_access_control_policy
+from ..documents.buckets import read_bucket_creation, write_location
+from ..errors import S3Fault
+from ..object_headers import acl_fault, refuse_unsupported
+from ..payload import read_document
+from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..services import S3Services
+from .listings import owner_of, xml_response
+
+_OWNERSHIP = ("BucketOwnerEnforced", None)
+
+
+async def create_bucket(services: S3Services, request: S3Request) -> Response:
+    """Make a bucket."""
+    refuse_unsupported(request)
+    if request.headers.get("x-amz-object-ownership") not in _OWNERSHIP:
+        raise S3Fault(501, "NotImplemented", "Only BucketOwnerEnforced object ownership is supported.")
+    body = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    creation = read_bucket_creation(body) if body else None
+    if creation is not None and creation.location is not None:
+        wanted = "us-east-1" if creation.location in ("", "US") else creation.location
+        if wanted != services.region and creation.location != "EU":
+            raise S3Fault(
+                400,
+                "IllegalLocationConstraintException",
+                f"The {creation.location} location constraint is incompatible for the region specific endpoint this"
+                " request was sent to.",
+            )
+    lock = request.headers.get("x-amz-bucket-object-lock-enabled", "").lower() == "true"
+    try:
+        await services.buckets.create(
+            request.caller,
+            request.bucket,
+            object_lock=lock,
+            tags=creation.tags if creation is not None else None,
+        )
+    except InvalidName as error:
+        raise S3Fault(
+            400, "InvalidBucketName", "The specified bucket is not valid.", BucketName=request.bucket
+        ) from error
+    except BucketAlreadyOwned:
+        # AWS: success in us-east-1 if it is your own already, a conflict everywhere else.
+        if services.region != "us-east-1":
+            raise
+    return Response(200, [("Location", f"/{request.bucket}")])
+
+
+async def head_bucket(services: S3Services, request: S3Request) -> Response:
+    """Whether a bucket is there and may be listed."""
+    bucket = await services.buckets.head(request.caller, request.bucket)
+    return Response(200, [("x-amz-bucket-region", bucket.region), ("Content-Type", "application/xml")])
+
+
+async def delete_bucket(services: S3Services, request: S3Request) -> Response:
+    """Remove an empty bucket."""
+    await services.buckets.delete(request.caller, request.bucket)
+    return Response(204)
+
+
+async def get_location(services: S3Services, request: S3Request) -> Response:
+    """The bucket's region."""
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketLocation")
+    return xml_response(write_location(bucket.region))
+
+
+async def get_bucket_acl(services: S3Services, request: S3Request) -> Response:
+    """The one grant there is: everything to the owner."""
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketAcl")
+    return xml_response(write_access_control_policy(owner_of(bucket.owner)))
+
+
+async def get_object_acl(services: S3Services, request: S3Request) -> Response:
+    """The one grant there is: everything to the bucket's owner."""
+    bucket, _ = await services.reader.find(
+        request.caller, request.bucket, request.key, request.version, "s3:GetObjectAcl", "s3:GetObjectVersionAcl"
+    )
+    return xml_response(write_access_control_policy(owner_of(bucket.owner)))
+
+
+async def put_acl(services: S3Services, request: S3Request) -> Response:
+    """Setting what already holds succeeds; everything else is not supported."""
+    if request.key:
+        await services.reader.find(
+            request.caller, request.bucket, request.key, request.version, "s3:PutObjectAcl", "s3:PutObjectVersionAcl"
+        )
+    else:
+        await services.buckets.read(request.caller, request.bucket, "s3:PutBucketAcl")
+    await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    refuse_unsupported(request)
+    if request.headers.get("x-amz-acl") is None:
+        raise acl_fault()
+    return Response(200)

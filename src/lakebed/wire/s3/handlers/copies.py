@@ -1,0 +1,109 @@
+"""CopyObject."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from lakebed.core.checksums import ChecksumAlgorithm, parse_algorithm
+from lakebed.core.errors import InvalidInput
+from lakebed.objects.config.tagging import NO_TAGS, TagSet, parse_tag_query
+from lakebed.objects.copying import CopyChanges, CopySource
+from lakebed.objects.model import ObjectAttributes
+from lakebed.objects.writing import NewObject
+from lakebed.wire.http.message import RAW_ERRORS, Response
+
+from ..documents.objects import write_copy
+from ..errors import S3Fault
+from ..object_headers import (
+    encryption_headers,
+    expiration_headers,
+    read_attributes,
+    read_conditions,
+    wants_encryption,
+    write_conditions,
+)
+from ..request import S3Request
+from ..services import S3Services
+from .listings import xml_response
+
+
+def read_copy_source(request: S3Request) -> CopySource:
+    """`x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded. Raises S3Fault."""
+    text = request.headers["x-amz-copy-source"]
+    path, separator, query = text.partition("?versionId=")
+    version = query if separator else None
+    try:
+        decoded = unquote_to_bytes(path.encode("utf-8", RAW_ERRORS)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _bad_source() from error
+    if decoded.startswith("arn:"):
+        raise S3Fault(501, "NotImplemented", "Access points are not supported.")
+    bucket, _, key = decoded.removeprefix("/").partition("/")
+    if not bucket or not key or version == "":
+        raise _bad_source()
+    return CopySource(bucket, key, version, read_conditions(request, "x-amz-copy-source-"))
+
+
+def _bad_source() -> S3Fault:
+    return S3Fault(
+        400,
+        "InvalidArgument",
+        "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
+        ArgumentName="x-amz-copy-source",
+    )
+
+
+async def copy_object(services: S3Services, request: S3Request) -> Response:
+    """Copy an object inside the server."""
+    source = read_copy_source(request)
+    attributes = read_attributes(request, services.clock.now_ms())
+    new = NewObject(
+        request.key,
+        # Tags are asked for by their own directive, below.
+        msgspec.structs.replace(attributes, tags=NO_TAGS),
+        wants_encryption(request),
+        write_conditions(request),
+    )
+    changes = CopyChanges(_replaced(request, attributes), _replaced_tags(request), _algorithm(request))
+    copied = await services.copier.copy(request.caller, source, request.bucket, new, changes)
+    written = copied.written
+    stored = written.object
+    shown = stored.checksum
+    response = xml_response(write_copy(stored.etag, stored.modified_ms, shown))
+    if written.version is not None:
+        response.headers.append(("x-amz-version-id", written.version))
+    if copied.source_version is not None:
+        response.headers.append(("x-amz-copy-source-version-id", copied.source_version))
+    response.headers += encryption_headers(stored.attributes.encrypted)
+    response.headers += expiration_headers(written.bucket, stored, services.lifecycle_day_ms)
+    return response
+
+
+def _replaced(request: S3Request, attributes: ObjectAttributes) -> ObjectAttributes | None:
+    directive = request.headers.get("x-amz-metadata-directive", "COPY")
+    if directive == "REPLACE":
+        return attributes
+    if directive != "COPY":
+        raise S3Fault(400, "InvalidArgument", "Unknown metadata directive.", ArgumentName="x-amz-metadata-directive")
+    return None
+
+
+def _replaced_tags(request: S3Request) -> TagSet | None:
+    directive = request.headers.get("x-amz-tagging-directive", "COPY")
+    if directive == "REPLACE":
+        return parse_tag_query(request.headers.get("x-amz-tagging", ""))
+    if directive != "COPY":
+        raise S3Fault(400, "InvalidArgument", "Unknown tagging directive.", ArgumentName="x-amz-tagging-directive")
+    return None
+
+
+def _algorithm(request: S3Request) -> ChecksumAlgorithm | None:
+    named = request.headers.get("x-amz-checksum-algorithm")
+    if named is None:
+        return None
+    try:
+        return parse_algorithm(named)
+    except InvalidInput as error:
+        raise S3Fault(400, "InvalidRequest", "Value for x-amz-checksum-algorithm header is invalid.") from error

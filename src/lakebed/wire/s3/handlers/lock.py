@@ -1,0 +1,75 @@
+"""Object lock: the bucket's configuration, and retention and legal hold of single versions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.core.errors import InvalidBucketState, NoSuchConfiguration
+from lakebed.objects.bucket import Bucket, BucketSettings
+from lakebed.objects.config.object_lock import LegalHold, check_retention_date
+from lakebed.objects.config.versioning import Versioning
+from lakebed.wire.http.message import Response
+
+from ..documents.object_lock import (
+    read_legal_hold,
+    read_object_lock,
+    read_retention,
+    write_legal_hold,
+    write_object_lock,
+    write_retention,
+)
+from ..payload import read_document
+from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..services import S3Services
+from .listings import xml_response
+
+
+async def get_lock_configuration(services: S3Services, request: S3Request) -> Response:
+    """The bucket's object lock."""
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketObjectLockConfiguration")
+    if bucket.settings.object_lock is None:
+        raise NoSuchConfiguration("object-lock")
+    return xml_response(write_object_lock(bucket.settings.object_lock))
+
+
+async def put_lock_configuration(services: S3Services, request: S3Request) -> Response:
+    """Lock a versioned bucket, or change the default retention."""
+    config = read_object_lock(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+
+    def change(bucket: Bucket) -> BucketSettings:
+        if bucket.versioning != Versioning.ENABLED:
+            raise InvalidBucketState("Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration")
+        return msgspec.structs.replace(bucket.settings, object_lock=config)
+
+    await services.buckets.change(request.caller, request.bucket, "s3:PutBucketObjectLockConfiguration", change)
+    return Response(200)
+
+
+async def get_retention(services: S3Services, request: S3Request) -> Response:
+    """Until when a version is kept."""
+    retention = await services.annotations.retention(request.caller, request.bucket, request.key, request.version)
+    return xml_response(write_retention(retention))
+
+
+async def put_retention(services: S3Services, request: S3Request) -> Response:
+    """Keep a version until a date."""
+    retention = read_retention(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    if retention is not None:
+        check_retention_date(retention, services.clock.now_ms())
+    await services.annotations.set_retention(request.caller, request.bucket, request.key, request.version, retention)
+    return Response(200)
+
+
+async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
+    """Whether a version is on legal hold."""
+    on = await services.annotations.legal_hold(request.caller, request.bucket, request.key, request.version)
+    return xml_response(write_legal_hold(LegalHold.ON if on else LegalHold.OFF))
+
+
+async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
+    """Put a version on legal hold, or take it off."""
+    hold = read_legal_hold(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    await services.annotations.set_legal_hold(
+        request.caller, request.bucket, request.key, request.version, hold is LegalHold.ON
+    )
+    return Response(200)

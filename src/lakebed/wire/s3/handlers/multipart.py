@@ -1,0 +1,214 @@
+"""CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload, ListParts."""
+
+from __future__ import annotations
+
+import hashlib
+
+from lakebed.core.checksums import ChecksumAlgorithm, parse_algorithm, parse_type, resolve_type
+from lakebed.core.errors import InvalidInput
+from lakebed.objects.contents import ByteRange
+from lakebed.objects.model import StoredUpload
+from lakebed.objects.multipart import Completion, ListedPart
+from lakebed.objects.writing import NewObject
+from lakebed.wire.http.message import Headers, Response
+
+from ..documents.multipart import (
+    PartRow,
+    read_completion,
+    write_completion,
+    write_initiation,
+    write_part_copy,
+    write_part_list,
+)
+from ..errors import S3Fault
+from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
+from ..payload import open_payload, read_document, stated_checksum
+from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..services import S3Services
+from .copies import read_copy_source
+from .listings import MAX_PAGE, owner_of, xml_response
+
+
+async def create_upload(services: S3Services, request: S3Request) -> Response:
+    """Begin a multipart upload."""
+    algorithm, checksum_type = None, None
+    named = request.headers.get("x-amz-checksum-algorithm")
+    kind = request.headers.get("x-amz-checksum-type")
+    if named is not None:
+        try:
+            algorithm = parse_algorithm(named)
+        except InvalidInput as error:
+            raise S3Fault(
+                400,
+                "InvalidRequest",
+                "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32,"
+                " CRC32C, CRC64NVME, SHA1, SHA256]",
+            ) from error
+        try:
+            checksum_type = resolve_type(algorithm, None if kind is None else parse_type(kind))
+        except InvalidInput as error:
+            raise S3Fault(
+                400,
+                "InvalidRequest",
+                f"The {(kind or '').upper()} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
+            ) from error
+    elif kind is not None:
+        raise S3Fault(
+            400,
+            "InvalidRequest",
+            "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.",
+        )
+    new = NewObject(request.key, read_attributes(request, services.clock.now_ms()), wants_encryption(request))
+    _, upload = await services.uploads.begin(
+        request.caller, request.bucket, new, algorithm=algorithm, checksum_type=checksum_type
+    )
+    response = xml_response(write_initiation(request.bucket, request.key, upload.id))
+    response.headers += encryption_headers(upload.attributes.object.encrypted)
+    if algorithm is not None and checksum_type is not None:
+        response.headers.append(("x-amz-checksum-algorithm", algorithm.value))
+        response.headers.append(("x-amz-checksum-type", checksum_type.value))
+    return response
+
+
+def _upload_target(request: S3Request) -> tuple[str, int]:
+    text = request.query.get("partNumber", "")
+    if not text.isascii() or not text.isdigit():
+        raise InvalidInput(
+            "Part number must be an integer between 1 and 10000, inclusive", argument="partNumber", value=text
+        )
+    return request.query.get("uploadId", ""), int(text)
+
+
+async def upload_part(services: S3Services, request: S3Request) -> Response:
+    """Store one part."""
+    upload_id, number = _upload_target(request)
+    _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
+    payload, expected = open_payload(request.http, request.who)
+    wanted = upload.attributes.checksum_algorithm
+    if wanted and expected.algorithm != wanted:
+        stated, _ = stated_checksum(request.http)
+        if stated is not None or expected.trailing_checksum is not None:
+            raise S3Fault(
+                400,
+                "InvalidRequest",
+                f"Checksum Type mismatch occurred, expected checksum Type: {wanted.lower()},"
+                f" actual checksum Type: {expected.algorithm.lower()}",
+            )
+        expected = type(expected)(md5=expected.md5, sha256=expected.sha256, algorithm=ChecksumAlgorithm(wanted))
+    ingested, checksum = await services.uploads.put_part(upload, number, payload, expected)
+    headers: Headers = [("ETag", f'"{ingested.etag}"'), *checksum_headers(checksum)[:1]]
+    return Response(200, headers + encryption_headers(upload.attributes.object.encrypted))
+
+
+async def upload_part_copy(services: S3Services, request: S3Request) -> Response:
+    """Make a part of an object that is already here."""
+    upload_id, number = _upload_target(request)
+    _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
+    source = read_copy_source(request)
+    ingested, checksum, version = await services.copier.copy_part(
+        request.caller, source, _copy_range(request), upload, number
+    )
+    shown = checksum if upload.attributes.checksum_algorithm else None
+    response = xml_response(write_part_copy(ingested.etag, services.clock.now_ms(), shown))
+    response.headers += encryption_headers(upload.attributes.object.encrypted)
+    if version is not None:
+        response.headers.append(("x-amz-copy-source-version-id", version))
+    return response
+
+
+def _copy_range(request: S3Request) -> ByteRange | None:
+    """`x-amz-copy-source-range`, which has one form only. Raises InvalidInput."""
+    text = request.headers.get("x-amz-copy-source-range")
+    if text is None:
+        return None
+    first, separator, last = text.removeprefix("bytes=").partition("-")
+    if text.startswith("bytes=") and separator and first.isdigit() and last.isdigit() and int(first) <= int(last):
+        return ByteRange(int(first), int(last) + 1)
+    raise InvalidInput(
+        "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the"
+        " zero-based offsets of the first and last bytes to copy",
+        argument="x-amz-copy-source-range",
+        value=text,
+    )
+
+
+async def complete_upload(services: S3Services, request: S3Request) -> Response:
+    """Make the object of its parts."""
+    body = await _completion_body(request)
+    parts = [ListedPart(part.number, part.etag, part.checksum) for part in read_completion(body)]
+    size = request.headers.get("x-amz-mp-object-size")
+    if size is not None and not size.isdigit():
+        raise S3Fault(400, "InvalidRequest", "Value for x-amz-mp-object-size header is invalid.")
+    kind = request.headers.get("x-amz-checksum-type")
+    _, checksum = stated_checksum(request.http)
+    completion = Completion(
+        parts,
+        write_conditions(request),
+        checksum,
+        None if kind is None else parse_type(kind),
+        None if size is None else int(size),
+    )
+    done = await services.uploads.complete(
+        request.caller, request.bucket, request.key, request.query.get("uploadId", ""), completion
+    )
+    location = f"{request.http.scheme}://{request.headers.get('host', '')}/{request.bucket}/{request.key}"
+    response = xml_response(write_completion(location, request.bucket, request.key, done.etag, done.checksum))
+    if done.version is not None:
+        response.headers.append(("x-amz-version-id", done.version))
+    response.headers += encryption_headers(done.encrypted)
+    return response
+
+
+async def _completion_body(request: S3Request) -> bytes:
+    """The list of parts. Checksum headers here speak of the object, not of this document."""
+    if request.who.payload.streaming is not None:
+        return await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    body = await request.http.body.read(MAX_DOCUMENT_BYTES)
+    claim = request.who.payload.sha256
+    if claim is not None:
+        if hashlib.sha256(body).hexdigest() != claim:
+            raise S3Fault(
+                400,
+                "XAmzContentSHA256Mismatch",
+                "The provided 'x-amz-content-sha256' header does not match what was computed.",
+            )
+    return body
+
+
+async def abort_upload(services: S3Services, request: S3Request) -> Response:
+    """Forget an upload."""
+    await services.uploads.abort(request.caller, request.bucket, request.key, request.query.get("uploadId", ""))
+    return Response(204)
+
+
+async def list_parts(services: S3Services, request: S3Request) -> Response:
+    """The parts of an upload."""
+    marker = request.integer("part-number-marker", 0, most=2**31 - 1)
+    limit = request.integer("max-parts", MAX_PAGE, most=MAX_PAGE)
+    view = await services.uploads.parts(
+        request.caller, request.bucket, request.key, request.query.get("uploadId", ""), after=marker, limit=limit
+    )
+    shown = _shows_checksums(view.upload)
+    rows = [
+        PartRow(part.number, part.size, part.etag, part.modified_ms, part.checksum if shown else None)
+        for part in view.parts
+    ]
+    attributes = view.upload.attributes
+    body = write_part_list(
+        request.bucket,
+        request.key,
+        view.upload.id,
+        rows,
+        part_number_marker=marker,
+        max_parts=limit,
+        is_truncated=view.truncated,
+        owner=owner_of(view.bucket.owner),
+        checksum_algorithm=attributes.checksum_algorithm or None,
+        checksum_type=attributes.checksum_kind or None,
+    )
+    return xml_response(body)
+
+
+def _shows_checksums(upload: StoredUpload) -> bool:
+    """Whether the client asked for checksums; one that was calculated only for us is not shown."""
+    return bool(upload.attributes.checksum_algorithm)

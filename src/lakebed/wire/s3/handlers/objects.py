@@ -1,0 +1,151 @@
+"""GetObject, HeadObject, PutObject, DeleteObject."""
+
+from __future__ import annotations
+
+from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.objects.contents import ByteRange, ContentSource
+from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.objects.model import MAX_PARTS
+from lakebed.objects.reading import FoundObject
+from lakebed.objects.writing import NewObject, WrittenObject
+from lakebed.wire.http.message import FileSlice, Headers, Response
+
+from ..errors import S3Fault
+from ..object_headers import (
+    checksum_headers,
+    delete_conditions,
+    encryption_headers,
+    expiration_headers,
+    object_headers,
+    read_attributes,
+    read_conditions,
+    read_range,
+    wants_encryption,
+    write_conditions,
+)
+from ..payload import open_payload
+from ..request import S3Request
+from ..services import S3Services
+
+
+async def get_object(services: S3Services, request: S3Request) -> Response:
+    """The object's bytes, or a range or part of them."""
+    part = _part_number(request)
+    conditions = read_conditions(request)
+    wanted = read_range(request)
+    version = request.version
+    for attempt in (1, 2):
+        found = await services.reader.get(
+            request.caller,
+            request.bucket,
+            request.key,
+            version=version,
+            conditions=conditions,
+            wanted=wanted,
+            part=part,
+        )
+        assert found.source is not None  # noqa: S101  # `get` opens the content
+        status, chosen, headers = _describe(services, request, found)
+        try:
+            return _open(found.source, chosen, status, headers)
+        except NotFound:
+            # Replaced between reading its row and opening its file: the new one is as good an answer.
+            if attempt == 2:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def head_object(services: S3Services, request: S3Request) -> Response:
+    """What GET would say, without the bytes."""
+    found = await services.reader.head(
+        request.caller,
+        request.bucket,
+        request.key,
+        version=request.version,
+        conditions=read_conditions(request),
+        wanted=read_range(request),
+        part=_part_number(request),
+    )
+    status, chosen, headers = _describe(services, request, found)
+    return Response(status, headers, length=chosen.length)
+
+
+def _describe(services: S3Services, request: S3Request, found: FoundObject) -> tuple[int, ByteRange, Headers]:
+    headers = object_headers(request, found.bucket, found.object, services.lifecycle_day_ms)
+    if found.part_count is not None:
+        headers.append(("x-amz-mp-parts-count", str(found.part_count)))
+    size = found.object.size
+    chosen = found.wanted
+    if chosen is None:
+        return 200, ByteRange(0, size), headers
+    if chosen.length == 0:
+        return 200, chosen, headers
+    headers.append(("Content-Range", f"bytes {chosen.start}-{chosen.end - 1}/{size}"))
+    return 206, chosen, headers
+
+
+def _open(source: ContentSource, chosen: ByteRange, status: int, headers: Headers) -> Response:
+    body = source.inline(chosen)
+    if body is not None:
+        return Response(status, headers, body)
+    slices = source.open_files(chosen)
+    if slices is not None:
+        files = [FileSlice(piece.descriptor, piece.offset, piece.length) for piece in slices]
+        return Response(status, headers, files=files, length=chosen.length)
+    return Response(status, headers, stream=source.stream(chosen), length=chosen.length)
+
+
+def _part_number(request: S3Request) -> int | None:
+    if not request.http.raw_query or "partNumber" not in request.query:
+        return None
+    text = request.query["partNumber"]
+    if not text.isdigit() or not 1 <= int(text) <= MAX_PARTS:
+        raise InvalidInput(
+            f"Part number must be an integer between 1 and {MAX_PARTS}, inclusive", argument="partNumber", value=text
+        )
+    if "range" in request.headers:
+        raise S3Fault(400, "InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
+    return int(text)
+
+
+async def put_object(services: S3Services, request: S3Request) -> Response:
+    """Store the body as an object."""
+    new = NewObject(
+        request.key,
+        read_attributes(request, services.clock.now_ms()),
+        wants_encryption(request),
+        write_conditions(request),
+    )
+    payload, expected = open_payload(request.http, request.who)
+    written = await services.writer.put(request.caller, request.bucket, new, payload, expected)
+    return Response(200, written_headers(services, written))
+
+
+def written_headers(services: S3Services, written: WrittenObject) -> Headers:
+    """What a write answers."""
+    stored = written.object
+    headers: Headers = [("ETag", f'"{stored.etag}"')]
+    if written.version is not None:
+        headers.append(("x-amz-version-id", written.version))
+    headers += encryption_headers(stored.attributes.encrypted)
+    headers += checksum_headers(written.checksum)
+    headers += expiration_headers(written.bucket, stored, services.lifecycle_day_ms)
+    return headers
+
+
+async def delete_object(services: S3Services, request: S3Request) -> Response:
+    """Delete an object, or one version of it."""
+    doomed = Doomed(request.key, request.version, delete_conditions(request))
+    deleted = await services.deleter.delete(request.caller, request.bucket, doomed)
+    return Response(204, deleted_headers(deleted))
+
+
+def deleted_headers(deleted: Deleted) -> Headers:
+    """What a deletion answers."""
+    headers: Headers = []
+    if deleted.marker is not None:
+        headers.append(("x-amz-delete-marker", "true"))
+    version = deleted.marker if deleted.made_marker else deleted.version
+    if version is not None:
+        headers.append(("x-amz-version-id", version))
+    return headers

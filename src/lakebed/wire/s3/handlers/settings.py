@@ -1,0 +1,215 @@
+"""What is set on a bucket: each setting is read, put and deleted in the same way, from one table."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from lakebed.core.errors import InvalidPolicy, NoSuchConfiguration
+from lakebed.objects.bucket import Bucket, BucketSettings
+from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_ownership, check_payer
+from lakebed.objects.config.tagging import NO_TAGS
+from lakebed.wire.http.message import Response
+
+from ..documents import access, buckets, cors, lifecycle, tagging
+from ..errors import S3Fault
+from ..payload import read_document
+from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..services import S3Services
+from .listings import xml_response
+
+Handler = Callable[[S3Services, S3Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a bucket that is a document. Any: each has its own type, known to its reader and its writer."""
+
+    subresource: str
+    operation: str
+    field: str
+    kind: str
+    read: Callable[[bytes], Any]
+    write: Callable[[Any], bytes]
+    cleared: Any = None
+    action: str = ""
+    """The permission's noun, where it is not the operation's."""
+    put_status: int = 200
+
+    async def get(self, services: S3Services, request: S3Request) -> Response:
+        """Read it. Raises NoSuchConfiguration."""
+        bucket = await services.buckets.read(request.caller, request.bucket, f"s3:Get{self.action}")
+        value = getattr(bucket.settings, self.field)
+        if value is None or value == self.cleared:
+            raise NoSuchConfiguration(self.kind)
+        return xml_response(self.write(value))
+
+    async def put(self, services: S3Services, request: S3Request) -> Response:
+        """Replace it."""
+        value = self.read(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+        await services.buckets.set(request.caller, request.bucket, f"s3:Put{self.action}", **{self.field: value})
+        return Response(self.put_status)
+
+    async def delete(self, services: S3Services, request: S3Request) -> Response:
+        """Remove it; removing what is not set is success."""
+        await services.buckets.set(request.caller, request.bucket, f"s3:Put{self.action}", **{self.field: self.cleared})
+        return Response(204)
+
+
+def _new_rule_id() -> str:
+    return uuid4().hex
+
+
+def _read_ownership(body: bytes) -> ObjectOwnership:
+    ownership = access.read_ownership(body)
+    check_ownership(ownership)
+    return ownership
+
+
+_SETTINGS: Final = (
+    Setting(
+        "lifecycle",
+        "BucketLifecycleConfiguration",
+        "lifecycle",
+        "lifecycle",
+        lambda body: lifecycle.read_lifecycle(body, _new_rule_id),
+        lifecycle.write_lifecycle,
+        action="LifecycleConfiguration",
+    ),
+    Setting("cors", "BucketCors", "cors", "cors", cors.read_cors, cors.write_cors, action="BucketCORS"),
+    Setting(
+        "tagging",
+        "BucketTagging",
+        "tags",
+        "tags",
+        tagging.read_bucket_tagging,
+        tagging.write_tagging,
+        cleared=NO_TAGS,
+        action="BucketTagging",
+        put_status=204,
+    ),
+    Setting(
+        "encryption",
+        "BucketEncryption",
+        "encryption",
+        "encryption",
+        buckets.read_encryption,
+        buckets.write_encryption,
+        action="EncryptionConfiguration",
+    ),
+    Setting(
+        "publicAccessBlock",
+        "PublicAccessBlock",
+        "public_access_block",
+        "public-access-block",
+        access.read_public_access_block,
+        access.write_public_access_block,
+        action="BucketPublicAccessBlock",
+    ),
+    Setting(
+        "ownershipControls",
+        "BucketOwnershipControls",
+        "ownership",
+        "ownership",
+        _read_ownership,
+        access.write_ownership,
+        action="BucketOwnershipControls",
+    ),
+)
+
+
+async def get_policy(services: S3Services, request: S3Request) -> Response:
+    """The bucket policy, as it was put."""
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketPolicy")
+    if bucket.settings.policy is None:
+        raise NoSuchConfiguration("policy")
+    return Response(200, [("Content-Type", "application/json")], bucket.settings.policy)
+
+
+async def put_policy(services: S3Services, request: S3Request) -> Response:
+    """Replace the bucket policy. A public one is refused where the bucket blocks them."""
+    document = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    if not document:
+        raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
+
+    def change(bucket: Bucket) -> BucketSettings:
+        services.policies.check_bucket_policy(document, bucket.name)
+        block = bucket.settings.public_access_block
+        if block is not None and block.block_public_policy and services.policies.is_public(document):
+            raise S3Fault(
+                403, "AccessDenied", "Access Denied: public policies are blocked by the PublicAccessBlock setting."
+            )
+        return msgspec.structs.replace(bucket.settings, policy=document)
+
+    try:
+        await services.buckets.change(request.caller, request.bucket, "s3:PutBucketPolicy", change)
+    except InvalidPolicy as error:
+        raise S3Fault(400, "MalformedPolicy", str(error)) from error
+    return Response(204)
+
+
+async def delete_policy(services: S3Services, request: S3Request) -> Response:
+    """Remove the bucket policy."""
+    await services.buckets.set(request.caller, request.bucket, "s3:DeleteBucketPolicy", policy=None)
+    return Response(204)
+
+
+async def get_policy_status(services: S3Services, request: S3Request) -> Response:
+    """Whether the bucket policy makes something public."""
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketPolicyStatus")
+    if bucket.settings.policy is None:
+        raise NoSuchConfiguration("policy")
+    return xml_response(access.write_policy_status(services.policies.is_public(bucket.settings.policy)))
+
+
+async def get_request_payment(services: S3Services, request: S3Request) -> Response:
+    """Who pays: the owner."""
+    await services.buckets.read(request.caller, request.bucket, "s3:GetBucketRequestPayment")
+    return xml_response(access.write_request_payment(Payer.BUCKET_OWNER))
+
+
+async def put_request_payment(services: S3Services, request: S3Request) -> Response:
+    """Setting what already holds succeeds."""
+    await services.buckets.read(request.caller, request.bucket, "s3:PutBucketRequestPayment")
+    check_payer(access.read_request_payment(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)))
+    return Response(200)
+
+
+async def get_accelerate(services: S3Services, request: S3Request) -> Response:
+    """Never set."""
+    await services.buckets.read(request.caller, request.bucket, "s3:GetAccelerateConfiguration")
+    return xml_response(access.write_no_accelerate())
+
+
+async def get_logging(services: S3Services, request: S3Request) -> Response:
+    """Never set."""
+    await services.buckets.read(request.caller, request.bucket, "s3:GetBucketLogging")
+    return xml_response(access.write_no_logging())
+
+
+async def put_logging(services: S3Services, request: S3Request) -> Response:
+    """Turning logging off succeeds, because it is; turning it on is not supported."""
+    await services.buckets.read(request.caller, request.bucket, "s3:PutBucketLogging")
+    access.read_logging(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    return Response(200)
+
+
+ROUTES: Final[dict[tuple[str, str], tuple[str, Handler]]] = {
+    ("GET", "policy"): ("GetBucketPolicy", get_policy),
+    ("PUT", "policy"): ("PutBucketPolicy", put_policy),
+    ("DELETE", "policy"): ("DeleteBucketPolicy", delete_policy),
+    ("GET", "policyStatus"): ("GetBucketPolicyStatus", get_policy_status),
+    ("GET", "requestPayment"): ("GetBucketRequestPayment", get_request_payment),
+    ("PUT", "requestPayment"): ("PutBucketRequestPayment", put_request_payment),
+    ("GET", "accelerate"): ("GetBucketAccelerateConfiguration", get_accelerate),
+    ("GET", "logging"): ("GetBucketLogging", get_logging),
+    ("PUT", "logging"): ("PutBucketLogging", put_logging),
+}
+for _setting in _SETTINGS:
+    ROUTES["GET", _setting.subresource] = (f"Get{_setting.operation}", _setting.get)
+    ROUTES["PUT", _setting.subresource] = (f"Put{_setting.operation}", _setting.put)
+    ROUTES["DELETE", _setting.subresource] = (f"Delete{_setting.operation}", _setting.delete)

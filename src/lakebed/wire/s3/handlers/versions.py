@@ -1,0 +1,28 @@
+"""GetBucketVersioning, PutBucketVersioning."""
+
+from __future__ import annotations
+
+from lakebed.objects.config.versioning import Versioning
+from lakebed.wire.http.message import Response
+
+from ..documents.buckets import read_versioning, write_versioning
+from ..errors import S3Fault
+from ..payload import read_document
+from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..services import S3Services
+from .listings import xml_response
+
+
+async def get_versioning(services: S3Services, request: S3Request) -> Response:
+    """Whether versions are kept."""
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketVersioning")
+    return xml_response(write_versioning(Versioning(bucket.versioning)))
+
+
+async def put_versioning(services: S3Services, request: S3Request) -> Response:
+    """Enable or suspend versioning."""
+    if "x-amz-mfa" in request.headers:
+        raise S3Fault(501, "NotImplemented", "MFA delete is not supported.")
+    status = read_versioning(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    await services.buckets.set_versioning(request.caller, request.bucket, status)
+    return Response(200)

@@ -1,0 +1,252 @@
+"""An object's attributes as request and response headers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.core.checksums import Checksum
+from lakebed.objects.bucket import Bucket
+from lakebed.objects.conditions import NO_READ_CONDITIONS, NO_WRITE_CONDITIONS, ReadConditions, WriteConditions
+from lakebed.objects.config.expiry import expires_at
+from lakebed.objects.config.object_lock import LegalHold, check_retention_date
+from lakebed.objects.config.tagging import NO_TAGS, parse_tag_query
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, StoredObject
+from lakebed.objects.reading import RangeRequest
+from lakebed.wire.http.message import Headers
+
+from .documents.lifecycle import expiration_header
+from .documents.object_lock import legal_hold_from_header, retention_from_headers
+from .errors import S3Fault
+from .request import S3Request
+from .xml import http_time, iso_time, parse_time
+
+META: Final = "x-amz-meta-"
+_KEPT: Final = {
+    "cache-control": "Cache-Control",
+    "content-disposition": "Content-Disposition",
+    "content-encoding": "Content-Encoding",
+    "content-language": "Content-Language",
+    "expires": "Expires",
+}
+_OVERRIDES: Final = {
+    "response-content-type": "Content-Type",
+    "response-content-language": "Content-Language",
+    "response-expires": "Expires",
+    "response-cache-control": "Cache-Control",
+    "response-content-disposition": "Content-Disposition",
+    "response-content-encoding": "Content-Encoding",
+}
+_CANNED_ACLS: Final = frozenset({"private", "bucket-owner-full-control", "bucket-owner-read"})
+
+
+def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
+    """What an upload's headers say of the object. Raises S3Fault, InvalidInput, InvalidTag."""
+    headers = request.headers
+    refuse_unsupported(request)
+    kept: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+    for name, value in headers.items():
+        if name.startswith(META):
+            metadata[name[len(META) :]] = value
+        elif name in _KEPT:
+            if name == "content-encoding":
+                value = ",".join(c for c in map(str.strip, value.split(",")) if c and c != "aws-chunked")
+            if value:
+                kept[name] = value
+    content_type = headers.get("content-type")
+    tags = parse_tag_query(headers["x-amz-tagging"]) if "x-amz-tagging" in headers else NO_TAGS
+    retention = retention_from_headers(
+        headers.get("x-amz-object-lock-mode"), headers.get("x-amz-object-lock-retain-until-date")
+    )
+    if retention is not None:
+        check_retention_date(retention, now_ms)
+    hold = legal_hold_from_header(headers.get("x-amz-object-lock-legal-hold")) is LegalHold.ON
+    if not (kept or metadata or content_type or tags or retention or hold):
+        return DEFAULT_ATTRIBUTES
+    return ObjectAttributes(
+        content_type=content_type or DEFAULT_ATTRIBUTES.content_type,
+        headers=kept,
+        metadata=metadata,
+        tags=tags,
+        retention=retention,
+        legal_hold=hold,
+    )
+
+
+def refuse_unsupported(request: S3Request) -> None:
+    """Answer headers that ask for what this build does not have, instead of ignoring them. Raises S3Fault."""
+    headers = request.headers
+    storage_class = headers.get("x-amz-storage-class")
+    if storage_class is not None and storage_class != "STANDARD":
+        raise S3Fault(400, "InvalidStorageClass", "The storage class you specified is not valid")
+    acl = headers.get("x-amz-acl")
+    if acl is not None and acl not in _CANNED_ACLS:
+        raise acl_fault()
+    for name in headers:
+        if name.startswith("x-amz-grant-"):
+            raise acl_fault()
+        if name.startswith("x-amz-server-side-encryption-customer-"):
+            raise S3Fault(501, "NotImplemented", "Encryption with customer-provided keys is not supported.")
+    if "x-amz-website-redirect-location" in headers:
+        raise S3Fault(501, "NotImplemented", "Website redirects are not supported.")
+
+
+def acl_fault() -> S3Fault:
+    """The answer of a bucket whose owner owns every object: access is granted by policies alone."""
+    return S3Fault(400, "AccessControlListNotSupported", "The bucket does not allow ACLs")
+
+
+def wants_encryption(request: S3Request) -> bool | None:
+    """Whether the upload asks for encryption; None if it says nothing. Raises S3Fault."""
+    algorithm = request.headers.get("x-amz-server-side-encryption")
+    if algorithm is None:
+        if "x-amz-server-side-encryption-aws-kms-key-id" in request.headers:
+            raise S3Fault(
+                400,
+                "InvalidArgument",
+                "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption : aws:kms",
+            )
+        return None
+    if algorithm == "AES256":
+        return True
+    if algorithm.startswith("aws:kms"):
+        raise S3Fault(501, "NotImplemented", "Server-side encryption with KMS keys is not supported.")
+    raise S3Fault(
+        400,
+        "InvalidArgument",
+        "The encryption method specified is not supported",
+        ArgumentName="x-amz-server-side-encryption",
+        ArgumentValue=algorithm[:100],
+    )
+
+
+def read_conditions(request: S3Request, prefix: str = "") -> ReadConditions:
+    """The conditions of a read, or with a prefix those of a copy's source."""
+    headers = request.headers
+    match = headers.get(prefix + "if-match")
+    none_match = headers.get(prefix + "if-none-match")
+    modified = request.time_header(prefix + "if-modified-since")
+    unmodified = request.time_header(prefix + "if-unmodified-since")
+    if match is None and none_match is None and modified is None and unmodified is None:
+        return NO_READ_CONDITIONS
+    return ReadConditions(match, none_match, modified, unmodified)
+
+
+def write_conditions(request: S3Request) -> WriteConditions:
+    """The conditions of a write."""
+    headers = request.headers
+    match, none_match = headers.get("if-match"), headers.get("if-none-match")
+    if match is None and none_match is None:
+        return NO_WRITE_CONDITIONS
+    return WriteConditions(match, none_match)
+
+
+def delete_conditions(request: S3Request) -> WriteConditions:
+    """The conditions of a DELETE. Raises S3Fault."""
+    headers = request.headers
+    size = headers.get("x-amz-if-match-size")
+    if size is not None and not size.isdigit():
+        raise S3Fault(400, "InvalidArgument", "x-amz-if-match-size is not a number")
+    modified = headers.get("x-amz-if-match-last-modified-time")
+    if size is None and modified is None and "if-match" not in headers:
+        return NO_WRITE_CONDITIONS
+    return WriteConditions(
+        headers.get("if-match"),
+        None,
+        None if size is None else int(size),
+        None if modified is None else parse_time(modified),
+    )
+
+
+def read_range(request: S3Request) -> RangeRequest | None:
+    """The byte range asked for; one that is not understood is as if absent, as RFC 9110 §14.2 says."""
+    text = request.headers.get("range")
+    if text is None or not text.startswith("bytes="):
+        return None
+    first, separator, last = text[6:].strip().partition("-")
+    if not separator or "," in last:
+        return None
+    if not first:
+        return RangeRequest(suffix=int(last)) if last.isdigit() else None
+    if not first.isdigit() or (last and not last.isdigit()):
+        return None
+    if last and int(last) < int(first):
+        return None
+    return RangeRequest(first=int(first), last=int(last) if last else None)
+
+
+def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_ms: int) -> Headers:
+    """The headers of GET and HEAD, but for those that depend on the range."""
+    attributes = found.attributes
+    headers: Headers = [
+        ("ETag", f'"{found.etag}"'),
+        ("Last-Modified", http_time(found.modified_ms)),
+        ("Accept-Ranges", "bytes"),
+        ("Content-Type", attributes.content_type),
+    ]
+    if attributes is not DEFAULT_ATTRIBUTES:
+        headers += [(_KEPT[name], value) for name, value in attributes.headers.items()]
+        headers += [(META + name, value) for name, value in attributes.metadata.items()]
+        if attributes.tags:
+            headers.append(("x-amz-tagging-count", str(len(attributes.tags))))
+        headers += lock_headers(attributes)
+    headers += encryption_headers(attributes.encrypted)
+    if bucket.keeps_versions:
+        headers.append(("x-amz-version-id", found.version))
+    if request.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED" and "range" not in request.headers:
+        headers += checksum_headers(found.checksum)
+    headers += expiration_headers(bucket, found, day_ms)
+    if "response-" in request.http.raw_query:
+        _override(request, headers)
+    return headers
+
+
+def _override(request: S3Request, headers: Headers) -> None:
+    """`response-…` parameters replace headers, on signed requests only."""
+    for parameter, name in _OVERRIDES.items():
+        value = request.query.get(parameter)
+        if value is None:
+            continue
+        if not request.who.is_signed:
+            raise S3Fault(
+                400, "InvalidRequest", "Request specific response headers cannot be used for anonymous GET requests."
+            )
+        if not value.isprintable():
+            raise S3Fault(400, "InvalidArgument", "Header value cannot be represented.", ArgumentName=parameter)
+        headers[:] = [item for item in headers if item[0] != name]
+        headers.append((name, value))
+
+
+def lock_headers(attributes: ObjectAttributes) -> Headers:
+    """Retention and hold of a version."""
+    headers: Headers = []
+    if attributes.retention is not None:
+        headers.append(("x-amz-object-lock-mode", attributes.retention.mode))
+        headers.append(("x-amz-object-lock-retain-until-date", iso_time(attributes.retention.until_ms)))
+    if attributes.legal_hold:
+        headers.append(("x-amz-object-lock-legal-hold", "ON"))
+    return headers
+
+
+def encryption_headers(encrypted: bool) -> Headers:
+    """How the bytes are encrypted at rest."""
+    return [("x-amz-server-side-encryption", "AES256")] if encrypted else []
+
+
+def checksum_headers(checksum: Checksum | None) -> Headers:
+    """The checksum that is kept with an object."""
+    if checksum is None:
+        return []
+    return [
+        (f"x-amz-checksum-{checksum.algorithm.lower()}", checksum.text),
+        ("x-amz-checksum-type", checksum.type.value),
+    ]
+
+
+def expiration_headers(bucket: Bucket, stored: StoredObject, day_ms: int) -> Headers:
+    """When a lifecycle rule will remove the object."""
+    rules = bucket.settings.lifecycle
+    if rules is None:
+        return []
+    due = expires_at(rules, stored.key, stored.size, stored.attributes.tags, stored.modified_ms, day_ms=day_ms)
+    return [] if due is None else [("x-amz-expiration", expiration_header(due))]

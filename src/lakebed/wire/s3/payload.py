@@ -1,0 +1,200 @@
+"""A request's body as the services take it: decoded, counted, with what was said of it to be checked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from typing import Final
+
+from lakebed.core.checksums import (
+    DEFAULT_ALGORITHM,
+    Checksum,
+    ChecksumAlgorithm,
+    parse_algorithm,
+    parse_checksum,
+)
+from lakebed.core.errors import IntegrityMismatch, InvalidInput
+from lakebed.objects.ingest import Digests, Expectations
+from lakebed.wire.http.message import Request
+
+from .authenticate import Authenticated
+from .chunked import AwsChunkedDecoder, MalformedTrailer
+from .errors import S3Fault
+
+_THREAD_BYTES: Final = 64 * 1024
+"""Signed chunks from this size on are hashed in a thread."""
+
+CHECKSUM_HEADERS: Final = {f"x-amz-checksum-{algorithm.lower()}": algorithm for algorithm in ChecksumAlgorithm}
+
+
+class PlainPayload:
+    """A body that is the object's bytes as they are."""
+
+    __slots__ = ("_body", "length")
+
+    def __init__(self, request: Request, length: int) -> None:
+        self._body = request.body
+        self.length: int | None = length
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        """The next bytes."""
+        return await self._body.next_chunk()
+
+
+class ChunkedPayload:
+    """A body in aws-chunked framing."""
+
+    __slots__ = ("_body", "_decoder", "_heavy", "length")
+
+    def __init__(self, request: Request, decoder: AwsChunkedDecoder, length: int, *, signed: bool) -> None:
+        self._body = request.body
+        self._decoder = decoder
+        self._heavy = signed
+        self.length: int | None = length
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        """The next bytes of the object. Raises what the decoder raises."""
+        while True:
+            raw = await self._body.next_chunk()
+            if raw is None:
+                self._decoder.finish()
+                return None
+            view = memoryview(raw)
+            if self._heavy and len(view) >= _THREAD_BYTES:
+                pieces = await asyncio.to_thread(self._decoder.feed, view)
+            else:
+                pieces = self._decoder.feed(view)
+            if len(pieces) == 1:
+                return pieces[0]
+            if pieces:
+                return b"".join(pieces)
+
+
+def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | ChunkedPayload, Expectations]:
+    """The body of an upload, and what its sender said of it. Raises S3Fault, InvalidInput, IntegrityMismatch."""
+    headers = request.headers
+    claim = who.payload
+    md5 = parse_content_md5(headers.get("content-md5"))
+    algorithm, checksum = stated_checksum(request)
+    if claim.streaming is None:
+        if request.body.length is None:
+            raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
+        if "x-amz-trailer" in headers:
+            raise S3Fault(400, "MalformedTrailerError", "A trailer needs a streaming body.")
+        expected = Expectations(
+            md5=md5, sha256=claim.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
+        )
+        return PlainPayload(request, request.body.length), expected
+    length = _decoded_length(request)
+    trailers = [name.strip().lower() for name in headers.get("x-amz-trailer", "").split(",") if name.strip()]
+    decoder = AwsChunkedDecoder(
+        claim.streaming, length, signer=claim.signer, seed_signature=claim.seed_signature, trailers=trailers
+    )
+    trailing = _trailing_algorithm(trailers)
+    if trailing is not None:
+        if checksum is not None or (algorithm is not None and algorithm != trailing):
+            raise S3Fault(400, "InvalidRequest", "Expecting a single x-amz-checksum- header or trailer.")
+        name = f"x-amz-checksum-{trailing.lower()}"
+
+        def read_trailer() -> Checksum:
+            value = decoder.trailers.get(name)
+            if value is None:
+                raise MalformedTrailer(f"the trailer lacks a checksum that was declared. name={name}")
+            return parse_checksum(trailing, value)
+
+        expected = Expectations(md5=md5, algorithm=trailing, trailing_checksum=read_trailer)
+    else:
+        expected = Expectations(md5=md5, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum)
+    return ChunkedPayload(request, decoder, length, signed=claim.streaming.is_signed), expected
+
+
+async def read_document(request: Request, who: Authenticated, limit: int) -> bytes:
+    """A whole small body, checked against all that was said of it. Raises TooLarge, IntegrityMismatch."""
+    if who.body is not None:
+        return who.body
+    if request.body.length is None and who.payload.streaming is None and not request.body.chunked:
+        return b""
+    if who.payload.streaming is None:
+        body = await request.body.read(limit)
+        md5 = parse_content_md5(request.headers.get("content-md5"))
+        algorithm, checksum = stated_checksum(request)
+        expected = Expectations(
+            md5=md5, sha256=who.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
+        )
+    else:
+        payload, expected = open_payload(request, who)
+        pieces: list[bytes | memoryview] = []
+        while (piece := await payload.next_chunk()) is not None:
+            pieces.append(piece)
+            if sum(map(len, pieces)) > limit:
+                raise S3Fault(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
+        body = b"".join(pieces)
+    digests = Digests(expected)
+    digests.update(body)
+    digests.verify(expected)
+    return body
+
+
+def parse_content_md5(text: str | None) -> bytes | None:
+    """The digest of `Content-MD5`. Raises S3Fault when it cannot be one."""
+    if text is None:
+        return None
+    try:
+        digest = base64.b64decode(text.strip(), validate=True)
+    except binascii.Error:
+        digest = b""
+    if len(digest) != 16:
+        raise S3Fault(400, "InvalidDigest", "The Content-MD5 you specified is not valid.")
+    return digest
+
+
+def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksum | None]:
+    """The algorithm that the headers name, and the value if it is there. Raises S3Fault, IntegrityMismatch."""
+    headers = request.headers
+    found: Checksum | None = None
+    for name, algorithm in CHECKSUM_HEADERS.items():
+        value = headers.get(name)
+        if value is not None:
+            if found is not None:
+                raise S3Fault(
+                    400,
+                    "InvalidRequest",
+                    "Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.",
+                )
+            found = _parse_header_checksum(algorithm, value)
+    named = headers.get("x-amz-sdk-checksum-algorithm")
+    if named is None:
+        return (None if found is None else found.algorithm), found
+    try:
+        algorithm = parse_algorithm(named)
+    except InvalidInput as error:
+        raise S3Fault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.") from error
+    if found is not None and found.algorithm != algorithm:
+        raise S3Fault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
+    return algorithm, found
+
+
+def _parse_header_checksum(algorithm: ChecksumAlgorithm, value: str) -> Checksum:
+    try:
+        return parse_checksum(algorithm, value)
+    except IntegrityMismatch as error:
+        raise S3Fault(
+            400, "InvalidRequest", f"Value for x-amz-checksum-{algorithm.lower()} header is invalid."
+        ) from error
+
+
+def _trailing_algorithm(trailers: list[str]) -> ChecksumAlgorithm | None:
+    found = [CHECKSUM_HEADERS[name] for name in trailers if name in CHECKSUM_HEADERS]
+    if len(found) > 1:
+        raise S3Fault(400, "InvalidRequest", "Expecting a single x-amz-checksum- trailer.")
+    return found[0] if found else None
+
+
+def _decoded_length(request: Request) -> int:
+    text = request.headers.get("x-amz-decoded-content-length")
+    if text is None:
+        raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
+    if not (text.isascii() and text.isdigit()):
+        raise S3Fault(400, "InvalidArgument", "x-amz-decoded-content-length is not a number.")
+    return int(text)

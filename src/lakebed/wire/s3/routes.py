@@ -1,0 +1,127 @@
+"""Which operation a request asks for: by its method, whether it names a bucket and a key, and its subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+from lakebed.wire.http.message import Response
+
+from .errors import S3Fault
+from .handlers import (
+    attributes,
+    batches,
+    buckets,
+    copies,
+    listings,
+    multipart,
+    objects,
+    post,
+    settings,
+    tagging,
+    versions,
+)
+from .handlers import lock as object_lock
+from .request import S3Request
+from .services import S3Services
+from .unsupported import UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT
+
+Handler = Callable[[S3Services, S3Request], Awaitable[Response]]
+
+
+class Operation(NamedTuple):
+    """A named operation, as logs and metrics show it."""
+
+    name: str
+    handle: Handler
+
+
+_SERVICE: Final[Mapping[str, Operation]] = {"GET": Operation("ListBuckets", listings.list_buckets)}
+
+_BUCKET: Final[Mapping[tuple[str, str], Operation]] = {
+    ("PUT", ""): Operation("CreateBucket", buckets.create_bucket),
+    ("HEAD", ""): Operation("HeadBucket", buckets.head_bucket),
+    ("DELETE", ""): Operation("DeleteBucket", buckets.delete_bucket),
+    ("GET", ""): Operation("ListObjects", listings.list_objects),
+    ("GET", "list-type"): Operation("ListObjectsV2", listings.list_objects_v2),
+    ("GET", "versions"): Operation("ListObjectVersions", listings.list_versions),
+    ("GET", "uploads"): Operation("ListMultipartUploads", listings.list_uploads),
+    ("GET", "location"): Operation("GetBucketLocation", buckets.get_location),
+    ("POST", "delete"): Operation("DeleteObjects", batches.delete_objects),
+    ("POST", ""): Operation("PostObject", post.post_object),
+    ("GET", "versioning"): Operation("GetBucketVersioning", versions.get_versioning),
+    ("PUT", "versioning"): Operation("PutBucketVersioning", versions.put_versioning),
+    ("GET", "object-lock"): Operation("GetObjectLockConfiguration", object_lock.get_lock_configuration),
+    ("PUT", "object-lock"): Operation("PutObjectLockConfiguration", object_lock.put_lock_configuration),
+    ("GET", "acl"): Operation("GetBucketAcl", buckets.get_bucket_acl),
+    ("PUT", "acl"): Operation("PutBucketAcl", buckets.put_acl),
+    **{key: Operation(name, handler) for key, (name, handler) in settings.ROUTES.items()},
+}
+
+_OBJECT: Final[Mapping[tuple[str, str], Operation]] = {
+    ("GET", ""): Operation("GetObject", objects.get_object),
+    ("HEAD", ""): Operation("HeadObject", objects.head_object),
+    ("PUT", ""): Operation("PutObject", objects.put_object),
+    ("PUT", "x-amz-copy-source"): Operation("CopyObject", copies.copy_object),
+    ("DELETE", ""): Operation("DeleteObject", objects.delete_object),
+    ("GET", "attributes"): Operation("GetObjectAttributes", attributes.get_object_attributes),
+    ("POST", "uploads"): Operation("CreateMultipartUpload", multipart.create_upload),
+    ("PUT", "uploadId"): Operation("UploadPart", multipart.upload_part),
+    ("PUT", "uploadId x-amz-copy-source"): Operation("UploadPartCopy", multipart.upload_part_copy),
+    ("POST", "uploadId"): Operation("CompleteMultipartUpload", multipart.complete_upload),
+    ("DELETE", "uploadId"): Operation("AbortMultipartUpload", multipart.abort_upload),
+    ("GET", "uploadId"): Operation("ListParts", multipart.list_parts),
+    ("GET", "tagging"): Operation("GetObjectTagging", tagging.get_object_tagging),
+    ("PUT", "tagging"): Operation("PutObjectTagging", tagging.put_object_tagging),
+    ("DELETE", "tagging"): Operation("DeleteObjectTagging", tagging.delete_object_tagging),
+    ("GET", "retention"): Operation("GetObjectRetention", object_lock.get_retention),
+    ("PUT", "retention"): Operation("PutObjectRetention", object_lock.put_retention),
+    ("GET", "legal-hold"): Operation("GetObjectLegalHold", object_lock.get_legal_hold),
+    ("PUT", "legal-hold"): Operation("PutObjectLegalHold", object_lock.put_legal_hold),
+    ("GET", "acl"): Operation("GetObjectAcl", buckets.get_object_acl),
+    ("PUT", "acl"): Operation("PutObjectAcl", buckets.put_acl),
+}
+
+_BUCKET_SUBRESOURCES: Final = frozenset({name for _, name in _BUCKET if name}) | set(UNSUPPORTED_BUCKET)
+_OBJECT_SUBRESOURCES: Final = (
+    frozenset({name for _, name in _OBJECT if name and " " not in name}) | set(UNSUPPORTED_OBJECT)
+) - {"x-amz-copy-source"}
+
+
+def find_operation(request: S3Request) -> Operation:
+    """The operation of a request. Raises S3Fault for one that does not exist or is not supported."""
+    method = request.http.method
+    if not request.bucket:
+        operation = _SERVICE.get(method)
+        if operation is None:
+            raise method_not_allowed()
+        return operation
+    if not request.key:
+        subresource = _subresource(request, _BUCKET_SUBRESOURCES)
+        operation = _BUCKET.get((method, subresource))
+        unsupported = UNSUPPORTED_BUCKET
+    else:
+        subresource = _subresource(request, _OBJECT_SUBRESOURCES)
+        if method == "PUT" and "x-amz-copy-source" in request.headers and subresource in ("", "uploadId"):
+            subresource = f"{subresource} x-amz-copy-source".strip()
+        operation = _OBJECT.get((method, subresource))
+        unsupported = UNSUPPORTED_OBJECT
+    if operation is not None:
+        return operation
+    if subresource in unsupported:
+        raise unsupported[subresource].fault(method)
+    raise method_not_allowed()
+
+
+def _subresource(request: S3Request, known: frozenset[str]) -> str:
+    if not request.http.raw_query:
+        return ""
+    for name in request.query:
+        if name in known:
+            return name
+    return ""
+
+
+def method_not_allowed() -> S3Fault:
+    """The answer to a method that a resource does not have."""
+    return S3Fault(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")

@@ -1,0 +1,61 @@
+"""Everything the S3 handlers call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.core.access import PolicyLanguage
+from lakebed.core.clock import Clock
+from lakebed.objects.annotations import Annotations
+from lakebed.objects.buckets import Buckets
+from lakebed.objects.copying import ObjectCopier
+from lakebed.objects.deleting import ObjectDeleter
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.listing import Lister
+from lakebed.objects.multipart import MultipartUploads
+from lakebed.objects.reading import ObjectReader
+from lakebed.objects.writing import ObjectWriter
+
+from .authenticate import Authenticator
+
+
+@dataclass(frozen=True, slots=True)
+class S3Services:
+    """The use cases behind the wire."""
+
+    authenticator: Authenticator
+    buckets: Buckets
+    reader: ObjectReader
+    writer: ObjectWriter
+    deleter: ObjectDeleter
+    lister: Lister
+    uploads: MultipartUploads
+    copier: ObjectCopier
+    annotations: Annotations
+    policies: PolicyLanguage
+    clock: Clock
+    region: str
+    lifecycle_day_ms: int
+
+    @classmethod
+    def on(cls, facilities: Facilities, authenticator: Authenticator, *, policies: PolicyLanguage, lifecycle_day_ms: int
+    ) -> S3Services:
+        """Wire the use cases over their facilities."""
+        reader = ObjectReader(facilities)
+        writer = ObjectWriter(facilities)
+        uploads = MultipartUploads(facilities, writer)
+        return cls(
+            authenticator=authenticator,
+            buckets=Buckets(facilities),
+            reader=reader,
+            writer=writer,
+            deleter=ObjectDeleter(facilities),
+            lister=Lister(facilities),
+            uploads=uploads,
+            copier=ObjectCopier(facilities, reader, writer, uploads),
+            annotations=Annotations(facilities, reader),
+            policies=policies,
+            clock=facilities.clock,
+            region=facilities.region,
+            lifecycle_day_ms=lifecycle_day_ms,
+        )

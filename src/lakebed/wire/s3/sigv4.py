@@ -1,0 +1,248 @@
+"""AWS Signature Version 4: what was signed, rebuilt from what was received. Pure functions, no clock, no keys of its own.
+
+The canonical request is built from the raw target and header values. Clients differ in how they encode a path before
+signing it (once as S3 says, twice as other AWS services do, or with other characters left plain), so a mismatch is tried
+again with the path re-encoded; the usual case costs one try.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from calendar import timegm
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote, unquote_to_bytes
+
+from lakebed.core.secrets import Secret
+
+ALGORITHM: Final = "AWS4-HMAC-SHA256"
+UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
+EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
+SERVICES: Final = frozenset({"s3", "s3tables", "sts"})
+"""Names that clients sign for; `s3tables` is how table clients sign the catalog."""
+
+MAX_PRESIGNED_SECONDS: Final = 7 * 24 * 3600
+
+_RAW: Final = "surrogateescape"
+_UNRESERVED: Final = "-_.~"
+
+
+class MalformedSignature(ValueError):
+    """The authorization cannot be parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialScope:
+    """Who signed, when, and for what."""
+
+    access_key: str
+    date: str
+    region: str
+    service: str
+
+    @property
+    def text(self) -> str:
+        """The scope as it stands in the string to sign."""
+        return f"{self.date}/{self.region}/{self.service}/aws4_request"
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """A parsed `Authorization` header, without its signature."""
+
+    scope: CredentialScope
+    scope_text: str
+    signed_headers: tuple[str, ...]
+    signed_headers_text: str
+
+
+def parse_scope(text: str) -> CredentialScope:
+    """Parse `KEY/DATE/REGION/SERVICE/aws4_request`. A key may itself contain slashes."""
+    pieces = text.rsplit("/", 4)
+    if len(pieces) != 5 or pieces[4] != "aws4_request" or not pieces[0]:
+        raise MalformedSignature("the credential is not of the form KEY/DATE/REGION/SERVICE/aws4_request")
+    key, date, region, service, _ = pieces
+    if len(date) != 8 or not date.isdigit():
+        raise MalformedSignature("the credential's date is not of the form YYYYMMDD")
+    if service not in SERVICES:
+        raise MalformedSignature(f"the credential is for another service. service={service}")
+    return CredentialScope(key, date, region, service)
+
+
+@lru_cache(maxsize=1024)
+def _parse_prefix(prefix: str) -> Authorization:
+    """Everything of the header up to the signature: the same for all requests of a client with one shape a day."""
+    scheme, _, rest = prefix.partition(" ")
+    if scheme != ALGORITHM:
+        raise MalformedSignature("the signing algorithm is not AWS4-HMAC-SHA256")
+    fields: dict[str, str] = {}
+    for item in rest.split(","):
+        name, separator, value = item.strip().partition("=")
+        if separator:
+            fields[name] = value
+    if "Credential" not in fields or "SignedHeaders" not in fields:
+        raise MalformedSignature("the authorization header lacks Credential or SignedHeaders")
+    scope = parse_scope(fields["Credential"])
+    signed = tuple(fields["SignedHeaders"].split(";"))
+    return Authorization(scope, scope.text, signed, fields["SignedHeaders"])
+
+
+def parse_authorization(header: str) -> tuple[Authorization, str]:
+    """The parsed header and its signature. Raises MalformedSignature."""
+    prefix, separator, signature = header.partition("Signature=")
+    if not separator:
+        raise MalformedSignature("the authorization header lacks a Signature")
+    rest = ""
+    if "," in signature:
+        # Signature may stand before the other fields; the order is not fixed.
+        signature, _, rest = signature.partition(",")
+    signature = signature.strip()
+    if len(signature) != 64:
+        raise MalformedSignature("the signature is not 64 hexadecimal digits")
+    return _parse_prefix(prefix + rest if rest else prefix), signature
+
+
+@lru_cache(maxsize=16)
+def _day_start(date: str) -> int:
+    return timegm((int(date[:4]), int(date[4:6]), int(date[6:8]), 0, 0, 0))
+
+
+def parse_amz_date(text: str) -> int:
+    """Seconds since the epoch of `YYYYMMDDTHHMMSSZ`. Raises MalformedSignature."""
+    if len(text) != 16 or text[8] != "T" or text[15] != "Z" or not (text[:8] + text[9:15]).isdigit():
+        raise MalformedSignature("the date is not of the form YYYYMMDDTHHMMSSZ")
+    hours, minutes, seconds = int(text[9:11]), int(text[11:13]), int(text[13:15])
+    if hours > 23 or minutes > 59 or seconds > 60 or not 1 <= int(text[4:6]) <= 12 or not 1 <= int(text[6:8]) <= 31:
+        raise MalformedSignature("the date is not a time")
+    return _day_start(text[:8]) + hours * 3600 + minutes * 60 + seconds
+
+
+class SigningKey:
+    """The day's key of one credential scope, ready to sign."""
+
+    __slots__ = ("_keyed",)
+
+    def __init__(self, secret: Secret, scope: CredentialScope) -> None:
+        key = _hmac(b"AWS4" + secret.reveal().encode(), scope.date)
+        for item in (scope.region, scope.service, "aws4_request"):
+            key = _hmac(key, item)
+        # hmac.copy() of a keyed state costs half of hmac.new().
+        self._keyed = hmac.new(key, digestmod=hashlib.sha256)
+
+    def sign(self, text: str) -> str:
+        """The hexadecimal signature of `text`."""
+        state = self._keyed.copy()
+        state.update(text.encode("utf-8", _RAW))
+        return state.hexdigest()
+
+
+def _hmac(key: bytes, text: str) -> bytes:
+    return hmac.digest(key, text.encode(), "sha256")
+
+
+def canonical_headers(headers: Mapping[str, str], signed: tuple[str, ...]) -> str:
+    """The signed headers' lines. Raises MalformedSignature when a signed header was not sent."""
+    lines = []
+    for name in signed:
+        value = headers.get(name)
+        if value is None:
+            if name == "expect":
+                # Proxies and servers consume it; clients that sign it mean this value.
+                value = "100-continue"
+            elif name == "content-length":
+                value = "0"
+            else:
+                raise MalformedSignature(f"a signed header was not sent. header={name}")
+        if "  " in value or value[:1] == " " or value[-1:] == " ":
+            value = " ".join(value.split())
+        lines.append(f"{name}:{value}\n")
+    return "".join(lines)
+
+
+def canonical_query(raw_query: str, *, without: str | None = None) -> str:
+    """The query sorted by encoded name, then value."""
+    if not raw_query:
+        return ""
+    pairs = []
+    for pair in raw_query.split("&"):
+        if not pair:
+            continue
+        name, _, value = pair.partition("=")
+        if name == without:
+            continue
+        pairs.append((_normalise(name), _normalise(value)))
+    pairs.sort()
+    return "&".join([f"{name}={value}" for name, value in pairs])
+
+
+def _normalise(component: str) -> str:
+    if component.isalnum() and component.isascii():
+        return component
+    return quote(unquote_to_bytes(component.replace("+", " ").encode("utf-8", _RAW)), safe=_UNRESERVED)
+
+
+def canonical_paths(raw_path: str) -> Iterator[str]:
+    """The path as clients may have signed it: as it came, encoded once, encoded twice."""
+    yield raw_path
+    once = quote(unquote_to_bytes(raw_path.encode("utf-8", _RAW)), safe="/" + _UNRESERVED)
+    if once != raw_path:
+        yield once
+    yield quote(raw_path.encode("utf-8", _RAW), safe="/" + _UNRESERVED)
+
+
+def string_to_sign(
+    method: str, path: str, query: str, header_lines: str, signed: str, payload_hash: str, amz_date: str, scope: str
+) -> str:
+    """The text that is signed, of one canonical request."""
+    canonical = f"{method}\n{path}\n{query}\n{header_lines}\n{signed}\n{payload_hash}"
+    digest = hashlib.sha256(canonical.encode("utf-8", _RAW)).hexdigest()
+    return f"{ALGORITHM}\n{amz_date}\n{scope}\n{digest}"
+
+
+def signature_matches(
+    key: SigningKey,
+    signature: str,
+    *,
+    method: str,
+    raw_path: str,
+    query: str,
+    header_lines: str,
+    signed: str,
+    payload_hash: str,
+    amz_date: str,
+    scope: str,
+) -> bool:
+    """Whether `signature` is the one of this request, in constant time for each way to encode its path."""
+    for path in canonical_paths(raw_path):
+        text = string_to_sign(method, path, query, header_lines, signed, payload_hash, amz_date, scope)
+        if equal(key.sign(text), signature):
+            return True
+    return False
+
+
+def equal(one: str, other: str) -> bool:
+    """Whether two signatures are the same, in constant time."""
+    return hmac.compare_digest(one.encode("utf-8", _RAW), other.encode("utf-8", _RAW))
+
+
+class SigningKeys:
+    """Signing keys by scope, kept because deriving one costs four HMACs."""
+
+    __slots__ = ("_keys", "_limit")
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._keys: dict[tuple[Any, ...], SigningKey] = {}
+        self._limit = limit
+
+    def get(self, scope: CredentialScope, secret: Secret) -> SigningKey:
+        """The key of `scope`; the secret is part of the look-up, so a rotated one is never mistaken for the old."""
+        index = (scope.access_key, scope.date, scope.region, scope.service, secret.reveal())
+        key = self._keys.get(index)
+        if key is None:
+            if len(self._keys) >= self._limit:
+                self._keys.clear()
+            key = self._keys[index] = SigningKey(secret, scope)
+        return key

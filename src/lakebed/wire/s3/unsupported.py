@@ -1,0 +1,84 @@
+"""What of S3 this build leaves out, and the answer to who asks for it. Printed by `lakebed conform`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import CONFIGURATION_CODES, S3Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A subresource that is answered with an error."""
+
+    feature: str
+    absent: str | None = None
+    """For settings that clients look at first: reading says that none is set, by this kind's code."""
+    note: str = ""
+
+    def fault(self, method: str) -> S3Fault:
+        """The error for this method."""
+        if method == "GET" and self.absent is not None:
+            code, message = CONFIGURATION_CODES[self.absent]
+            return S3Fault(404, code, message)
+        return S3Fault(501, "NotImplemented", f"{self.feature} is not supported.")
+
+
+UNSUPPORTED_BUCKET: Final[Mapping[str, Unsupported]] = {
+    "website": Unsupported("Static website hosting", absent="website"),
+    "replication": Unsupported("Bucket replication", absent="replication"),
+    "analytics": Unsupported("Storage class analysis"),
+    "inventory": Unsupported("Bucket inventory reports"),
+    "metrics": Unsupported("Request metrics configuration", note="the server's own metrics are at /metrics"),
+    "intelligent-tiering": Unsupported("Intelligent tiering"),
+    "accelerate": Unsupported("Transfer acceleration"),
+    "logging": Unsupported("Server access logging"),
+    "notification": Unsupported("Bucket notification", note="events are recorded in the outbox already"),
+    "session": Unsupported("Directory buckets (CreateSession)"),
+    "metadataTable": Unsupported("S3 Metadata tables"),
+    "metadataConfiguration": Unsupported("S3 Metadata configuration"),
+    "abac": Unsupported("Attribute-based access control setting"),
+    "events": Unsupported("ListenBucketNotification"),
+}
+
+UNSUPPORTED_OBJECT: Final[Mapping[str, Unsupported]] = {
+    "torrent": Unsupported("BitTorrent"),
+    "restore": Unsupported("Restore from archive tiers"),
+    "select": Unsupported("SelectObjectContent"),
+    "renameObject": Unsupported("RenameObject (directory buckets)"),
+    "encryption": Unsupported("UpdateObjectEncryption"),
+}
+
+_OTHER: Final = (
+    (
+        "ACL grants and canned ACLs beyond private",
+        "400 AccessControlListNotSupported",
+        "buckets are BucketOwnerEnforced",
+    ),
+    ("Signature Version 2", "400 InvalidRequest", "use AWS4-HMAC-SHA256"),
+    ("Signature Version 4A (multi-region)", "400 InvalidRequest", "use AWS4-HMAC-SHA256"),
+    ("SSE-C (customer-provided keys)", "501 NotImplemented", "SSE-S3 is supported"),
+    ("SSE-KMS", "501 NotImplemented", "SSE-S3 is supported"),
+    ("Storage classes other than STANDARD", "400 InvalidStorageClass", ""),
+    ("Lifecycle transitions", "501 NotImplemented", "expiration and abort of uploads are supported"),
+    ("MFA delete", "501 NotImplemented", ""),
+    ("Website redirect of an object", "501 NotImplemented", ""),
+    ("Requester pays", "501 NotImplemented", "the bucket owner pays"),
+    ("Access points and object lambda", "501 NotImplemented", ""),
+    ("Checksums SHA512, MD5, XXHASH64, XXHASH3, XXHASH128", "501 NotImplemented", "five others are supported"),
+    ("Bucket names of other surfaces (iceberg, api, …)", "400 InvalidBucketName", "reachable paths of this server"),
+)
+
+
+def inventory() -> list[tuple[str, str, str]]:
+    """Every feature left out: what it is, how it is answered, and what there is instead."""
+    rows = []
+    for scope in (UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT):
+        for item in scope.values():
+            answer = "501 NotImplemented"
+            if item.absent is not None:
+                answer = f"404 {CONFIGURATION_CODES[item.absent][0]} on read, 501 NotImplemented on write"
+            rows.append((item.feature, answer, item.note))
+    return [*rows, *_OTHER]

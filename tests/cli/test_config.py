@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lakebed.cli.main import FAILED
+
+from .conftest import Lakebed
+
+
+def test_printed_settings_name_where_each_came_from(
+    lakebed: Lakebed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lakebed.toml").write_text('[server]\nregion = "eu-1"\nworkers = 1\n')
+    monkeypatch.setenv("LAKEBED_SERVER__WORKERS", "2")
+    outcome = lakebed(
+        "config",
+        "--print",
+        "--config",
+        "lakebed.toml",
+        "--listen",
+        "0.0.0.0:9000",
+        "--insecure-http",
+        "--set",
+        "log.level=debug",
+    )
+    assert outcome.status == 0
+    lines = outcome.out.splitlines()
+    assert 'region = "eu-1"  # lakebed.toml' in lines
+    assert "workers = 2  # LAKEBED_SERVER__WORKERS" in lines
+    assert 'listen = "0.0.0.0:9000"  # --listen' in lines
+    assert "insecure_http = true  # --insecure-http" in lines
+    assert 'level = "debug"  # --set log.level' in lines
+    assert 'data = "lakebed-data"  # default' in lines
+
+
+def test_printed_settings_hide_secrets(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEBED_ROOT_ACCESS_KEY", "admin")
+    monkeypatch.setenv("LAKEBED_ROOT_SECRET_KEY", "sesame-sesame")
+    outcome = lakebed("config", "--print")
+    assert "sesame" not in outcome.out
+    assert 'secret_key = "***"  # LAKEBED_ROOT_SECRET_KEY' in outcome.out.splitlines()
+
+
+def test_defaults_can_be_printed_whatever_is_wrong(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEBED_SERVER__WORKERS", "many")
+    outcome = lakebed("config", "--defaults")
+    assert outcome.status == 0
+    assert tomllib.loads(outcome.out)["server"]["listen"] == "127.0.0.1:9000"
+
+
+def test_settings_can_be_checked_without_printing(lakebed: Lakebed) -> None:
+    assert lakebed("config").out == "the settings are good; --print shows them\n"
+
+
+def test_a_wrong_setting_is_one_line_with_the_way_on(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEBED_SERVER__LISEN", "127.0.0.1:1")
+    outcome = lakebed("config", "--print")
+    assert outcome.status == FAILED
+    assert outcome.out == ""
+    assert outcome.err == (
+        "lakebed: server.lisen: no such setting. given_by=LAKEBED_SERVER__LISEN nearest=LAKEBED_SERVER__LISTEN. "
+        "Every setting and its default: lakebed config --defaults\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--config", "absent.toml"), "--config: cannot read the file. path=absent.toml reason=No such file"),
+        (("--config", "latin.toml"), "--config: not a text in UTF-8. path=latin.toml"),
+        (("--set", "log.level"), "--set: expected PATH=VALUE. found='log.level'"),
+        (("--set", "log.levle=debug"), "log.levle: no such setting. given_by=--set log.levle nearest=log.level"),
+        (
+            ("--workers", "0"),
+            "server.workers: expected a whole number of at least 1, found text '0'. given_by=--workers",
+        ),
+    ],
+)
+def test_flags_that_cannot_be_are_refused(lakebed: Lakebed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'[server]\nregion = "\xe9"\n')
+    outcome = lakebed("config", *words)
+    assert outcome.status == FAILED
+    assert outcome.err.startswith(f"lakebed: {said}")
+
+
+def test_a_secret_on_the_command_line_is_refused_and_not_repeated(lakebed: Lakebed) -> None:
+    outcome = lakebed("config", "--set", "root.secret_key=sesame-sesame")
+    assert outcome.status == FAILED
+    assert "use LAKEBED_ROOT__SECRET_KEY or the file" in outcome.err
+    assert "sesame" not in outcome.err

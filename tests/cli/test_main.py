@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+
+from lakebed import __version__
+from lakebed.cli.advice import advice_for
+from lakebed.cli.main import COMMANDS, FAILED, INTERRUPTED
+from lakebed.core import errors
+
+from .conftest import Lakebed
+
+
+def test_help_lists_every_command(lakebed: Lakebed) -> None:
+    outcome = lakebed("--help")
+    assert outcome.status == 0
+    for command in COMMANDS:
+        assert command.name in outcome.out
+        assert command.text in outcome.out
+
+
+def test_no_command_prints_the_help_and_fails(lakebed: Lakebed) -> None:
+    outcome = lakebed()
+    assert outcome.status == FAILED
+    assert outcome.out.startswith("usage: lakebed")
+
+
+def test_an_unknown_command_is_refused(lakebed: Lakebed) -> None:
+    outcome = lakebed("sevre")
+    assert outcome.status == FAILED
+    assert "invalid choice: 'sevre'" in outcome.err
+
+
+def test_an_unknown_flag_is_refused(lakebed: Lakebed) -> None:
+    outcome = lakebed("serve", "--streams-listen", "127.0.0.1:9123")
+    assert outcome.status == FAILED
+    assert "unrecognized arguments: --streams-listen" in outcome.err
+
+
+def test_flags_are_not_guessed_from_their_beginnings(lakebed: Lakebed) -> None:
+    assert "unrecognized arguments: --insecure" in lakebed("serve", "--insecure").err
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_every_command_has_help(lakebed: Lakebed, command: str) -> None:
+    outcome = lakebed(command, "--help")
+    assert outcome.status == 0
+    assert outcome.out.startswith(f"usage: lakebed {command}")
+
+
+@pytest.mark.slow
+def test_help_loads_nothing_that_it_does_not_need() -> None:
+    script = "import sys; from lakebed.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    ours = {name for name in done.stderr.split() if name.startswith("lakebed")}
+    assert ours == {"lakebed", "lakebed.cli", "lakebed.cli.main"}
+    assert {"asyncio", "msgspec", "rich", "tomllib"}.isdisjoint(done.stderr.split())
+
+
+@pytest.mark.slow
+def test_the_module_runs_as_the_command_does() -> None:
+    done = subprocess.run([sys.executable, "-m", "lakebed", "version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"lakebed {__version__} ")
+
+
+def test_version_names_ours_and_python_s(lakebed: Lakebed) -> None:
+    assert lakebed("version").out == f"lakebed {__version__} (Python {sys.version.split()[0]})\n"
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Make `lakebed version` raise what is put into the list."""
+    raised: list[BaseException] = []
+
+    def run(arguments: argparse.Namespace) -> int:
+        raise raised[0]
+
+    monkeypatch.setattr("lakebed.cli.version.run", run)
+    return raised
+
+
+def test_an_error_of_ours_is_one_line_with_what_to_do_next(lakebed: Lakebed, failing: list[BaseException]) -> None:
+    failing.append(errors.Unavailable("cannot connect.\ndetail=refused"))
+    outcome = lakebed("version")
+    assert outcome.status == FAILED
+    assert outcome.err == (
+        "lakebed: cannot connect. detail=refused. See that it runs and can be reached, then run the command again\n"
+    )
+
+
+def test_an_error_without_words_is_named(lakebed: Lakebed, failing: list[BaseException]) -> None:
+    failing.append(errors.Fenced())
+    assert lakebed("version").err == "lakebed: Fenced\n"
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(lakebed: Lakebed, failing: list[BaseException]) -> None:
+    failing.append(ZeroDivisionError("ours"))
+    with pytest.raises(ZeroDivisionError):
+        lakebed("version")
+
+
+def test_an_interrupt_ends_quietly(lakebed: Lakebed, failing: list[BaseException]) -> None:
+    failing.append(KeyboardInterrupt())
+    outcome = lakebed("version")
+    assert (outcome.status, outcome.err) == (INTERRUPTED, "")
+
+
+@pytest.mark.slow
+def test_a_reader_that_has_enough_gets_no_complaint() -> None:
+    command = [sys.executable, "-m", "lakebed", "config", "--defaults"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == FAILED
+
+
+def test_advice_is_found_along_the_ancestry() -> None:
+    assert advice_for(errors.InvalidName("wrong")) == advice_for(errors.InvalidInput("wrong"))
+    assert advice_for(errors.InvalidSetting("wrong")) != advice_for(errors.InvalidInput("wrong"))
+    assert advice_for(errors.NotModified()) == ""

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lakebed
+from lakebed.core import errors
+from lakebed.core.errors import LakebedError
+
+SOURCE = Path(inspect.getfile(lakebed)).parent
+
+
+def descend(parent: type[LakebedError], depth: int = 0) -> Iterator[tuple[int, type[LakebedError]]]:
+    yield depth, parent
+    for child in parent.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield from descend(child, depth + 1)
+
+
+def drawn() -> list[tuple[int, str]]:
+    """Depth and name of each line of the drawing in the module's docstring."""
+    lines = re.findall(r"^ {4}([│├└─ ]*)([A-Z]\w+)", inspect.getdoc(errors) or "", re.MULTILINE)
+    # Inspection strips nothing from the inner lines: each level of the drawing is four characters wide.
+    return [(len(branch) // 4, name) for branch, name in lines]
+
+
+EVERY_ERROR = [error for _, error in descend(LakebedError)]
+
+
+def test_the_drawing_shows_every_class_at_its_place() -> None:
+    assert drawn() == [(depth, error.__name__) for depth, error in descend(LakebedError)]
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR)
+def test_each_error_says_what_happened(error: type[LakebedError]) -> None:
+    own = error.__dict__.get("__doc__")
+    assert own is not None
+    assert own.strip().split("\n")[0].endswith(".")
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR)
+def test_each_error_carries_its_message(error: type[LakebedError]) -> None:
+    raised = error("expected this. found=that")
+    assert "expected this. found=that" in str(raised)
+
+
+def test_a_retry_is_promised_only_where_the_drawing_says_retry() -> None:
+    promised = {error.__name__ for error in EVERY_ERROR if error.retryable}
+    assert promised == {"WriteConflict", "Throttled", "Unavailable", "StorageFull"}
+
+
+def test_only_an_edge_refines_errors_outside_the_tree_s_module() -> None:
+    """An edge may split a leaf for its own wire codes; its table still finds the leaf along the ancestry."""
+    names = {error.__name__ for error in EVERY_ERROR}
+    strays = [
+        f"{path.relative_to(SOURCE)}: {node.name}"
+        for path in SOURCE.rglob("*.py")
+        if path != SOURCE / "core" / "errors.py" and (SOURCE / "wire") not in path.parents
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(
+            isinstance(base, ast.Name | ast.Attribute) and ast.unparse(base).split(".")[-1] in names
+            for base in node.bases
+        )
+    ]
+    assert strays == []
+
+
+def test_details_ride_along_for_the_edge() -> None:
+    assert errors.InvalidInput("wrong", argument="max-keys", value="x").argument == "max-keys"
+    assert errors.InvalidRange("beyond", size=3, requested="bytes=5-").size == 3
+    assert errors.NoSuchKey("gone", delete_marker="v1").delete_marker == "v1"
+    assert errors.NoSuchConfiguration("cors").kind == "cors"
+    assert errors.PreconditionFailed("changed", condition="If-Match").condition == "If-Match"
+    assert errors.NotModified("same", etag="e", modified_ms=1).etag == "e"

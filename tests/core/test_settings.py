@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import base64
+import dataclasses
+import math
+import pickle
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput, InvalidSetting
+from lakebed.core.secrets import Secret
+from lakebed.core.settings import (
+    Address,
+    LoadedSettings,
+    LogFormat,
+    ServerSettings,
+    Settings,
+    SettingsFile,
+    StorageKind,
+    active_master_key,
+    check_settings,
+    describe,
+    environment_name,
+    known_settings,
+    load_settings,
+)
+from lakebed.core.settings.kinds import kind_of
+from lakebed.core.sizes import KIB, MIB
+from lakebed.governance.model import TEMPORARY_KEY_PREFIX
+
+KEY = base64.b64encode(bytes(range(32))).decode()
+S3 = 'storage.kind = "s3"\n[storage.s3]\nbucket = "lake"\n'
+
+
+def from_toml(text: str) -> LoadedSettings:
+    return load_settings(file=SettingsFile("lakebed.toml", text))
+
+
+def refused(text: str) -> str:
+    with pytest.raises(InvalidSetting) as caught:
+        from_toml(text)
+    return str(caught.value)
+
+
+def test_without_layers_every_value_is_its_default() -> None:
+    loaded = load_settings()
+    assert loaded.settings == Settings()
+    assert loaded.origins == {}
+
+
+def test_later_layers_win_and_each_value_remembers_where_it_came_from() -> None:
+    loaded = load_settings(
+        file=SettingsFile("lakebed.toml", '[server]\nregion = "file-1"\nworkers = 2\nmax_connections = 7\n'),
+        environ={"LAKEBED_SERVER__REGION": "env-1", "LAKEBED_SERVER__WORKERS": "3", "PATH": "/bin"},
+        flags={"server.region": ("--region", "flag-1")},
+    )
+    server = loaded.settings.server
+    assert (server.region, server.workers, server.max_connections) == ("flag-1", 3, 7)
+    assert loaded.origins == {
+        "server.region": "--region",
+        "server.workers": "LAKEBED_SERVER__WORKERS",
+        "server.max_connections": "lakebed.toml",
+    }
+
+
+def test_every_kind_of_value_reads_from_a_file() -> None:
+    settings = from_toml(
+        """
+        [server]
+        data = "somewhere/else"
+        listen = "[::1]:0"
+        insecure_http = true
+        domains = ["s3.example.com", "localhost"]
+        shutdown_grace = 2.5
+        [log]
+        format = "text"
+        [meta]
+        url = "postgresql://user:password@db/lake"
+        [objects]
+        inline_max = "4KiB"
+        sweep_interval = "90s"
+        """
+    ).settings
+    assert settings.server.data == Path("somewhere/else")
+    assert settings.server.listen == Address("::1", 0)
+    assert settings.server.insecure_http is True
+    assert settings.server.domains == ("s3.example.com", "localhost")
+    assert settings.server.shutdown_grace == 2.5
+    assert settings.log.format is LogFormat.TEXT
+    assert settings.meta.url == Secret("postgresql://user:password@db/lake")
+    assert settings.meta.is_postgres
+    assert settings.objects.inline_max == 4 * KIB
+    assert settings.objects.sweep_interval == 90.0
+
+
+def test_every_kind_of_value_reads_from_the_environment() -> None:
+    settings = load_settings(
+        environ={
+            "LAKEBED_SERVER__DATA": "~/lake",
+            "LAKEBED_SERVER__LISTEN": "localhost:9001",
+            "LAKEBED_SERVER__INSECURE_HTTP": "1",
+            "LAKEBED_SERVER__DOMAINS": "s3.example.com, localhost",
+            "LAKEBED_SERVER__TLS_CERT": "",
+            "LAKEBED_LOG__LEVEL": "DEBUG",
+            "LAKEBED_STORAGE__KIND": "s3",
+            "LAKEBED_STORAGE__S3__BUCKET": "lake",
+            "LAKEBED_STORAGE__S3__PATH_STYLE": "false",
+            "LAKEBED_STORAGE__S3__MULTIPART_PART_SIZE": "16MiB",
+            "LAKEBED_STORAGE__S3__RETRY__BASE": "250ms",
+            "LAKEBED_ENCRYPTION__KEYS__FIRST": KEY,
+        }
+    ).settings
+    assert settings.server.data == Path.home() / "lake"
+    assert settings.server.listen == Address("localhost", 9001)
+    assert settings.server.insecure_http is True
+    assert settings.server.domains == ("s3.example.com", "localhost")
+    assert settings.server.tls_cert is None
+    assert settings.log.level == "debug"
+    assert settings.storage.kind is StorageKind.S3
+    assert settings.storage.s3.path_style is False
+    assert settings.storage.s3.multipart_part_size == 16 * MIB
+    assert settings.storage.s3.retry.base == 0.25
+    assert settings.encryption.keys == {"first": Secret(KEY)}
+
+
+def test_keys_of_a_table_come_together_from_several_variables() -> None:
+    environ = {
+        "LAKEBED_ENCRYPTION__KEYS__A": KEY,
+        "LAKEBED_ENCRYPTION__KEYS__B": KEY,
+        "LAKEBED_ENCRYPTION__ACTIVE": "b",
+    }
+    encryption = load_settings(environ=environ).settings.encryption
+    assert list(encryption.keys) == ["a", "b"]
+    assert active_master_key(encryption) == "b"
+
+
+def test_root_credentials_have_short_names_in_the_environment() -> None:
+    environ = {"LAKEBED_ROOT_ACCESS_KEY": "admin", "LAKEBED_ROOT_SECRET_KEY": "long-enough"}
+    root = load_settings(environ=environ).settings.root
+    assert (root.access_key, root.secret_key) == ("admin", Secret("long-enough"))
+
+
+def test_one_setting_under_two_names_of_the_environment_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match=r"^root\.access_key: given twice"):
+        load_settings(environ={"LAKEBED_ROOT_ACCESS_KEY": "admin", "LAKEBED_ROOT__ACCESS_KEY": "other"})
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "nearest"),
+    [
+        ('[server]\nlisen = "x"', "server.lisen", "server.listen"),
+        ('[sever]\nlisten = "x"', "sever", "server.data"),
+        ("[storage.s3.retry]\nmax_attempt = 1", "storage.s3.retry.max_attempt", "storage.s3.retry.max_attempts"),
+        ("[storage.s3.retries]\nbase = 1", "storage.s3.retries", "storage.s3.region"),
+    ],
+)
+def test_an_unknown_key_of_the_file_is_refused_by_its_path_and_the_nearest(text: str, path: str, nearest: str) -> None:
+    assert refused(text).startswith(f"{path}: no such setting. given_by=lakebed.toml nearest={nearest.split('.')[0]}")
+
+
+def test_an_unknown_variable_is_refused_and_the_nearest_variable_named() -> None:
+    with pytest.raises(InvalidSetting, match=r"given_by=LAKEBED_SERVER__LISEN nearest=LAKEBED_SERVER__LISTEN$"):
+        load_settings(environ={"LAKEBED_SERVER__LISEN": "x"})
+
+
+def test_an_unknown_flag_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match=r"^server\.lisen: .* given_by=--set nearest=server\.listen$"):
+        load_settings(flags={"server.lisen": ("--set", "x")})
+
+
+def test_a_known_name_in_an_unknown_section_leads_to_its_section() -> None:
+    with pytest.raises(InvalidSetting, match=r"nearest=LAKEBED_STORAGE__S3__MULTIPART_PART_SIZE$"):
+        load_settings(environ={"LAKEBED_X__MULTIPART_PART_SIZE": "8MiB"})
+
+
+def test_a_key_like_no_other_gets_the_list_of_sections() -> None:
+    assert refused("zzz = 1").endswith("sections=server,log,meta,storage,objects,encryption,root,sts")
+
+
+def test_a_setting_of_a_part_that_is_not_built_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match=r"^server\.streams_listen: no such setting"):
+        load_settings(flags={"server.streams_listen": ("--set", "127.0.0.1:9123")})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[server]\nworkers = "two"', "server.workers: expected a whole number of at least 1, found text 'two'"),
+        ("[server]\nworkers = true", "server.workers: expected a whole number of at least 1, found true or false True"),
+        ("[server]\nworkers = 0", "server.workers: expected a whole number of at least 1, found a whole number 0"),
+        ('[server]\ninsecure_http = "yes"', "server.insecure_http: expected true or false, found text 'yes'"),
+        ("[server]\nregion = 3", "server.region: expected text, found a whole number 3"),
+        ('[server]\ndata = ""', "server.data: expected a path, found text ''"),
+        ('[server]\ndomains = "a"', "server.domains: expected a list, each text, found text 'a'"),
+        ('[server]\nlisten = "9000"', "server.listen: expected an address such as"),
+        ('[server]\nlisten = "::1:9000"', "server.listen: expected an address such as"),
+        ('[server]\nlisten = "[::z]:9000"', "server.listen: expected an IPv6 address in brackets"),
+        ('[log]\nlevel = "loud"', "log.level: expected one of debug, info, warning, error, found text 'loud'"),
+        ('[objects]\ninline_max = "2MiB"', "objects.inline_max: expected a size such as 8MiB from 0 to 1MiB"),
+        ("[objects]\norphan_window = inf", "objects.orphan_window: expected a duration such as 15s of at least 1s"),
+        ("[objects]\norphan_window = nan", "objects.orphan_window: expected a duration such as 15s of at least 1s"),
+        ("[objects]\norphan_window = 1979-05-27", "objects.orphan_window: expected a duration such as 15s"),
+        ("server = 1", "server: expected a table, found a value"),
+        ("[server.listen]\nport = 1", "server.listen: expected an address such as 127.0.0.1:9000, found a table"),
+        ("encryption.keys = 1", "encryption.keys: expected a table, each a secret text, found a whole number"),
+        ("[server", "lakebed.toml: not a TOML file"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_path_with_expected_and_found(text: str, message: str) -> None:
+    said = refused(text)
+    assert said.startswith(message)
+    assert "lakebed.toml" in said
+
+
+def test_a_refusal_shortens_long_values() -> None:
+    assert len(refused(f'[log]\nlevel = "{"x" * 5000}"')) < 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[root]\nsecret_key = 73570000",
+        'root.secret_key = ["73570000"]',
+        '[root]\naccess_key = "admin"\nsecret_key = "7357000"',
+        '[encryption.keys]\na = "73570000"',
+        "[encryption.keys]\na = 73570000",
+        '[meta]\nurl = "mysql://user:73570000@host/db"',
+        S3 + 'endpoint = "https://user:73570000@host"',
+        S3 + 'session_token = "73570000"',
+    ],
+)
+def test_a_refused_secret_is_not_shown(text: str) -> None:
+    assert "7357" not in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[server]\ntls_cert = "a.pem"', "server.tls_key: a certificate and its key go together"),
+        ('[server]\ntls_key = "a.pem"', "server.tls_cert: a certificate and its key go together"),
+        ('[server]\ndomains = ["Example.com"]', "server.domains: expected host names in lower case"),
+        ('[server]\nregion = "no such place"', "server.region: expected a region"),
+        ('[meta]\nurl = "lake.db"', "meta.url: expected postgresql://"),
+        ('[meta]\nurl = "postgresql://[db/lake"', "meta.url: expected postgresql://"),
+        ('[storage]\nkind = "s3"', "storage.s3.bucket: missing"),
+        ('[storage]\nkind = "memory"', "storage.kind: expected one of folder, s3"),
+        ('[storage.s3]\nbucket = "lake"', "storage.s3.bucket: set, but bytes go to a folder"),
+        (S3 + 'access_key_id = "a"', "storage.s3.secret_access_key: an access key and its secret go together"),
+        (S3 + 'secret_access_key = "a"', "storage.s3.access_key_id: an access key and its secret go together"),
+        (S3 + 'session_token = "a"', "storage.s3.session_token: set without"),
+        (S3 + 'endpoint = "minio:9000"', "storage.s3.endpoint: expected a URL"),
+        (S3 + 'endpoint = "http://[minio"', "storage.s3.endpoint: expected a URL"),
+        (S3 + 'endpoint = "http://minio:9000"', "storage.s3.endpoint: plain HTTP"),
+        (S3 + 'memory_budget = "1MiB"', "storage.s3.memory_budget: smaller than one part"),
+        (S3 + 'multipart_part_size = "5242879"', "storage.s3.multipart_part_size: expected a size"),
+        ('[encryption.keys]\na = "short"', "encryption.keys.a: expected base64 of 32 bytes"),
+        (f'[encryption.keys]\n"a b" = "{KEY}"', "encryption.keys: expected ids of letters"),
+        (f'encryption.active = "b"\nencryption.keys.a = "{KEY}"', "encryption.active: names no key"),
+        (f'[encryption.keys]\na = "{KEY}"\nb = "{KEY}"', "encryption.active: missing"),
+        ('[root]\naccess_key = "admin"', "root.secret_key: the root access key and its secret go together"),
+        ('[root]\nsecret_key = "long-enough"', "root.access_key: the root access key and its secret go together"),
+        ('[root]\naccess_key = "a/b"\nsecret_key = "long-enough"', "root.access_key: expected 3 to 128"),
+        ('[root]\naccess_key = "admin"\nsecret_key = "short"', "root.secret_key: expected 8 to 128"),
+        ('[root]\naccess_key = "admin"\nsecret_key = "with a space"', "root.secret_key: expected 8 to 128"),
+        (
+            f'[root]\naccess_key = "{TEMPORARY_KEY_PREFIX}1"\nsecret_key = "long-enough"',
+            "root.access_key: begins as temporary keys do",
+        ),
+        ('[sts]\nmax_duration = "1h"\ndefault_duration = "2h"', "sts.default_duration: longer than"),
+        ('[sts]\nmax_duration = "1m"', "sts.max_duration: expected a duration such as 15s of at least 15m"),
+    ],
+)
+def test_settings_that_disagree_are_refused_by_path(text: str, message: str) -> None:
+    assert refused(text).startswith(message)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:9000", "[::]:9000", ":9000", "10.0.0.1:9000", "lakebed.example.com:9000"])
+def test_plain_http_beyond_this_machine_is_refused_with_both_ways_out(listen: str) -> None:
+    said = refused(f'[server]\nlisten = "{listen}"')
+    assert said.startswith("server.listen: ")
+    assert "server.tls_cert and server.tls_key" in said
+    assert "--insecure-http" in said
+    tls = from_toml(f'[server]\nlisten = "{listen}"\ntls_cert = "c.pem"\ntls_key = "k.pem"')
+    plain = from_toml(f'[server]\nlisten = "{listen}"\ninsecure_http = true')
+    assert tls.settings.server.listen == plain.settings.server.listen == Address.parse(listen)
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.1.2.3:9000", "localhost:9000", "[::1]:9000"])
+def test_plain_http_on_this_machine_needs_nothing(listen: str) -> None:
+    assert str(from_toml(f'[server]\nlisten = "{listen}"').settings.server.listen) == listen
+
+
+def test_path_style_follows_the_endpoint_unless_set() -> None:
+    assert not from_toml(S3).settings.storage.s3.uses_path_style
+    assert from_toml(S3 + 'endpoint = "https://minio"').settings.storage.s3.uses_path_style
+    assert not from_toml(S3 + 'endpoint = "https://minio"\npath_style = false').settings.storage.s3.uses_path_style
+
+
+def test_the_only_key_is_the_active_one() -> None:
+    assert active_master_key(from_toml(f'[encryption.keys]\nonly = "{KEY}"').settings.encryption) == "only"
+    assert active_master_key(Settings().encryption) == ""
+
+
+def test_the_description_reads_back_as_the_same_settings() -> None:
+    loaded = load_settings(
+        file=SettingsFile("lakebed.toml", S3 + 'path_style = false\nread_timeout = "1.5s"\n[server]\nworkers = 3\n'),
+        environ={"LAKEBED_SERVER__DOMAINS": "a.example,b.example", "LAKEBED_SERVER__DATA": 'we"ird\\\t'},
+    )
+    assert from_toml(describe(loaded)).settings == loaded.settings
+
+
+def test_the_description_says_where_each_value_came_from() -> None:
+    loaded = load_settings(
+        file=SettingsFile("lakebed.toml", "[server]\nworkers = 3"), environ={"LAKEBED_LOG__FORMAT": "text"}
+    )
+    lines = describe(loaded).splitlines()
+    assert "workers = 3  # lakebed.toml" in lines
+    assert 'format = "text"  # LAKEBED_LOG__FORMAT' in lines
+    assert 'region = "us-east-1"  # default' in lines
+
+
+def test_the_description_lists_every_setting() -> None:
+    def count(table: dict[str, Any]) -> int:  # Any: TOML values
+        return sum(count(item) if isinstance(item, dict) and item else 1 for item in table.values())
+
+    assert count(tomllib.loads(describe(load_settings()))) == len(known_settings())
+
+
+def test_no_secret_is_in_the_description_or_in_the_repr() -> None:
+    secrets = {
+        "meta.url": "postgresql://user:73571@db/lake",
+        "root.secret_key": "73572-73572",
+        "storage.s3.secret_access_key": "73573",
+        "storage.s3.session_token": "73574",
+    }
+    flags = {path: ("--set", secret) for path, secret in secrets.items()}
+    plain = {
+        "root.access_key": "admin",
+        "storage.s3.access_key_id": "a",
+        "storage.kind": "s3",
+        "storage.s3.bucket": "b",
+    }
+    flags.update((path, ("--set", text)) for path, text in plain.items())
+    loaded = load_settings(flags=flags, environ={"LAKEBED_ENCRYPTION__KEYS__A": KEY})
+    for shown in (describe(loaded), repr(loaded), str(loaded.settings)):
+        assert "7357" not in shown
+        assert KEY not in shown
+        assert "***" in shown
+
+
+def test_the_tree_is_frozen() -> None:
+    settings = Settings()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.server.region = "elsewhere"  # type: ignore[misc]  # that it cannot be assigned is the claim
+
+
+def test_the_tree_reaches_worker_processes_whole() -> None:
+    settings = from_toml(f'[encryption.keys]\na = "{KEY}"').settings
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_defaults_agree_with_each_other_and_with_their_kinds() -> None:
+    check_settings(Settings())
+    assert from_toml(describe(load_settings())).settings == Settings()
+
+
+def test_a_tree_made_by_hand_can_be_checked_too() -> None:
+    with pytest.raises(InvalidSetting, match=r"^server\.listen: "):
+        check_settings(Settings(server=ServerSettings(listen=Address("0.0.0.0", 9000))))
+
+
+def test_every_setting_has_its_own_variable() -> None:
+    names = {environment_name(path) for path in known_settings()}
+    assert len(names) == len(known_settings())
+    assert "LAKEBED_STORAGE__S3__RETRY__MAX_ATTEMPTS" in names
+
+
+def test_a_type_that_settings_do_not_have_is_a_mistake_of_ours() -> None:
+    for annotation in (bytes, int | str, tuple[int, str], dict[int, str]):
+        with pytest.raises(TypeError, match="no kind of setting"):
+            kind_of(annotation)
+
+
+@given(st.sampled_from(sorted(known_settings())), st.text(max_size=20))
+def test_noise_in_any_setting_is_taken_or_refused_by_path(path: str, noise: str) -> None:
+    said = ""
+    try:
+        load_settings(flags={path: ("--set", noise)})
+    except InvalidSetting as refusal:
+        said = str(refusal)
+    assert not said or said.startswith(path.split(".")[0] + ".")
+
+
+@given(
+    st.sampled_from(sorted(known_settings())),
+    st.one_of(st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.lists(st.integers(), max_size=2)),
+)
+def test_any_value_of_toml_is_read_or_refused_cleanly(path: str, raw: object) -> None:
+    kind = known_settings()[path]
+    try:
+        value = kind.from_toml(raw)
+    except InvalidInput:
+        return
+    assert not (isinstance(value, float) and not math.isfinite(value))
+    assert isinstance(kind.show(value), str)
+
+
+@given(st.ip_addresses(), st.integers(0, 65535))
+def test_an_address_reads_back_from_its_text(host: object, port: int) -> None:
+    address = Address(str(host), port)
+    assert Address.parse(str(address)) == address

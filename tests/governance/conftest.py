@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.access import Credential, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.core.secrets import Secret
+from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
+from lakebed.meta.migrations import migrate
+from lakebed.meta.sqlite import SqliteStore
+
+from .documents import OWNER
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def master_keys() -> MasterKeys:
+    return MasterKeys({"first": b"1" * 32}, active="first")
+
+
+@pytest.fixture
+def root() -> Credential:
+    return Credential("ROOTKEY", Secret("root-secret"), root_of(OWNER))
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    opened = await SqliteStore.open(tmp_path / "meta.db")
+    await migrate(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def principals(store: SqliteStore, clock: ManualClock, root: Credential) -> Principals:
+    return Principals(store, clock, root.principal)
+
+
+@pytest.fixture
+def access_keys(store: SqliteStore, master_keys: MasterKeys, clock: ManualClock, root: Credential) -> AccessKeys:
+    return AccessKeys(store, master_keys, clock, root)
+
+
+@pytest.fixture
+def sessions(master_keys: MasterKeys, principals: Principals, clock: ManualClock) -> Sessions:
+    return Sessions(master_keys, principals, clock)
+
+
+@pytest.fixture
+def credentials(access_keys: AccessKeys, sessions: Sessions) -> Credentials:
+    return Credentials(access_keys, sessions)

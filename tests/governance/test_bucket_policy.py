@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.access import canonical_id
+from lakebed.core.errors import InvalidPolicy
+from lakebed.governance.bucket_policy import check_bucket_policy, is_public
+
+from .documents import OWNER, policy, statement
+
+BUCKET = "arn:aws:s3:::bucket"
+OBJECTS = "arn:aws:s3:::bucket/*"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        statement(principal="*"),
+        statement(principal={"AWS": "*"}, action="s3:ListBucket", resource=[BUCKET, OBJECTS]),
+        statement(principal="*", action="s3:*", resource=[BUCKET, OBJECTS]),
+        statement(principal="*", action="*", resource=OBJECTS),
+        statement(principal="*", action="s3:*", resource=BUCKET),
+        statement(principal="*", action="s3:ListBucket", resource="arn:aws:s3:::*"),
+        statement(principal="*", action="s3:GetObject", resource="arn:aws:s3:::*/*"),
+        statement(principal="*", action="s3:GetObject", resource="arn:aws:s3:::buck*"),
+        statement(principal="*", resource="arn:aws:s3:::b?cket/x"),
+        statement(principal="*", action="S3:GETOBJECT"),
+        statement(principal="*", resource="arn:aws:s3:::bucket/${aws:username}/*"),
+        statement(principal={"AWS": OWNER}, condition={"StringEquals": {"s3:ExistingObjectTag/a": "b"}}),
+        statement(principal={"Service": "logging.s3.amazonaws.com"}, action="s3:PutObject"),
+        {"Effect": "Deny", "NotPrincipal": {"AWS": OWNER}, "Action": "s3:*", "Resource": OBJECTS},
+        {"Effect": "Deny", "Principal": "*", "NotAction": "s3:ListBucket", "Resource": OBJECTS},
+        {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "NotResource": "arn:aws:s3:::bucket/open/*"},
+    ],
+)
+def test_sound_policy_may_stand_on_the_bucket(written: dict[str, object]) -> None:
+    assert check_bucket_policy(policy(written), "bucket").statements
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (statement(), "must name a Principal"),
+        (statement(NotPrincipal={"AWS": "*"}), "NotPrincipal"),
+        (statement(principal="*", action="sts:AssumeRole"), "one of s3"),
+        (statement(principal="*", action=["s3:GetObject", "s3tables:*"]), "one of s3"),
+        (statement(principal="*", action="s3*"), "service:name"),
+        (statement(principal="*", action="s3:GetObjects"), "unknown action"),
+        (statement(principal="*", action="s3:Fetch*"), "unknown action"),
+        (statement(principal="*", resource="*"), "not of this bucket"),
+        (statement(principal="*", resource="arn:aws:s3:::bucket2/*"), "not of this bucket"),
+        (statement(principal="*", resource=[OBJECTS, "arn:aws:s3:::other/*"]), "not of this bucket"),
+        (statement(principal="*", resource="arn:aws:s3:::BUCKET/*"), "not of this bucket"),
+        (statement(principal="*", resource="arn:aws:s3:::${aws:username}/*"), "not of this bucket"),
+        (statement(principal="*", resource="arn:aws:sqs:::bucket/*"), "not of this bucket"),
+        (statement(principal="*", resource="arn:aws:s3:us-east-1:111122223333:bucket"), "not of this bucket"),
+        (statement(principal="*", action="s3:GetObject", resource=BUCKET), "does not apply"),
+        (statement(principal="*", action="s3:ListBucket", resource=OBJECTS), "does not apply"),
+        (statement(principal="*", action=["s3:GetObject", "s3:ListBucket"]), "does not apply"),
+        (statement(principal="*", condition={"StringEquals": {"sts:x": "y"}}), "condition key"),
+        (statement(principal="*", Sid="x" * 20_481), "too large"),
+    ],
+)
+def test_unsound_policy_is_refused_with_the_reason(written: dict[str, object], reason: str) -> None:
+    with pytest.raises(InvalidPolicy, match=reason):
+        check_bucket_policy(policy(written), "bucket")
+
+
+def test_every_statement_is_looked_at() -> None:
+    with pytest.raises(InvalidPolicy, match="must name a Principal"):
+        check_bucket_policy(policy(statement(principal="*"), statement(effect="Deny")), "bucket")
+
+
+def limited(operator: str, key: str, value: object) -> bytes:
+    return policy(statement(principal="*", condition={operator: {key: value}}))
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (policy(statement(principal="*")), True),
+        (policy(statement(principal={"AWS": "*"})), True),
+        (policy(statement(principal={"AWS": [OWNER, "*"]})), True),
+        (policy(statement(principal={"AWS": OWNER})), False),
+        (policy(statement(principal={"AWS": "arn:aws:iam::s3tenant1:root"})), False),
+        (policy(statement(principal={"CanonicalUser": canonical_id(OWNER)})), False),
+        (policy(statement(principal={"Service": "logging.s3.amazonaws.com"})), False),
+        (policy(statement(effect="Deny", principal="*")), False),
+        (policy(statement(principal={"AWS": OWNER}), statement(principal="*", action="s3:PutObject")), True),
+        (policy(statement(principal="*"), statement(effect="Deny", principal="*")), True),
+        (limited("IpAddress", "aws:SourceIp", "10.0.0.0/32"), False),
+        (limited("IpAddress", "aws:SourceIp", ["203.0.113.0/24", "10.0.0.0/8"]), False),
+        (limited("IpAddress", "aws:SourceIp", "0.0.0.0/0"), True),
+        (limited("IpAddress", "aws:SourceIp", "0.0.0.0/1"), True),
+        (limited("IpAddress", "aws:SourceIp", ["203.0.113.0/24", "::/0"]), True),
+        (limited("IpAddress", "aws:SourceIp", "2001:db8::/32"), False),
+        (limited("IpAddress", "aws:SourceIp", "2001::/16"), True),
+        (limited("NotIpAddress", "aws:SourceIp", "10.0.0.0/8"), True),
+        (limited("IpAddressIfExists", "aws:SourceIp", "10.0.0.0/8"), True),
+        (limited("StringEquals", "aws:SourceAccount", OWNER), False),
+        (limited("StringLike", "aws:SourceAccount", "1111*"), True),
+        (limited("StringNotEquals", "aws:SourceAccount", OWNER), True),
+        (limited("StringEquals", "aws:PrincipalOrgID", "o-1"), False),
+        (limited("StringEqualsIfExists", "aws:PrincipalOrgID", "o-1"), True),
+        (limited("ForAllValues:StringEquals", "aws:PrincipalOrgID", "o-1"), True),
+        (limited("ForAnyValue:StringEquals", "aws:PrincipalOrgID", "o-1"), False),
+        (limited("StringEquals", "aws:userid", "${aws:userid}"), True),
+        (limited("ArnEquals", "aws:SourceArn", "arn:aws:s3:::source"), False),
+        (limited("ArnLike", "aws:SourceArn", "arn:aws:s3:::*"), True),
+        (limited("StringEquals", "aws:SourceVpce", "vpce-1"), False),
+        (limited("StringEquals", "s3:ExistingObjectTag/public", "yes"), True),
+        (limited("StringEquals", "aws:Referer", "https://example.org"), True),
+    ],
+)
+def test_is_public(document: bytes, expected: bool) -> None:
+    assert is_public(document) is expected

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.access import AccessRequest, ResourceRules
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied
+from lakebed.governance import CANNED_POLICIES, PolicyAuthorizer, check_identity_policy
+
+from .documents import OWNER, user
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("readonly", ["s3:GetObject", "s3:ListBucket", "s3:ListAllMyBuckets"], ["s3:PutObject", "s3:DeleteBucket"]),
+        ("readwrite", ["s3:GetObject", "s3:PutObject", "s3:CreateBucket"], ["admin:CreateUser", "sts:TagSession"]),
+        (
+            "writeonly",
+            ["s3:PutObject", "s3:AbortMultipartUpload"],
+            ["s3:GetObject", "s3:ListBucket", "s3:DeleteObject"],
+        ),
+        ("consoleAdmin", ["s3:GetObject", "admin:CreateUser", "sts:TagSession"], []),
+    ],
+)
+def test_canned_policy_allows_what_its_name_says(name: str, allowed: list[str], refused: list[str]) -> None:
+    caller = user("bob", OWNER, CANNED_POLICIES[name])
+    authorizer = PolicyAuthorizer(ManualClock())
+    for action in allowed:
+        authorizer.authorize(AccessRequest(caller, action, "arn:aws:s3:::bucket/key"), ResourceRules(OWNER))
+    for action in refused:
+        with pytest.raises(AccessDenied):
+            authorizer.authorize(AccessRequest(caller, action, "arn:aws:s3:::bucket/key"), ResourceRules(OWNER))
+
+
+def test_every_canned_policy_is_a_sound_identity_policy() -> None:
+    for document in CANNED_POLICIES.values():
+        assert check_identity_policy(document).grants

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.access import Credential, CredentialSource
+from lakebed.core.errors import Unauthenticated
+from lakebed.governance import AccessKeys, Credentials, Principals, Sessions
+
+
+async def test_each_kind_of_key_finds_its_caller(
+    credentials: Credentials, principals: Principals, access_keys: AccessKeys, sessions: Sessions, root: Credential
+) -> None:
+    source: CredentialSource = credentials
+    await principals.create_user("bob")
+    lasting = await access_keys.create("bob")
+    assert await source.credential("ROOTKEY") is root
+    found = await source.credential(lasting.key.id)
+    assert found.principal.name == "bob"
+    temporary = sessions.issue(found.principal)
+    in_session = await source.credential(temporary.access_key_id, temporary.session_token.reveal())
+    assert in_session.principal.session == temporary.session
+    assert in_session.secret == temporary.secret
+
+
+async def test_temporary_key_needs_its_token(credentials: Credentials, sessions: Sessions, root: Credential) -> None:
+    key = sessions.issue(root.principal)
+    with pytest.raises(Unauthenticated, match="needs its session token"):
+        await credentials.credential(key.access_key_id)
+    with pytest.raises(Unauthenticated, match="not valid"):
+        await credentials.credential(key.access_key_id, "")
+
+
+async def test_lasting_key_takes_no_token(credentials: Credentials, sessions: Sessions, root: Credential) -> None:
+    key = sessions.issue(root.principal)
+    with pytest.raises(Unauthenticated, match="temporary key only"):
+        await credentials.credential("ROOTKEY", key.session_token.reveal())

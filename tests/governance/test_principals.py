@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.access import Credential
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, InvalidName, InvalidPolicy, NoSuchPrincipal
+from lakebed.governance import CANNED_POLICIES, AccessKeys, Principals
+from lakebed.governance.principals import MAX_POLICIES
+from lakebed.meta.seam import Transaction
+from lakebed.meta.sqlite import SqliteStore
+
+from .documents import OTHER, OWNER, policy, statement
+
+READ = policy(statement())
+
+
+async def test_created_user_is_found_with_what_it_was_given(principals: Principals, clock: ManualClock) -> None:
+    made = await principals.create_user("bob")
+    assert await principals.user("bob") == made
+    assert (made.account, made.enabled, made.created_ms) == (OWNER, True, clock.now_ms())
+    assert made.arn == f"arn:aws:iam::{OWNER}:user/bob"
+    assert len(made.user_id) == 20
+
+
+async def test_user_may_be_of_another_account(principals: Principals) -> None:
+    made = await principals.create_user("bob", account=OTHER)
+    identity = await principals.identity("bob")
+    assert identity is not None
+    assert (identity.account, identity.arn) == (OTHER, made.arn) == (OTHER, f"arn:aws:iam::{OTHER}:user/bob")
+
+
+async def test_second_user_of_a_name_is_refused_and_the_first_stays(principals: Principals) -> None:
+    first = await principals.create_user("bob", canned=["readonly"])
+    with pytest.raises(AlreadyExists, match="name=bob"):
+        await principals.create_user("bob", account=OTHER, canned=["readwrite"])
+    assert await principals.user("bob") == first
+    assert [each.name for each in await principals.policies("bob")] == ["readonly"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "root", "Root", "anonymous", "*", "x" * 129, "bøb", "a\n"])
+async def test_user_name_must_follow_the_rules(principals: Principals, name: str) -> None:
+    with pytest.raises(InvalidName):
+        await principals.create_user(name)
+
+
+@pytest.mark.parametrize("account", ["", "12345", "1" * 13, "abcdefabcdef"])
+async def test_account_must_have_twelve_digits(principals: Principals, account: str) -> None:
+    with pytest.raises(InvalidName):
+        await principals.create_user("bob", account=account)
+
+
+async def test_users_are_listed_by_name_page_by_page(principals: Principals) -> None:
+    for name in ("carol", "Bob", "alice"):
+        await principals.create_user(name)
+    assert [user.name for user in await principals.users()] == ["Bob", "alice", "carol"]
+    assert [user.name for user in await principals.users(limit=2)] == ["Bob", "alice"]
+    assert [user.name for user in await principals.users(after="alice")] == ["carol"]
+
+
+async def test_unknown_user_is_said_to_be_unknown(principals: Principals) -> None:
+    assert await principals.identity("ghost") is None
+    for asked in (
+        principals.user("ghost"),
+        principals.delete_user("ghost"),
+        principals.set_user_enabled("ghost", enabled=False),
+        principals.policies("ghost"),
+        principals.put_policy("ghost", "p", READ),
+        principals.attach_canned("ghost", "readonly"),
+    ):
+        with pytest.raises(NoSuchPrincipal):
+            await asked
+
+
+async def test_disabled_user_has_no_identity_until_enabled(principals: Principals) -> None:
+    await principals.create_user("bob")
+    assert not (await principals.set_user_enabled("bob", enabled=False)).enabled
+    assert not (await principals.user("bob")).enabled
+    assert await principals.identity("bob") is None
+    await principals.set_user_enabled("bob", enabled=True)
+    assert await principals.identity("bob") is not None
+
+
+async def test_deleted_user_leaves_no_key_and_no_policy_to_its_successor(
+    principals: Principals, access_keys: AccessKeys
+) -> None:
+    first = await principals.create_user("bob", canned=["readwrite"])
+    await principals.put_policy("bob", "own", READ)
+    await access_keys.create("bob")
+    await principals.delete_user("bob")
+    second = await principals.create_user("bob")
+    assert second.user_id != first.user_id
+    assert await principals.policies("bob") == []
+    assert await access_keys.of_user("bob") == []
+
+
+async def test_policies_are_put_replaced_and_taken_away(principals: Principals) -> None:
+    await principals.create_user("bob")
+    await principals.put_policy("bob", "own", READ)
+    replaced = policy(statement(action="s3:PutObject"))
+    await principals.put_policy("bob", "own", replaced)
+    await principals.attach_canned("bob", "readonly")
+    await principals.attach_canned("bob", "readonly")
+    found = await principals.policies("bob")
+    assert [(each.name, each.is_canned, each.document) for each in found] == [
+        ("readonly", True, CANNED_POLICIES["readonly"]),
+        ("own", False, replaced),
+    ]
+    await principals.delete_policy("bob", "own")
+    await principals.detach_canned("bob", "readonly")
+    assert await principals.policies("bob") == []
+
+
+async def test_own_policy_may_have_a_canned_ones_name(principals: Principals) -> None:
+    await principals.create_user("bob", canned=["readonly"])
+    await principals.put_policy("bob", "readonly", READ)
+    await principals.detach_canned("bob", "readonly")
+    (left,) = await principals.policies("bob")
+    assert left.document == READ
+
+
+async def test_taking_away_what_is_not_there_is_said(principals: Principals) -> None:
+    await principals.create_user("bob")
+    with pytest.raises(NoSuchPrincipal, match="policy=own"):
+        await principals.delete_policy("bob", "own")
+    with pytest.raises(NoSuchPrincipal, match="policy=readonly"):
+        await principals.detach_canned("bob", "readonly")
+
+
+async def test_unsound_policy_is_not_stored(principals: Principals) -> None:
+    await principals.create_user("bob")
+    with pytest.raises(InvalidPolicy):
+        await principals.put_policy("bob", "own", policy(statement(principal="*")))
+    with pytest.raises(InvalidName):
+        await principals.put_policy("bob", "a/b", READ)
+    with pytest.raises(NoSuchPrincipal, match="canned"):
+        await principals.attach_canned("bob", "everything")
+    with pytest.raises(NoSuchPrincipal, match="canned"):
+        await principals.create_user("eve", canned=["everything"])
+    assert await principals.policies("bob") == []
+
+
+async def test_policies_of_one_user_are_limited(principals: Principals) -> None:
+    await principals.create_user("bob")
+    for number in range(MAX_POLICIES):
+        await principals.put_policy("bob", f"p{number}", READ)
+    with pytest.raises(InvalidInput, match="too many"):
+        await principals.put_policy("bob", "one-more", READ)
+    await principals.put_policy("bob", "p0", READ)
+    assert len(await principals.policies("bob")) == MAX_POLICIES
+
+
+async def test_identity_is_the_same_object_until_something_changes(principals: Principals) -> None:
+    await principals.create_user("bob", canned=["readonly"])
+    first = await principals.identity("bob")
+    assert first is not None
+    assert await principals.identity("bob") is first
+    await principals.put_policy("bob", "own", READ)
+    second = await principals.identity("bob")
+    assert second is not None
+    assert second.policies == (CANNED_POLICIES["readonly"], READ)
+
+
+async def test_root_is_known_without_the_store(principals: Principals, root: Credential, store: SqliteStore) -> None:
+    await store.close()
+    assert await principals.identity("root") is root.principal
+
+
+async def test_canned_policy_of_another_build_is_not_passed_over(principals: Principals, store: SqliteStore) -> None:
+    await principals.create_user("bob")
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("INSERT INTO principal_policies (principal, kind, name) VALUES ('bob', 'canned', 'from-later')")
+
+    await store.transact(work)
+    with pytest.raises(Corrupted, match="from-later"):
+        await principals.identity("bob")

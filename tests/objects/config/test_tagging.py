@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput, InvalidTag
+from lakebed.objects.config.tagging import (
+    Tag,
+    TagSet,
+    bucket_tags,
+    format_tag_query,
+    object_tags,
+    parse_tag_query,
+)
+
+allowed = st.characters(categories=["L", "N", "Z"]) | st.sampled_from("_.:/=+-@")
+tags = st.builds(
+    Tag,
+    st.text(allowed, min_size=1, max_size=128).filter(lambda key: not key.lower().startswith("aws:")),
+    st.text(allowed, max_size=256),
+)
+tag_sets = st.lists(tags, max_size=10, unique_by=lambda tag: tag.key).map(object_tags)
+
+
+@given(tag_sets)
+def test_query_form_reads_back_as_it_was(tag_set: TagSet) -> None:
+    assert parse_tag_query(format_tag_query(tag_set)) == tag_set
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_tags_or_invalid(text: str) -> None:
+    try:
+        assert len(parse_tag_query(text)) == (text.count("&") + 1 if text else 0)
+    except InvalidInput:
+        assert text
+
+
+def test_query_form_takes_plus_for_space_and_keys_without_value() -> None:
+    assert parse_tag_query("a=1+1&b&c=%C3%A9%2B") == TagSet((Tag("a", "1 1"), Tag("b", ""), Tag("c", "é+")))
+    assert parse_tag_query("") == TagSet()
+
+
+def test_query_form_that_is_not_utf8_names_its_header() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_tag_query("a=%FF")
+    assert refused.value.argument == "x-amz-tagging"
+
+
+@pytest.mark.parametrize("text", ["a=1&a=2", "a=1&", "=1", "&".join(f"k{n}=v" for n in range(11)), "a=%0A"])
+def test_query_form_that_breaks_the_rules_is_an_invalid_tag(text: str) -> None:
+    with pytest.raises(InvalidTag):
+        parse_tag_query(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("", "v"), ("k" * 129, "v"), ("k", "v" * 257), ("k*", "v"), ("k", "v\n"), ("k", "a&b"), ("AWS:k", "v")],
+)
+def test_tag_outside_its_rules_is_refused(key: str, value: str) -> None:
+    with pytest.raises(InvalidTag):
+        Tag(key, value)
+
+
+def test_tag_at_its_limits_is_accepted() -> None:
+    assert Tag("k" * 128, "v" * 256).key == "k" * 128
+    assert Tag("schlüssel 1", "_.:/=+-@").value == "_.:/=+-@"
+
+
+def test_sets_have_limits_and_no_key_twice() -> None:
+    many = [Tag(f"k{number}", "") for number in range(51)]
+    assert len(object_tags(many[:10])) == 10
+    assert len(bucket_tags(many[:50])) == 50
+    with pytest.raises(InvalidTag, match="limit=10"):
+        object_tags(many[:11])
+    with pytest.raises(InvalidTag, match="limit=50"):
+        bucket_tags(many)
+    with pytest.raises(InvalidTag, match="repeated"):
+        bucket_tags([Tag("k", "1"), Tag("k", "2")])
+
+
+def test_wanted_tags_need_the_same_value() -> None:
+    have = TagSet((Tag("a", "1"), Tag("b", "2")))
+    assert have.has_all([])
+    assert have.has_all([Tag("b", "2")])
+    assert not have.has_all([Tag("b", "1")])
+    assert not TagSet().has_all([Tag("b", "1")])

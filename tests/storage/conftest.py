@@ -1,0 +1,5 @@
+"""Services that the byte stores are tested against."""
+
+from tests.fixtures.minio import minio
+
+__all__ = ["minio"]

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from lakebed.wire.s3.documents.errors import write_error
+from lakebed.wire.s3.xml import parse_document
+
+from .client import understood
+
+
+def test_error_reaches_the_client_with_its_details() -> None:
+    body = write_error(
+        "InvalidArgument", "no <good>", "/b/k&", "R1", {"ArgumentName": "max-keys", "ArgumentValue": "x"}
+    )
+    assert understood("GetObject", body, 400)["Error"] == {
+        "Code": "InvalidArgument",
+        "Message": "no <good>",
+        "Resource": "/b/k&",
+        "ArgumentName": "max-keys",
+        "ArgumentValue": "x",
+    }
+    assert parse_document(body, "Error").text_of("RequestId") == "R1"
+
+
+def test_error_can_echo_what_is_not_unicode() -> None:
+    body = write_error("NoSuchKey", "", "/b/\udcff", "R1")
+    assert understood("GetObject", body, 404)["Error"]["Resource"] == "/b/?"

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import contextlib
+from enum import StrEnum
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.wire.s3 import xml
+from lakebed.wire.s3.xml import (
+    Element,
+    MalformedDocument,
+    document,
+    escape,
+    http_time,
+    iso_time,
+    parse_document,
+    parse_time,
+    url_encode,
+)
+
+xml_characters = st.characters(codec="utf-8", exclude_characters="\ufffe\uffff", exclude_categories=["Cc"])
+texts = st.text(xml_characters | st.sampled_from("&<>\"'\t\n\r%+ ="))
+times = st.integers(0, 253_402_300_799_999)
+
+
+@given(texts)
+def test_escaped_text_reads_back_as_it_was(text: str) -> None:
+    written = document("Root", f"<Key>{escape(text)}</Key>")
+    assert parse_document(written, "Root").text_of("Key") == text
+    assert ElementTree.fromstring(written)[0].text == (text or None)
+
+
+def test_characters_that_xml_lacks_become_numeric_references() -> None:
+    assert escape("a\x00b\x1f\r\ufffe") == "a&#x0;b&#x1F;&#xD;&#xFFFE;"
+    assert escape("tab\tand\nline") == "tab\tand\nline"
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_url_encoded_text_decodes_to_itself_and_needs_no_escaping(text: str) -> None:
+    encoded = url_encode(text)
+    assert unquote(encoded) == text
+    assert escape(encoded) == encoded
+    assert encoded.isascii()
+
+
+def test_url_encoding_keeps_slashes_and_nothing_else_reserved() -> None:
+    assert url_encode("a b+c/d=e&f%é") == "a%20b%2Bc/d%3De%26f%25%C3%A9"
+    assert url_encode("dt=2026-01-01/part_1.~x") == "dt%3D2026-01-01/part_1.~x"
+
+
+@given(st.binary(max_size=300) | st.text(max_size=200).map(str.encode))
+def test_noise_is_refused_as_malformed(noise: bytes) -> None:
+    for body in (noise, b"<Root><A>" + noise + b"</A></Root>"):
+        try:
+            assert parse_document(body, "Root").name == "Root"
+        except MalformedDocument:
+            continue
+
+
+def test_namespaces_and_prefixes_do_not_matter() -> None:
+    plain = b"<Root><Key>k</Key></Root>"
+    spaced = b'<Root xmlns="http://s3.amazonaws.com/doc/2006-03-01/">\n  <Key>k</Key>\n</Root>'
+    prefixed = b'<?xml version="1.0"?><s3:Root xmlns:s3="urn:x"><s3:Key>k</s3:Key></s3:Root>'
+    for body in (plain, spaced, prefixed):
+        assert parse_document(body, "Root").text_of("Key") == "k"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"plain text",
+        b"<Root>",
+        b"<Root></Root><Root></Root>",
+        b"<Other/>",
+        b"<Root>&undefined;</Root>",
+        b"<!DOCTYPE Root><Root/>",
+        b'<!DOCTYPE Root [<!ENTITY e "x">]><Root>&e;</Root>',
+        b'<!DOCTYPE Root SYSTEM "file:///etc/passwd"><Root/>',
+        '<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE Root><Root/>'.encode("utf-16"),
+        b"<Root>\xff</Root>",
+        b"<Root>" * 33 + b"</Root>" * 33,
+        b"<Root>" + b" " * xml.MAX_DOCUMENT_BYTES + b"</Root>",
+    ],
+)
+def test_unsafe_or_broken_documents_are_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedDocument):
+        parse_document(body, "Root")
+
+
+def test_thirty_two_levels_are_read() -> None:
+    assert parse_document(b"<Root>" * 32 + b"</Root>" * 32, "Root").name == "Root"
+
+
+class Colour(StrEnum):
+    RED = "Red"
+
+
+def root(content: str) -> Element:
+    return parse_document(f"<Root>{content}</Root>".encode(), "Root")
+
+
+def test_values_are_read_by_their_kind() -> None:
+    read = root(
+        "<T> as it stands </T><I> -12 </I><B>True</B><C>Red</C><D>2026-01-02T03:04:05.006Z</D><L>1</L><L>2</L><E/>"
+    )
+    assert read.text_of("T") == " as it stands "
+    assert read.int_of("I") == read.optional_int("I") == -12
+    assert read.optional_bool("B") is True
+    assert read.choice_of("C", Colour) is Colour.RED
+    assert read.optional_time("D") == 1767323045006
+    assert [item.text for item in read.all("L")] == ["1", "2"]
+    assert root("<A>1</A><B> x </B>").texts() == {"A": "1", "B": " x "}
+    assert read.optional_text("E") == ""
+    absent = (read.optional_text("Z"), read.optional_int("Z"), read.optional_bool("Z"), read.optional_time("Z"))
+    assert absent == (None, None, None, None)
+
+
+def test_missing_repeated_unknown_and_wrong_values_are_malformed() -> None:
+    with pytest.raises(MalformedDocument, match=r"missing. parent=Root name=A"):
+        root("").text_of("A")
+    with pytest.raises(MalformedDocument, match="repeated"):
+        root("<A>1</A><A>1</A>").optional_int("A")
+    with pytest.raises(MalformedDocument, match="repeated"):
+        root("<A>1</A><A>1</A>").texts()
+    with pytest.raises(MalformedDocument, match=r"unknown element. parent=Root name=B"):
+        root("<A/><B/>").only("A")
+    assert root("<A/>").only("A", "B").required("A").name == "A"
+    for text in ("", "1.0", "1e3", "٣", "9" * 20, "0x1"):
+        with pytest.raises(MalformedDocument, match="whole number"):
+            root(f"<A>{text}</A>").int_of("A")
+    with pytest.raises(MalformedDocument, match="true or false"):
+        root("<A>yes</A>").optional_bool("A")
+    with pytest.raises(MalformedDocument, match="unknown value"):
+        root("<A>red</A>").choice_of("A", Colour)
+
+
+@given(times)
+def test_times_read_back_as_they_were(milliseconds: int) -> None:
+    assert parse_time(iso_time(milliseconds)) == milliseconds
+    assert parse_time(http_time(milliseconds)) == milliseconds // 1000 * 1000
+
+
+def test_times_have_the_forms_of_s3_and_http() -> None:
+    assert iso_time(1767323045006) == "2026-01-02T03:04:05.006Z"
+    assert http_time(1767323045006) == "Fri, 02 Jan 2026 03:04:05 GMT"
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("2017-09-27", 1506470400000),
+        ("2017-09-27T00:00:00", 1506470400000),
+        ("2017-09-27T00:00:00.000000Z", 1506470400000),
+        ("2017-09-27T02:00:00+02:00", 1506470400000),
+        ("Wed, 27 Sep 2017 00:00:00 GMT", 1506470400000),
+    ],
+)
+def test_other_forms_of_a_time_are_read(text: str, milliseconds: int) -> None:
+    assert parse_time(text) == milliseconds
+
+
+@given(
+    st.text(max_size=40) | st.text("0123456789", min_size=10, max_size=10).map(lambda d: f"{d[:4]}-{d[4:6]}-{d[6:8]}")
+)
+def test_any_text_is_a_time_or_malformed(text: str) -> None:
+    with contextlib.suppress(MalformedDocument):
+        assert iso_time(parse_time(text)).endswith("Z")
+
+
+def test_public_names_are_all_there() -> None:
+    assert all(hasattr(xml, name) for name in xml.__all__)
