@@ -1,0 +1,18 @@
+"""Fixtures of the whole suite."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+pytest_plugins = ["tests.fixtures.minio", "tests.fixtures.postgres", "tests.fixtures.server"]
+
+# Examples are judged by what they show, never by how long they took on a busy machine.
+settings.register_profile("lakebed", deadline=None)
+settings.load_profile("lakebed")
+
+# What somebody's shell has set must not reach the code under test.
+for _name in [name for name in os.environ if name.startswith(("LAKEBED_", "AWS_"))]:
+    if _name != "LAKEBED_CACHE":
+        del os.environ[_name]

@@ -69,19 +69,26 @@ def compare(
     seconds: float,
     quick: bool,
     tell: Callable[[str], None],
-) -> list[Row]:
-    """Run `entries` on `sites`; each kind of signing is a row of its own."""
-    rows = []
+) -> tuple[list[Row], list[str]]:
+    """Run `entries` on `sites`; each kind of signing is a row of its own. Also the names of those that broke off."""
+    rows: list[Row] = []
+    broken: list[str] = []
     for entry in entries:
         scenario = entry.make(quick)
         tell(f"{scenario.name}: set-up")
-        for site in sites:
-            site.create_bucket(scenario.bucket)
-            scenario.prepare(site)
-        for signing in signings:
-            rows.append(_row(entry, scenario, sites, signing, rounds, seconds * entry.stretch))
-            tell(f"{scenario.name}, {signing.value}: {describe(rows[-1])}")
-    return rows
+        try:
+            for site in sites:
+                if not site.server.is_alive:
+                    site.server.start()
+                site.create_bucket(scenario.bucket)
+                scenario.prepare(site)
+            for signing in signings:
+                rows.append(_row(entry, scenario, sites, signing, rounds, seconds * entry.stretch))
+                tell(f"{scenario.name}, {signing.value}: {describe(rows[-1])}")
+        except (RuntimeError, OSError) as error:  # the other paths are still worth measuring
+            broken.append(scenario.name)
+            tell("\n".join([f"{scenario.name} broke off: {error}", *getattr(error, "__notes__", ())]))
+    return rows, broken
 
 
 def _row(entry: Entry, scenario: Scenario, sites: Sequence[Site], signing: Signing, rounds: int, seconds: float) -> Row:

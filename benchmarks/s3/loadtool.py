@@ -84,7 +84,7 @@ class LoadTool:
             bodies[path] = index
         plan = {
             "address": endpoint.address,
-            "connections": min(connections, len(asks)),
+            "connections": connections if seconds else min(connections, len(asks)),
             "seconds": seconds,
             "rate": rate,
             "etags": etags,

@@ -100,6 +100,15 @@ class Server:
             raise RuntimeError(f"not running. server={self.recipe.name}")
         return self._process.pid
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process that was started still runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def log_tail(self) -> str:
+        """The last words of the server."""
+        return (self.folder / "log").read_text(errors="replace")[-2000:]
+
     def start(self, patience_seconds: float = 120) -> float:
         """Start and wait until ready; the seconds that took."""
         port = int(self.endpoint.address.rsplit(":", 1)[1])
@@ -115,10 +124,9 @@ class Server:
                 start_new_session=True,
             )
         while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() - begin > patience_seconds:
-                tail = (self.folder / "log").read_text(errors="replace")[-2000:]
+            if not self.is_alive or time.monotonic() - begin > patience_seconds:
                 self.stop()
-                raise RuntimeError(f"server did not become ready. server={self.recipe.name} log={tail}")
+                raise RuntimeError(f"server did not become ready. server={self.recipe.name} log={self.log_tail()}")
             time.sleep(0.005)
         return time.monotonic() - begin
 

@@ -70,7 +70,12 @@ class Site:
     def measure(self, work: Callable[[], Report]) -> Sample:
         """Run `work` and add the processor time the server took for it."""
         before = self.server.cpu_seconds()
-        report = work()
+        try:
+            report = work()
+        except RuntimeError as error:
+            state = "running" if self.server.is_alive else "gone"
+            error.add_note(f"{self.server.recipe.name} is {state}. log={self.server.log_tail()}")
+            raise
         return Sample(
             operations=report.operations,
             bytes=report.bytes,

@@ -1,8 +1,20 @@
 from __future__ import annotations
 
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import asyncpg
 import pytest
 
+from lakebed.core.errors import InvalidSetting, StorageFull, Unavailable, WriteConflict
+from lakebed.meta import postgres
+from lakebed.meta.postgres import PostgresStore
+from lakebed.meta.seam import Transaction, Work
 from tests.contracts.meta import MetaContract
+from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.integration
 
@@ -11,3 +23,163 @@ class TestPostgresStore(MetaContract):
     @pytest.fixture
     def address(self, postgres_dsn: str) -> str:
         return postgres_dsn
+
+
+@pytest.fixture
+async def store(postgres_dsn: str) -> AsyncIterator[PostgresStore]:
+    store = await PostgresStore.open(postgres_dsn, connections=4, random=Random(7))
+    yield store
+    await store.close()
+
+
+def _raising(code: str, attempts: list[int], *, times: int = 1000) -> Work[str]:
+    """A work whose statement fails as the server says with `code`, the first so many times."""
+
+    async def work(tx: Transaction) -> str:
+        attempts.append(1)
+        if len(attempts) <= times:
+            await tx.run(f"DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '{code}'; END $$")
+        return "done"
+
+    return work
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+async def test_a_work_that_was_interfered_with_runs_again(store: PostgresStore, code: str) -> None:
+    attempts: list[int] = []
+    assert await store.transact(_raising(code, attempts, times=3)) == "done"
+    assert len(attempts) == 4
+
+
+async def test_a_work_that_is_always_interfered_with_is_a_write_conflict(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_ATTEMPTS", 4)
+    attempts: list[int] = []
+    with pytest.raises(WriteConflict, match="attempts=4"):
+        await store.transact(_raising("40001", attempts))
+    assert len(attempts) == 4
+
+
+async def test_a_work_that_hides_the_interference_runs_again_all_the_same(store: PostgresStore) -> None:
+    attempts: list[int] = []
+    inner = _raising("40001", attempts, times=1)
+
+    async def work(tx: Transaction) -> str:
+        try:
+            return await inner(tx)
+        except Exception as error:
+            raise ValueError("something of my own") from error
+
+    assert await store.transact(work) == "done"
+
+
+async def test_on_commit_of_an_attempt_that_was_thrown_away_is_not_told(store: PostgresStore) -> None:
+    attempts: list[int] = []
+    inner = _raising("40001", attempts, times=2)
+    told: list[int] = []
+
+    async def work(tx: Transaction) -> None:
+        number = len(attempts)
+        tx.on_commit(lambda: told.append(number))
+        await inner(tx)
+
+    await store.transact(work)
+    assert told == [2]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("53100", StorageFull), ("53300", Unavailable), ("57P01", Unavailable), ("57014", Unavailable)]
+)
+async def test_what_the_server_cannot_do_now_is_unavailable(
+    store: PostgresStore, code: str, kind: type[Unavailable]
+) -> None:
+    with pytest.raises(kind) as raised:
+        await store.transact(_raising(code, []))
+    assert not raised.value.undecided
+
+
+async def test_a_mistake_in_a_statement_is_the_drivers_own_error(store: PostgresStore) -> None:
+    with pytest.raises(asyncpg.UndefinedTableError):
+        await store.row("SELECT id FROM nowhere")
+    with pytest.raises(asyncpg.InterfaceError, match="expects 0 arguments"):
+        await store.row("SELECT 1", 2)
+
+
+async def test_an_address_where_nobody_answers_is_unavailable_and_its_password_stays_hidden(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable) as raised:
+        await PostgresStore.open(f"postgresql://user:hush@/db?host={tmp_path}", random=Random(7))
+    assert "hush" not in str(raised.value)
+
+
+async def test_a_server_that_acknowledges_before_it_is_durable_is_refused(postgres_dsn: str) -> None:
+    with pytest.raises(InvalidSetting, match="synchronous_commit"):
+        await PostgresStore.open(f"{postgres_dsn}&synchronous_commit=off", random=Random(7))
+
+
+class Wire:
+    """Stands between a client and the server, and cuts the connection when the client says COMMIT."""
+
+    def __init__(self, server: Path, folder: Path, *, passes_commit_on: bool) -> None:
+        self._server = server
+        self._folder = folder
+        self._passes_commit_on = passes_commit_on
+        self._connections: list[asyncio.Task[None]] = []
+        self.is_armed = False
+
+    async def __aenter__(self) -> Wire:
+        self._listener = await asyncio.start_unix_server(self._accept, self._folder / self._server.name)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.close()
+        await asyncio.gather(*self._connections)
+
+    def _accept(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        self._connections.append(asyncio.create_task(self._connect(client, answers)))
+
+    async def _connect(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        server, requests = await asyncio.open_unix_connection(self._server)
+        is_cut = False
+
+        async def answer() -> None:
+            while (got := await server.read(65536)) and not is_cut:
+                answers.write(got)
+
+        answering = asyncio.create_task(answer())
+        while not is_cut and (sent := await client.read(65536)):
+            is_cut = self.is_armed and b"COMMIT" in sent
+            if not is_cut or self._passes_commit_on:
+                requests.write(sent)
+        if is_cut and self._passes_commit_on:
+            await answering  # the commit happened, its answer stays here
+        answering.cancel()
+        for end in (requests, answers):
+            end.close()
+            await end.wait_closed()
+
+
+@pytest.mark.parametrize("happened", [True, False])
+async def test_when_the_answer_to_a_commit_is_lost_the_caller_is_told_that_it_is_undecided(
+    postgres_server: PostgresServer, postgres_dsn: str, store: PostgresStore, tmp_path: Path, happened: bool
+) -> None:
+    async def create(tx: Transaction) -> None:
+        await tx.run("CREATE TABLE items (id BIGINT)")
+
+    async def insert(tx: Transaction) -> None:
+        await tx.run("INSERT INTO items (id) VALUES (?)", 1)
+
+    await store.transact(create)
+    with tempfile.TemporaryDirectory(prefix="wire-") as folder:
+        dsn = f"postgresql://postgres@/postgres?host={folder}&search_path={postgres_dsn.rpartition('=')[2]}"
+        async with Wire(postgres_server.socket, Path(folder), passes_commit_on=happened) as wire:
+            remote = await PostgresStore.open(dsn, connections=1, random=Random(7))
+            wire.is_armed = True
+            with pytest.raises(Unavailable) as raised:
+                await remote.transact(insert)
+            assert raised.value.undecided
+            wire.is_armed = False
+            assert await remote.row("SELECT count(*) FROM items") == (int(happened),)
+            await remote.transact(insert)
+            await remote.close()
+    assert await store.row("SELECT count(*) FROM items") == (1 + int(happened),)

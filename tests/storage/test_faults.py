@@ -14,6 +14,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.storage.faults import (
     Delay,
+    DelayAnswer,
     FailAfter,
     FailBefore,
     FailPartway,
@@ -115,6 +116,18 @@ async def test_delayed_request_waits_for_its_event(inner: MemoryStorage) -> None
     gate.set()
     await putting
     assert await inner.get(KEY) == b"x"
+
+
+async def test_delayed_answer_comes_after_the_change(inner: MemoryStorage) -> None:
+    gate = asyncio.Event()
+    storage = FaultyStorage(inner, FaultScript().on("put", DelayAnswer(gate.wait)))
+    putting = asyncio.create_task(storage.put(KEY, b"x"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert await keys_of(inner) == [KEY]
+    assert not putting.done()
+    gate.set()
+    await putting
 
 
 async def test_calls_of_uploads_fail_too(inner: MemoryStorage) -> None:

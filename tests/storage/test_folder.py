@@ -9,7 +9,7 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from random import Random
 
@@ -27,6 +27,7 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder_objects import FolderObjects
 from lakebed.storage.seam import FileBacked, IfAbsent, Key, ObjectStorage
 
 KEY = Key("some/key")
@@ -91,24 +92,31 @@ class TestOpenedAgain:
             FolderStorage(tmp_path / "store", SystemClock())
 
 
+class Unlucky(Random):
+    """Randomness that gives every stamp the same fraction."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        return 5
+
+
 class TestEtags:
     async def test_every_write_has_its_own_though_the_clock_stands(self, tmp_path: Path) -> None:
-        storage = FolderStorage(tmp_path, ManualClock())
+        storage = FolderStorage(tmp_path, ManualClock(), random=Unlucky())
         etags = {(await storage.put(KEY, b"same")).etag for _ in range(20)}
         assert len(etags) == 20
         await storage.close()
 
     async def test_clock_that_goes_back_makes_no_etag_again(self, tmp_path: Path) -> None:
-        # The same seed: without looking at the object, the second store would stamp as the first one did.
-        first = FolderStorage(tmp_path, ManualClock(2_000), random=Random(1))
+        first = FolderStorage(tmp_path, ManualClock(2_000), random=Unlucky())
         old = await first.put(KEY, b"one!")
+        newer = await first.put(KEY, b"two!")
         await first.close()
-        second = FolderStorage(tmp_path, ManualClock(2_000), random=Random(1))
-        new = await second.put(KEY, b"two!")
-        assert new.etag != old.etag
-        assert (await second.head(KEY)).etag == new.etag
+        second = FolderStorage(tmp_path, ManualClock(1_000), random=Unlucky())
+        newest = await second.put(KEY, b"six!")
+        assert len({old.etag, newer.etag, newest.etag}) == 3
+        assert (await second.head(KEY)).etag == newest.etag
         with pytest.raises(PreconditionFailed):
-            await second.put_if_match(KEY, b"three", old.etag)
+            await second.put_if_match(KEY, b"three", newer.etag)
         await second.close()
 
     async def test_time_of_change_is_the_clocks(self, tmp_path: Path) -> None:
@@ -466,24 +474,27 @@ class TestTogether:
         assert b"".join(read) == b"old" * 1_000_000
         assert await streamed(folder, KEY) == b"new" * 1_000_000
 
-    async def test_head_never_mixes_two_objects(self, folder: FolderStorage) -> None:
-        stop = asyncio.Event()
+    async def test_head_never_mixes_two_objects(
+        self, folder: FolderStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await folder.put(KEY, b"old", metadata={"name": "old"})
+        (notes,) = (tmp_path / "store" / "metadata").rglob("*@*")
+        other = FolderStorage(tmp_path / "store", SystemClock())
+        read_notes = FolderObjects._read_notes
+        replaced = False
 
-        async def replace() -> None:
-            number = 0
-            while not stop.is_set():
-                number += 1
-                await folder.put(KEY, b"x" * number, metadata={"size": str(number)})
+        def replace_before_reading(self: FolderObjects, key: bytes, etag: str) -> Mapping[str, str] | None:
+            nonlocal replaced
+            if not replaced:
+                replaced = True
+                other._objects.put(key, b"newer", {"name": "new"}, None)
+                assert not notes.exists()
+            return read_notes(self, key, etag)
 
-        await folder.put(KEY, b"", metadata={"size": "0"})
-        replacing = asyncio.create_task(replace())
-        try:
-            for _ in range(100):
-                head = await folder.head(KEY)
-                assert head.metadata == {"size": str(head.size)}
-        finally:
-            stop.set()
-            await replacing
+        monkeypatch.setattr(FolderObjects, "_read_notes", replace_before_reading)
+        head = await folder.head(KEY)
+        assert (head.size, head.metadata) == (5, {"name": "new"})
+        await other.close()
 
     async def test_closed_streams_hold_no_descriptors(self, tmp_path: Path) -> None:
         storage = FolderStorage(tmp_path / "other", SystemClock())
@@ -494,6 +505,16 @@ class TestTogether:
             await anext(pieces)
             await pieces.aclose()  # type: ignore[attr-defined]  # the folder's streams are generators
         await storage.close()
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    async def test_stream_may_outlive_its_store(self, tmp_path: Path) -> None:
+        storage = FolderStorage(tmp_path / "other", SystemClock())
+        await storage.put(KEY, b"x" * 3_000_000)
+        before = len(os.listdir("/proc/self/fd"))
+        pieces = storage.stream(KEY)
+        await anext(pieces)
+        await storage.close()
+        await pieces.aclose()  # type: ignore[attr-defined]  # the folder's streams are generators
         assert len(os.listdir("/proc/self/fd")) == before
 
     async def test_of_two_completions_of_one_upload_one_finds_it_gone(self, folder: FolderStorage) -> None:
@@ -599,12 +620,12 @@ def release(processes: list[subprocess.Popen[str]]) -> None:
 class TestProcesses:
     async def test_swaps_of_several_processes_lose_no_update(self, folder: FolderStorage, tmp_path: Path) -> None:
         await folder.put(Key("counter"), b"0")
-        processes = [start(COUNTER, str(tmp_path / "store"), "15") for _ in range(3)]
+        processes = [start(COUNTER, str(tmp_path / "store"), "40") for _ in range(3)]
         release(processes)
         for process in processes:
             process.communicate()
             assert process.returncode == 0
-        assert await folder.get(Key("counter")) == b"45"
+        assert await folder.get(Key("counter")) == b"120"
 
     async def test_each_key_is_created_by_exactly_one_process(self, folder: FolderStorage, tmp_path: Path) -> None:
         processes = [start(CREATOR, str(tmp_path / "store"), "30", str(number)) for number in range(3)]

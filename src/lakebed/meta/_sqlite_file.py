@@ -31,6 +31,16 @@ _LOG_KEPT_BYTES = 48 << 20
 """A log that grew beyond this is cut back when it starts over. Up to it, overwriting syncs faster than growing."""
 
 _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_ROWID}
+_UNUSABLE: Final = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.ConnectionClosedError,
+    apsw.CursorClosedError,
+    apsw.IOError,
+    apsw.LockedError,
+    apsw.NoMemError,
+    apsw.ReadOnlyError,
+)
 NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -95,10 +105,7 @@ def translate(error: apsw.Error, connection: apsw.Connection | None = None) -> E
         return StorageFull(f"no space left for metadata. detail={told}")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return Corrupted(f"the metadata file is damaged. detail={told}")
-    if isinstance(
-        error,
-        apsw.BusyError | apsw.IOError | apsw.CantOpenError | apsw.ReadOnlyError | apsw.LockedError | apsw.NoMemError,
-    ):
+    if isinstance(error, _UNUSABLE):
         return Unavailable(f"the metadata file cannot be used. detail={told}")
     return error
 

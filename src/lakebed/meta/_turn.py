@@ -40,6 +40,13 @@ class WriteTurn:
         finally:
             fcntl.flock(self._head, fcntl.LOCK_UN)
 
+    def somebody_waits(self) -> bool:
+        """Whether another process or thread stands at the head of the queue."""
+        if not _lock_nowait(self._head):
+            return True
+        fcntl.flock(self._head, fcntl.LOCK_UN)
+        return False
+
     def give_back(self) -> None:
         """Let the next one write."""
         fcntl.flock(self._turn, fcntl.LOCK_UN)

@@ -18,6 +18,7 @@ from lakebed.meta.seam import Transaction
 
 from . import rows
 from .bucket import Bucket, BucketSettings, bucket_from, encode_settings
+from .config.cors import CorsConfiguration
 from .config.object_lock import ObjectLockConfiguration
 from .config.tagging import NO_TAGS, TagSet
 from .config.versioning import Versioning, check_versioning_change
@@ -120,6 +121,14 @@ class Buckets:
         bucket = await self._f.bucket(self._f.meta, name)
         self._f.authorize(caller, bucket, action)
         return bucket
+
+    async def cors(self, name: str) -> CorsConfiguration | None:
+        """The bucket's cross-origin rules; None if it has none or does not exist.
+
+        Nobody is asked for permission: browsers ask before they sign, and rules are no secret. One row read.
+        """
+        row = await self._f.meta.row(rows.BUCKET_BY_NAME, name)
+        return None if row is None else bucket_from(row).settings.cors
 
     async def change(
         self,

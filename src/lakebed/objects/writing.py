@@ -73,7 +73,14 @@ class ObjectWriter:
         self._f = facilities
 
     async def put(
-        self, caller: Caller, bucket_name: str, new: NewObject, stream: ByteStream, expected: Expectations
+        self,
+        caller: Caller,
+        bucket_name: str,
+        new: NewObject,
+        stream: ByteStream,
+        expected: Expectations,
+        *,
+        event: str = "ObjectCreated:Put",
     ) -> WrittenObject:
         """Store the bytes, then publish them. Raises what `ingest` and the conditions raise; then nothing is visible."""
         bucket = await self.admit(caller, bucket_name, new)
@@ -81,7 +88,7 @@ class ObjectWriter:
         ingested = await f.ingester.ingest(
             stream, expected, encrypt=self.is_encrypted(bucket, new.encrypt), limit=MAX_PUT_BYTES
         )
-        return await self.publish(caller, bucket_name, new, ingested, event="ObjectCreated:Put")
+        return await self.publish(caller, bucket_name, new, ingested, event=event)
 
     async def admit(self, caller: Caller, bucket_name: str, new: NewObject) -> Bucket:
         """Check, before any byte is read, that the caller may write this object."""

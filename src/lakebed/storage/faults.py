@@ -24,6 +24,7 @@ from .seam import (
 
 __all__ = [
     "Delay",
+    "DelayAnswer",
     "FailAfter",
     "FailBefore",
     "FailPartway",
@@ -69,7 +70,14 @@ class Delay:
     wait: Callable[[], Awaitable[object]]
 
 
-Fault = FailBefore | FailAfter | FailPartway | Delay
+@dataclass(frozen=True, slots=True)
+class DelayAnswer:
+    """The request is carried out at once, and its answer waits for something. Streams and listings end late."""
+
+    wait: Callable[[], Awaitable[object]]
+
+
+Fault = FailBefore | FailAfter | FailPartway | Delay | DelayAnswer
 
 
 class Faults(Protocol):
@@ -197,8 +205,7 @@ class FaultyStorage:
                     raise fault.error
                 left -= len(piece)
             yield piece
-        if isinstance(fault, FailAfter):
-            raise fault.error
+        await self._answer(fault)
 
     async def head(self, key: Key) -> ObjectHead:
         """Size, ETag, time and metadata."""
@@ -219,8 +226,7 @@ class FaultyStorage:
             await self._inner.delete_many(keys[: fault.count])
             raise fault.error
         await self._inner.delete_many(keys)
-        if isinstance(fault, FailAfter):
-            raise fault.error
+        await self._answer(fault)
 
     async def close(self) -> None:
         """Close the inner store."""
@@ -235,13 +241,19 @@ class FaultyStorage:
             await fault.wait()
         return fault
 
+    async def _answer(self, fault: Fault | None) -> None:
+        """Let happen what happens to the answer."""
+        if isinstance(fault, FailAfter):
+            raise fault.error
+        if isinstance(fault, DelayAnswer):
+            await fault.wait()
+
     async def _call(self, operation: str, key: str, work: Callable[[], Awaitable[T]]) -> T:
         fault = await self._meet(operation, key)
         if isinstance(fault, FailPartway):
             raise fault.error
         result = await work()
-        if isinstance(fault, FailAfter):
-            raise fault.error
+        await self._answer(fault)
         return result
 
     async def _iterate(self, operation: str, key: str, work: Callable[[], AsyncIterator[T]]) -> AsyncIterator[T]:
@@ -252,8 +264,7 @@ class FaultyStorage:
                 raise fault.error
             told += 1
             yield item
-        if isinstance(fault, FailAfter):
-            raise fault.error
+        await self._answer(fault)
 
 
 class _FaultyUpload:

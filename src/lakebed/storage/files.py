@@ -17,6 +17,7 @@ __all__ = [
     "NewFile",
     "make_folder",
     "remove_tree",
+    "storage_error",
     "storage_errors",
     "sync_folder",
 ]
@@ -29,17 +30,22 @@ _SYNC_FILE_RANGE_WRITE: Final = 2
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
+def storage_error(error: OSError) -> AccessDenied | Unavailable:
+    """What the operating system said as the store's error. Missing files are the caller's to explain."""
+    if error.errno in _FULL:
+        return StorageFull(f"no space left in the folder. errno={error.errno}")
+    if isinstance(error, PermissionError):
+        return AccessDenied(f"the folder may not be used. errno={error.errno}")
+    return Unavailable(f"the folder cannot be used. errno={error.errno} reason={error.strerror}")
+
+
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Turn what the operating system says into the store's errors. Missing files are the caller's to explain."""
+    """Turn every OSError into the store's error."""
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFull(f"no space left in the folder. errno={error.errno}") from error
-        if isinstance(error, PermissionError):
-            raise AccessDenied(f"the folder may not be used. errno={error.errno}") from error
-        raise Unavailable(f"the folder cannot be used. errno={error.errno} reason={error.strerror}") from error
+        raise storage_error(error) from error
 
 
 def sync_folder(path: str) -> None:

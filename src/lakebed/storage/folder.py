@@ -18,7 +18,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from ..core.clock import Clock
 from ..core.errors import StorageFull, Unavailable
-from .files import NewFile, storage_errors
+from .files import NewFile, storage_error, storage_errors
 from .folder_objects import FolderObjects
 from .folder_uploads import FolderUploads
 from .keys import check_key, check_metadata, encode_text
@@ -111,8 +111,11 @@ class FolderStorage:
             while piece := await self._run(reader.read):
                 yield piece
         finally:
-            # In a thread, because a cancelled read may still be going on in another and must end first.
-            self._threads.submit(reader.close)
+            try:
+                # In a thread, because a cancelled read may still be going on in another and must end first.
+                self._threads.submit(reader.close)
+            except RuntimeError:
+                reader.close()  # the store was closed before its reader, so no thread is left that could read
 
     async def head(self, key: Key) -> ObjectHead:
         """Size, ETag, time and metadata. Raises NotFound."""
@@ -224,8 +227,10 @@ class _FolderWriter:
 
     def write(self, body: ByteSource) -> None:
         """Append bytes. Raises StorageFull."""
-        with storage_errors():
+        try:
             self._file.write(body)
+        except OSError as error:
+            raise storage_error(error) from error
 
     def commit(self) -> None:
         """Sync the bytes, name the file, sync the name. A failed commit leaves nothing, unless it is undecided."""

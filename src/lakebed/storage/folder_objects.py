@@ -29,7 +29,7 @@ import msgspec
 
 from ..core.clock import Clock
 from ..core.errors import AlreadyExists, InvalidSetting, NoSuchKey, PreconditionFailed
-from .files import NewFile, make_folder, remove_tree, storage_errors, sync_folder
+from .files import NewFile, make_folder, remove_tree, storage_error, storage_errors, sync_folder
 from .layout import object_path, walk_objects
 from .seam import ByteSource, IfAbsent, IfMatch, Key, ObjectHead, ObjectVersion, WriteCondition
 
@@ -141,11 +141,12 @@ class FolderObjects:
 
     def open_object(self, key: bytes) -> int:
         """A read-only descriptor of the object's file. Raises NoSuchKey."""
-        with storage_errors():
-            try:
-                return os.open(self.path(key), os.O_RDONLY)
-            except FileNotFoundError as error:
-                raise NoSuchKey(f"no such object. key={key.decode()}") from error
+        try:
+            return os.open(self.path(key), os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise NoSuchKey(f"no such object. key={key.decode()}") from error
+        except OSError as error:
+            raise storage_error(error) from error
 
     def scan(self, prefix: bytes, after: bytes) -> Iterator[ObjectHead]:
         """Objects under `prefix` after `after`, without metadata. One `stat` each."""
@@ -173,18 +174,18 @@ class FolderObjects:
     def sweep_temporary(self, older_than_ms: int) -> int:
         """Remove what crashes left behind and nobody has touched for so long; how many things that were."""
         removed = 0
-        latest_ns = (self._clock.now_ms() - older_than_ms) * 1_000_000
+        latest_ms = self._clock.now_ms() - older_than_ms
         with storage_errors():
             for name in os.listdir(self._temporary):
                 path = os.path.join(self._temporary, name)
                 found = _stat(path)
-                if found is not None and found.st_mtime_ns <= latest_ns:
+                if found is not None and found.st_mtime_ns // 1_000_000 <= latest_ms:
                     remove_tree(path)
                     removed += 1
             for shard in os.listdir(self._metadata):
                 folder = os.path.join(self._metadata, shard)
                 for name in os.listdir(folder):
-                    removed += self._sweep_notes(os.path.join(folder, name), latest_ns)
+                    removed += self._sweep_notes(os.path.join(folder, name), latest_ms)
         return removed
 
     def path(self, key: bytes) -> str:
@@ -270,10 +271,10 @@ class FolderObjects:
         with suppress(FileNotFoundError):
             os.unlink(self._notes_path(key, etag))
 
-    def _sweep_notes(self, path: str, latest_ns: int) -> int:
+    def _sweep_notes(self, path: str, latest_ms: int) -> int:
         """Remove notes whose object is another one by now: 1 if they were."""
         found = _stat(path)
-        if found is None or found.st_mtime_ns > latest_ns:
+        if found is None or found.st_mtime_ns // 1_000_000 > latest_ms:
             return 0
         with open(path, "rb") as file:
             key = msgspec.json.decode(file.read(), type=_Notes).key.encode()

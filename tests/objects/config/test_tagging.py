@@ -17,10 +17,10 @@ from lakebed.objects.config.tagging import (
 allowed = st.characters(categories=["L", "N", "Z"]) | st.sampled_from("_.:/=+-@")
 tags = st.builds(
     Tag,
-    st.text(allowed, min_size=1, max_size=128).filter(lambda key: not key.lower().startswith("aws:")),
-    st.text(allowed, max_size=256),
+    st.text(allowed, min_size=1, max_size=12).filter(lambda key: not key.lower().startswith("aws:")),
+    st.text(allowed, max_size=12),
 )
-tag_sets = st.lists(tags, max_size=10, unique_by=lambda tag: tag.key).map(object_tags)
+tag_sets = st.lists(tags, max_size=4, unique_by=lambda tag: tag.key).map(object_tags)
 
 
 @given(tag_sets)

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 
 import pytest
-from tests.fixtures.scripted_http import Answer, Asked
+from tests.fixtures.scripted_http import Answer, Asked, Script
 
 from lakebed.core.errors import (
     AlreadyExists,
@@ -170,8 +170,14 @@ async def test_nobody_at_the_endpoint_is_unavailable() -> None:
         await storage.close()
 
 
-async def test_answer_to_a_write_that_is_lost_leaves_open_whether_it_happened() -> None:
-    async with scripted_s3(lambda _: Answer(200, b"", claimed_length=8)) as (storage, server):
+def hang_up(_: Asked) -> Answer:
+    """Read the request and close the connection."""
+    raise ConnectionError
+
+
+@pytest.mark.parametrize("script", [hang_up, lambda _: Answer(200, b"", claimed_length=8)])
+async def test_answer_to_a_write_that_is_lost_leaves_open_whether_it_happened(script: Script) -> None:
+    async with scripted_s3(script) as (storage, server):
         with pytest.raises(Unavailable) as told:
             await storage.put(KEY, b"body")
         assert told.value.undecided

@@ -164,6 +164,23 @@ def test_other_forms_of_a_time_are_read(text: str, milliseconds: int) -> None:
     assert parse_time(text) == milliseconds
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "20200101",
+        "2020-13-01",
+        "2020-01-01T25:00:00Z",
+        "tomorrow",
+        "9999-12-31T23:59:59-23:59",
+        "0001-01-01T00:00:00+01:00",
+    ],
+)
+def test_text_that_is_no_time_is_malformed(text: str) -> None:
+    with pytest.raises(MalformedDocument, match="not a time"):
+        parse_time(text)
+
+
 @given(
     st.text(max_size=40) | st.text("0123456789", min_size=10, max_size=10).map(lambda d: f"{d[:4]}-{d[4:6]}-{d[6:8]}")
 )

@@ -157,7 +157,7 @@ class AwsChunkedDecoder:
         self._left_in_object = decoded_length
         self._line = bytearray()
         self._touched = False
-        self._expected_trailers = frozenset(name.strip().lower() for name in trailers)
+        self._expected_trailers = frozenset(name.strip().lower() for name in trailers if name.strip())
         self._trailers: dict[str, str] = {}
         self._trailer_bytes = 0
 

@@ -76,7 +76,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.InvalidTag: S3Reply(400, "InvalidTag"),
     e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
     e.InvalidRetention: S3Reply(400, "InvalidRetentionPeriod"),
-    e.InvalidEncryption: S3Reply(400, "InvalidArgument"),
+    e.InvalidEncryption: S3Reply(400, "InvalidEncryptionAlgorithmError"),
     e.NotFound: S3Reply(404, "NoSuchKey"),
     e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist"),
     e.NoSuchKey: S3Reply(404, "NoSuchKey", "The specified key does not exist."),
@@ -201,10 +201,14 @@ def render(error: e.LakebedError) -> Rendered:
         message = "The provided 'x-amz-content-sha256' header does not match what was computed."
     elif isinstance(error, e.TooLarge):
         code, message = _TOO_LARGE.get(error.argument or "", (code, message))
-    elif isinstance(error, e.InvalidInput) and error.argument is not None and code == "InvalidArgument":
-        details = {"ArgumentName": error.argument}
-        if error.value is not None:
-            details["ArgumentValue"] = error.value
+    elif type(error) is e.InvalidInput:
+        if error.argument is None:
+            # What is wrong is how values go together, not one of them.
+            code = "InvalidRequest"
+        else:
+            details = {"ArgumentName": error.argument}
+            if error.value is not None:
+                details["ArgumentValue"] = error.value
     elif isinstance(error, e.Unavailable):
         headers = [("Retry-After", "1")]
     return Rendered(reply.status, code, message, headers, details)

@@ -272,6 +272,6 @@ def parse_time(text: str) -> int:
         moment = datetime.fromisoformat(text) if _ISO.fullmatch(text) else parsedate_to_datetime(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)
+        return round(moment.astimezone(UTC).timestamp() * 1000)  # what is no time in UTC could not be written again
     except (ValueError, OverflowError) as error:
         raise MalformedDocument(f"not a time. value={text[:100]!r}") from error

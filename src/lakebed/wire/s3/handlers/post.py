@@ -1,4 +1,238 @@
-"""Being written."""
-from lakebed.wire.http.message import Response
-async def post_object(services, request):  # type: ignore
-    return Response(501)
+"""PostObject: a browser's form that stores its file. The fields stand for what a PUT has in its headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from lakebed.core.access import ANONYMOUS, Principal
+from lakebed.core.checksums import DEFAULT_ALGORITHM
+from lakebed.objects.config.tagging import format_tag_query
+from lakebed.objects.ingest import Expectations
+from lakebed.objects.model import Caller
+from lakebed.objects.writing import NewObject, WrittenObject
+from lakebed.wire.http.message import Request, Response
+
+from .. import sigv4
+from ..documents.objects import write_post
+from ..documents.tagging import read_object_tagging
+from ..errors import S3Fault
+from ..form import FormFile, FormReader
+from ..object_headers import read_attributes, wants_encryption, write_conditions
+from ..payload import parse_content_md5, stated_checksum
+from ..post_policy import ANY_SIZE, SizeRange, parse_post_policy
+from ..request import S3Request, Target
+from ..services import S3Services
+from ..xml import url_encode
+from .objects import written_headers
+
+__all__ = ["post_object"]
+
+_SIGNED: Final = ("policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature")
+_SIGNATURE_FIELDS: Final = frozenset({*_SIGNED, "x-amz-security-token"})
+_SIGNATURE_V2_FIELDS: Final = ("awsaccesskeyid", "signature")
+_HEADER_FIELDS: Final = frozenset(
+    {
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-md5",
+        "content-type",
+        "expires",
+        "if-match",
+        "if-none-match",
+    }
+)
+_CONDITION_KEYS: Final = {
+    "x-amz-acl": "s3:x-amz-acl",
+    "x-amz-object-lock-legal-hold": "s3:object-lock-legal-hold",
+    "x-amz-object-lock-mode": "s3:object-lock-mode",
+    "x-amz-object-lock-retain-until-date": "s3:object-lock-retain-until-date",
+    "x-amz-server-side-encryption": "s3:x-amz-server-side-encryption",
+    "x-amz-storage-class": "s3:x-amz-storage-class",
+}
+_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+_STATUSES: Final = {"200": 200, "201": 201}
+_URL_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('"<>\\^`{|}')
+
+
+async def post_object(services: S3Services, request: S3Request) -> Response:
+    """Store the file of a form, as whoever signed its policy; without a policy, as anybody."""
+    reader = FormReader(request.headers.get("content-type"), request.http.body)
+    if request.who.is_signed:
+        raise S3Fault(400, "InvalidRequest", "A form is authenticated by its own fields, not by the request around it.")
+    form = await reader.read()
+    if "key" not in form.fields:
+        raise _missing("key")
+    file = form.file
+    if file is None:
+        raise S3Fault(
+            400,
+            "InvalidArgument",
+            "POST requires exactly one file upload per request.",
+            ArgumentName="file",
+            ArgumentValue="0",
+        )
+    # Conditions are about what will be stored: the name is filled in before, and the bucket is where the form went.
+    key = form.fields["key"].replace("${filename}", file.filename)
+    fields = {**form.fields, "key": key, "bucket": request.bucket}
+    principal, size = await _authenticate(services, fields)
+
+    headers = _as_headers(fields)
+    caller = _caller(request, principal, headers)
+    put = _as_put(request, key, headers, caller)
+    attributes = read_attributes(put, services.clock.now_ms())
+    new = NewObject(key, attributes, wants_encryption(put), write_conditions(put))
+    algorithm, checksum = stated_checksum(put.http)
+    expected = Expectations(
+        md5=parse_content_md5(headers.get("content-md5")), algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
+    )
+    written = await services.writer.put(
+        caller, request.bucket, new, _SizedFile(file, size), expected, event="ObjectCreated:Post"
+    )
+    return _answer(services, request, fields, written)
+
+
+class _SizedFile:
+    """A file that must be of a size: read on only while it may still be, and ended only if it is."""
+
+    __slots__ = ("_file", "_range", "_size")
+
+    def __init__(self, file: FormFile, allowed: SizeRange) -> None:
+        self._file = file
+        self._range = allowed
+        self._size = 0
+
+    @property
+    def length(self) -> int | None:
+        return self._file.length
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        chunk = await self._file.next_chunk()
+        if chunk is None:
+            self._range.check_whole(self._size)
+        else:
+            self._size += len(chunk)
+            self._range.check_so_far(self._size)
+        return chunk
+
+
+async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tuple[Principal, SizeRange]:
+    """Who signed the form, and how large a file that allows. Raises S3Fault unless the form is as it was signed."""
+    if any(name in fields for name in _SIGNATURE_V2_FIELDS):
+        raise S3Fault(
+            400,
+            "InvalidRequest",
+            "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.",
+        )
+    if not any(name in fields for name in _SIGNATURE_FIELDS):
+        return ANONYMOUS, ANY_SIZE
+    for name in _SIGNED:
+        if name not in fields:
+            raise _missing(name)
+    if fields["x-amz-algorithm"] != sigv4.ALGORITHM:
+        raise S3Fault(
+            400,
+            "InvalidArgument",
+            f'X-Amz-Algorithm only supports "{sigv4.ALGORITHM}"',
+            ArgumentName="x-amz-algorithm",
+            ArgumentValue=fields["x-amz-algorithm"][:100],
+        )
+    principal = await services.authenticator.verify_form(
+        fields["x-amz-credential"],
+        fields["x-amz-date"],
+        fields["x-amz-signature"],
+        fields["policy"],
+        fields.get("x-amz-security-token"),
+    )
+    policy = parse_post_policy(fields["policy"])
+    policy.check(fields, services.clock.now_ms())
+    return principal, policy.size
+
+
+def _as_headers(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields that describe the object, as the headers of a PUT would. Raises S3Fault, MalformedDocument, InvalidTag."""
+    headers: dict[str, str] = {}
+    for name, value in fields.items():
+        if name not in _HEADER_FIELDS and (not name.startswith("x-amz-") or name in _SIGNATURE_FIELDS):
+            continue
+        # They will be sent as headers, and a form can hold what no header can: a line break would begin another one.
+        if not _TOKEN.issuperset(name) or any((c < " " and c != "\t") or c == "\x7f" for c in value):
+            raise S3Fault(
+                400, "InvalidArgument", "The field cannot be represented as a header.", ArgumentName=name[:100]
+            )
+        headers[name] = value
+    if "acl" in fields:
+        headers["x-amz-acl"] = fields["acl"]
+    if "tagging" in fields:
+        headers["x-amz-tagging"] = format_tag_query(read_object_tagging(fields["tagging"].encode()))
+    return headers
+
+
+def _caller(request: S3Request, principal: Principal, headers: Mapping[str, str]) -> Caller:
+    """The signer, with the facts of the form: headers of the request around it say nothing of the object."""
+    around = request.caller.conditions
+
+    def conditions() -> Mapping[str, str | tuple[str, ...]]:
+        facts = {key: value for key, value in around().items() if not key.startswith("s3:")}
+        facts |= {key: headers[name] for name, key in _CONDITION_KEYS.items() if name in headers}
+        facts["s3:signatureversion"] = sigv4.ALGORITHM
+        facts["s3:authType"] = "ANONYMOUS" if principal.is_anonymous else "POST"
+        return facts
+
+    return replace(request.caller, principal=principal, conditions=conditions)
+
+
+def _as_put(request: S3Request, key: str, headers: dict[str, str], caller: Caller) -> S3Request:
+    """The request as a PUT of the object would be, but for its body."""
+    http = request.http
+    described = Request(
+        "PUT", http.raw_path, "", headers, http.body, scheme=http.scheme, peer=http.peer, request_id=http.request_id
+    )
+    return S3Request(described, Target(request.bucket, key), request.who, caller)
+
+
+def _answer(services: S3Services, request: S3Request, fields: Mapping[str, str], written: WrittenObject) -> Response:
+    stored = written.object
+    headers = written_headers(services, written)
+    redirect = _redirect_target(fields.get("success_action_redirect") or fields.get("redirect", ""))
+    if redirect is not None:
+        query = f"bucket={quote(request.bucket, safe='')}&key={quote(stored.key, safe='')}&etag=%22{stored.etag}%22"
+        parts = urlsplit(redirect)
+        headers.append(
+            ("Location", urlunsplit(parts._replace(query=f"{parts.query}&{query}" if parts.query else query)))
+        )
+        return Response(303, headers)
+    http = request.http
+    # The path is that of the bucket, or `/` where the host names it.
+    location = f"{http.scheme}://{http.headers.get('host', '')}{http.raw_path.rstrip('/')}/{url_encode(stored.key)}"
+    headers.append(("Location", location))
+    status = _STATUSES.get(fields.get("success_action_status", ""), 204)
+    if status != 201:
+        return Response(status, headers)
+    headers.append(("Content-Type", "application/xml"))
+    return Response(status, headers, write_post(location, request.bucket, stored.key, stored.etag))
+
+
+def _redirect_target(url: str) -> str | None:
+    """The URL if a browser can be sent there; S3 takes any other as if it were not given."""
+    if not _URL_CHARACTERS.issuperset(url):
+        return None
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return url if parts.scheme in ("http", "https") and parts.hostname else None
+
+
+def _missing(name: str) -> S3Fault:
+    return S3Fault(
+        400,
+        "InvalidArgument",
+        f"Bucket POST must contain a field named '{name}'. If it is specified, please check the order of the fields.",
+        ArgumentName=name,
+        ArgumentValue="",
+    )

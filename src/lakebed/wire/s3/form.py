@@ -1,0 +1,271 @@
+"""multipart/form-data as browsers post it to S3: a few small fields, then one file, read as a stream.
+
+Fields come before the file, because what they say decides whether the file is taken at all; whatever comes behind it is
+ignored. Of the file no more is held than the piece that was received last: a boundary may be split anywhere between two
+pieces, so a piece's end that could begin one waits for the next piece. `next_chunk` says None only when the whole form
+has been read and was well-formed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+from urllib.parse import unquote
+
+from .errors import S3Fault
+
+__all__ = ["MAX_FIELDS", "MAX_FORM_BYTES", "ChunkSource", "Form", "FormFile", "FormReader"]
+
+MAX_FORM_BYTES: Final = 20 * 1024
+"""Everything before the file: fields, their headers, boundaries."""
+
+MAX_FIELDS: Final = 100
+
+_FILE: Final = "file"
+_PARAMETER: Final = re.compile(r'[ \t]*;[ \t]*([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))[ \t]*')
+_BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]")
+"""RFC 2046 §5.1.1."""
+
+_PLAIN_ENCODINGS: Final = frozenset({"7bit", "8bit", "binary"})
+
+
+class ChunkSource(Protocol):
+    """A body on its way in."""
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        """The next bytes, or None at the end."""
+        ...
+
+
+class FormFile:
+    """The bytes of the form's file. Read once."""
+
+    __slots__ = ("_ended", "_scanner", "filename")
+
+    def __init__(self, scanner: _Scanner, filename: str) -> None:
+        self._scanner = scanner
+        self._ended = False
+        self.filename = filename
+        """The last step of the path that the client gave; may be empty."""
+
+    @property
+    def length(self) -> int | None:
+        """Not known: a form does not say how long its file is."""
+        return None
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        """The next bytes, or None when the form has ended as it should. Raises S3Fault, Incomplete."""
+        if self._ended:
+            return None
+        piece = await self._scanner.piece()
+        if piece is None:
+            await self._scanner.skip_rest()
+            self._ended = True
+        return piece
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form, read up to its file."""
+
+    fields: Mapping[str, str]
+    """By names in lower case: they have no case."""
+
+    file: FormFile | None
+
+
+class FormReader:
+    """Reads one form."""
+
+    __slots__ = ("_scanner",)
+
+    def __init__(self, content_type: str | None, body: ChunkSource) -> None:
+        """Raises S3Fault when the body is not a form."""
+        self._scanner = _Scanner(b"\r\n--" + _read_boundary(content_type or ""), body)
+
+    async def read(self) -> Form:
+        """The fields, and the file if there is one. Raises S3Fault, Incomplete."""
+        scanner = self._scanner
+        fields: dict[str, str] = {}
+        await scanner.take_until(scanner.delimiter)  # what stands before the first part means nothing
+        while await scanner.part_follows():
+            disposition = _read_disposition(await scanner.take_until(b"\r\n\r\n"))
+            name = disposition["name"].lower()
+            if name == _FILE:
+                return Form(fields, FormFile(scanner, _read_filename(disposition)))
+            if name in fields:
+                raise S3Fault(
+                    400, "InvalidArgument", "The form has this field more than once.", ArgumentName=name[:100]
+                )
+            if len(fields) == MAX_FIELDS:
+                raise _too_large()
+            fields[name] = _decode(await scanner.take_until(scanner.delimiter))
+        return Form(fields, None)
+
+
+class _Scanner:
+    """Finds marks in a body that comes in pieces."""
+
+    __slots__ = ("_at", "_body", "_budget", "_buffer", "delimiter")
+
+    def __init__(self, delimiter: bytes, body: ChunkSource) -> None:
+        self.delimiter = delimiter
+        self._body = body
+        self._buffer = b"\r\n"
+        """As if a line ended before the body: then the first boundary is found like all others."""
+        self._at = 0
+        self._budget = MAX_FORM_BYTES + len(self._buffer)
+
+    async def _more(self) -> None:
+        chunk = await self._body.next_chunk()
+        if chunk is None:
+            raise _malformed("it ends before its last boundary")
+        rest = self._buffer[self._at :] if self._at else self._buffer
+        # Joining with nothing is free, and so is making bytes of bytes.
+        self._buffer = rest + bytes(chunk)
+        self._at = 0
+
+    async def take_until(self, mark: bytes) -> bytes:
+        """All bytes before `mark`, which is passed over. They are few: raises S3Fault when the budget is used up."""
+        searched = self._at
+        while (found := self._buffer.find(mark, searched)) < 0:
+            overlap = len(mark) - 1
+            if len(self._buffer) - self._at - overlap > self._budget:
+                raise _too_large()
+            seen = len(self._buffer) - self._at
+            await self._more()
+            searched = max(0, seen - overlap)
+        taken = self._buffer[self._at : found]
+        self._at = found + len(mark)
+        self._budget -= len(taken) + len(mark)
+        if self._budget < 0:
+            raise _too_large()
+        return taken
+
+    async def part_follows(self) -> bool:
+        """Whether the boundary just passed begins a part; the last one does not."""
+        while len(self._buffer) - self._at < 2:
+            await self._more()
+        if self._buffer.startswith(b"--", self._at):
+            return False
+        if (await self.take_until(b"\r\n")).strip(b" \t"):
+            raise _malformed("a boundary is followed by something else on its line")
+        return True
+
+    async def piece(self) -> bytes | memoryview | None:
+        """Some bytes before the next boundary; None when there are no more, and then the boundary is passed over."""
+        while True:
+            data, start = self._buffer, self._at
+            found = data.find(self.delimiter, start)
+            if found == start:
+                self._at = found + len(self.delimiter)
+                return None
+            end = found if found > 0 else self._safe_end()
+            if end > start:
+                self._at = end
+                return data if end - start == len(data) else memoryview(data)[start:end]
+            await self._more()
+
+    def _safe_end(self) -> int:
+        """Where in the buffer a boundary could have begun whose end has not come yet; its length if nowhere."""
+        data = self._buffer
+        # A boundary holds one carriage return, its first byte; so only the last one in the buffer can begin it.
+        begin = data.rfind(b"\r", max(self._at, len(data) - len(self.delimiter) + 1))
+        return begin if begin >= 0 and self.delimiter.startswith(data[begin:]) else len(data)
+
+    async def skip_rest(self) -> None:
+        """Read to the end of the body; raises S3Fault unless the last boundary is there."""
+        self._budget = MAX_FORM_BYTES  # the fields before the file have had theirs
+        while await self.part_follows():
+            while await self.piece() is not None:
+                pass
+        while await self._body.next_chunk() is not None:
+            pass
+
+
+def _read_boundary(content_type: str) -> bytes:
+    kind, separator, parameters = content_type.partition(";")
+    if kind.strip().lower() != "multipart/form-data":
+        raise S3Fault(
+            412,
+            "PreconditionFailed",
+            "At least one of the pre-conditions you specified did not hold",
+            Condition="Bucket POST must be of the enclosure-type multipart/form-data",
+        )
+    boundary = _read_parameters(separator + parameters).get("boundary", "")
+    if not _BOUNDARY.fullmatch(boundary):
+        raise _malformed("its Content-Type has no valid boundary")
+    return boundary.encode("ascii")
+
+
+def _read_disposition(head: bytes) -> dict[str, str]:
+    """The parameters of a part's Content-Disposition, among them its name."""
+    headers: dict[str, str] = {}
+    for line in _decode(head).split("\r\n"):
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip() or name.lower() in headers:
+            raise _malformed("a part's header cannot be read")
+        headers[name.lower()] = value.strip()
+    encoding = headers.get("content-transfer-encoding", "binary")
+    if encoding.lower() not in _PLAIN_ENCODINGS:
+        raise _malformed("a part has a transfer encoding")  # RFC 7578 §4.7: nobody should send one
+    kind, separator, parameters = headers.get("content-disposition", "").partition(";")
+    disposition = _read_parameters(separator + parameters)
+    if kind.strip().lower() != "form-data" or not disposition.get("name"):
+        raise _malformed("a part has no name")
+    return disposition
+
+
+def _read_parameters(text: str) -> dict[str, str]:
+    """`; name=value; name="value"`. Of backslashes only one before a quote is an escape: the others are of paths."""
+    parameters: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        found = _PARAMETER.match(text, at)
+        if found is None:
+            if not text[at:].strip(" \t;"):
+                break  # a last semicolon with nothing behind it
+            raise _malformed("a header's parameters cannot be read")
+        name = found[1].lower()
+        if name in parameters:
+            raise _malformed("a header has a parameter more than once")
+        parameters[name] = found[3] if found[2] is None else found[2].replace('\\"', '"')
+        at = found.end()
+    return parameters
+
+
+def _read_filename(disposition: Mapping[str, str]) -> str:
+    filename = disposition.get("filename", "")
+    extended = disposition.get("filename*", "").split("'", 2)
+    if len(extended) == 3 and extended[0].lower() == "utf-8":  # RFC 8187: how some clients send names beyond ASCII
+        try:
+            filename = unquote(extended[2], errors="strict")
+        except UnicodeDecodeError as error:
+            raise _malformed("the file's name is not UTF-8") from error
+    return re.split(r"[/\\]", filename)[-1]
+
+
+def _decode(text: bytes) -> str:
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _malformed("a field is not UTF-8") from error
+
+
+def _malformed(reason: str) -> S3Fault:
+    return S3Fault(
+        400,
+        "MalformedPOSTRequest",
+        f"The body of your POST request is not well-formed multipart/form-data: {reason}.",
+    )
+
+
+def _too_large() -> S3Fault:
+    return S3Fault(
+        400,
+        "MaxPostPreDataLengthExceededError",
+        "Your POST request fields preceding the upload file were too large.",
+        MaxPostPreDataLength=str(MAX_FORM_BYTES),
+    )

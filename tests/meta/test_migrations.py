@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from lakebed.core.errors import InvalidInput, StateConflict
+from lakebed.meta.migrations import Migration, in_dialect, migrate, product_migrations
+from lakebed.meta.seam import MetaStore, Transaction
+from tests.meta.stores import open_store
+
+FIRST = Migration(1, "first", "CREATE TABLE one (id {serial}, name {text} NOT NULL, body {blob}, size {bigint});")
+SECOND = Migration(
+    2, "second", "CREATE TABLE two (name {text} PRIMARY KEY) {clustered}; INSERT INTO two VALUES ('a;b')"
+)
+THIRD = Migration(3, "third", "ALTER TABLE one ADD COLUMN kind {text}")
+
+
+@pytest.fixture
+async def store(address: str) -> AsyncIterator[MetaStore]:
+    store = await open_store(address)
+    yield store
+    await store.close()
+
+
+async def test_steps_are_applied_once_each_and_in_order(store: MetaStore) -> None:
+    assert await migrate(store, [SECOND, FIRST]) == 2
+    assert await migrate(store, [FIRST, SECOND]) == 2
+    assert await migrate(store, [FIRST, SECOND, THIRD]) == 3
+    assert await store.rows("SELECT version, name FROM schema_versions ORDER BY version") == [
+        (1, "first"),
+        (2, "second"),
+        (3, "third"),
+    ]
+    assert await store.rows("SELECT name FROM two") == [("a;b",)]
+
+
+async def test_a_serial_goes_up_and_is_never_given_out_twice(store: MetaStore) -> None:
+    await migrate(store, [FIRST])
+
+    async def replace(tx: Transaction) -> int:
+        await tx.run("DELETE FROM one")
+        added = await tx.row("INSERT INTO one (name) VALUES (?) RETURNING id", "x")
+        assert added is not None
+        return int(added[0])
+
+    assert [await store.transact(replace) for _ in range(3)] == [1, 2, 3]
+
+
+async def test_the_whole_schema_of_the_product_applies(store: MetaStore) -> None:
+    steps = product_migrations()
+    assert await migrate(store) == steps[-1].version
+    assert await migrate(store) == steps[-1].version
+
+
+async def test_many_that_start_at_once_apply_each_step_once(address: str) -> None:
+    stores = [await open_store(address) for _ in range(5)]
+    assert await asyncio.gather(*(migrate(store, [FIRST, SECOND]) for store in stores)) == [2] * 5
+    assert await stores[0].row("SELECT count(*) FROM schema_versions") == (2,)
+    for store in stores:
+        await store.close()
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(store: MetaStore) -> None:
+    await migrate(store, [FIRST, SECOND, THIRD])
+    with pytest.raises(StateConflict, match=r"newer release.*schema=3 known=2"):
+        await migrate(store, [FIRST, SECOND])
+    assert await store.row("SELECT max(version) FROM schema_versions") == (3,)
+
+
+async def test_a_step_behind_one_already_applied_is_refused(store: MetaStore) -> None:
+    await migrate(store, [FIRST, THIRD])
+    with pytest.raises(StateConflict, match="behind one already applied"):
+        await migrate(store, [FIRST, SECOND, THIRD])
+
+
+async def test_of_steps_that_fail_nothing_remains(store: MetaStore) -> None:
+    broken = Migration(2, "broken", "CREATE TABLE good (id {bigint}); CREATE TABLE bad (id {bigint}, id {bigint})")
+    with pytest.raises(Exception, match="id"):
+        await migrate(store, [FIRST, broken])
+    assert await store.rows("SELECT version FROM schema_versions") == []
+    assert await migrate(store, [FIRST, SECOND]) == 2
+
+
+async def test_two_steps_with_one_number_are_refused(store: MetaStore) -> None:
+    with pytest.raises(InvalidInput, match="same number"):
+        await migrate(store, [FIRST, Migration(1, "other", "SELECT 1")])
+
+
+def test_a_token_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"token=\{bolb\}"):
+        in_dialect("CREATE TABLE t (body {bolb})", "sqlite")
+
+
+def test_the_products_steps_have_numbers_of_their_own_and_start_at_one() -> None:
+    versions = [step.version for step in product_migrations()]
+    assert versions[0] == 1
+    assert sorted(set(versions)) == versions

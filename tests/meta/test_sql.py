@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.meta._sql import numbered, statements
+
+_QUIET = st.sampled_from(
+    ["'a?;b'", "'it''s ?'", '"a?;"', '"q""?"', "-- why? yes;\n", "/* ? ; \n */", "SELECT ", " FROM t ", "''", " x = 1 "]
+)
+
+
+def test_parameters_are_numbered_in_order() -> None:
+    assert numbered("SELECT ? WHERE a = ? AND b IN (?, ?)") == "SELECT $1 WHERE a = $2 AND b IN ($3, $4)"
+
+
+def test_a_statement_without_parameters_stays_as_it_is() -> None:
+    assert numbered("SELECT '?', \"?\" -- ?\n/* ? */") == "SELECT '?', \"?\" -- ?\n/* ? */"
+
+
+@given(st.lists(st.tuples(_QUIET, st.booleans())))
+def test_only_question_marks_outside_literals_names_and_comments_are_parameters(pieces: list[tuple[str, bool]]) -> None:
+    written = " ".join(piece + " ?" * is_parameter for piece, is_parameter in pieces)
+    expected, count = [], 0
+    for piece, is_parameter in pieces:
+        count += is_parameter
+        expected.append(piece + f" ${count}" * is_parameter)
+    assert numbered(written) == " ".join(expected)
+
+
+@given(st.lists(st.lists(_QUIET.filter(lambda piece: not piece.startswith(("--", "/*"))), min_size=1)))
+def test_a_script_splits_at_its_own_semicolons_only(parts: list[list[str]]) -> None:
+    written = [" ".join(part).strip() for part in parts]
+    assert list(statements(" ;\n".join(written))) == written
+
+
+def test_comments_and_blanks_are_no_statements() -> None:
+    assert list(statements("-- first; line\n\n;; /* only ; this */ ;\n SELECT 1; -- after\n")) == ["SELECT 1"]
+
+
+@given(st.text())
+def test_noise_does_not_break_the_reading(noise: str) -> None:
+    numbered(noise)
+    list(statements(noise))

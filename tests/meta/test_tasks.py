@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AlreadyExists, Fenced, NotFound
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.meta.tasks import Claim, TaskQueue, TaskState, retry_delay_seconds
+
+
+@pytest.fixture
+def tasks(core_store: MetaStore, clock: ManualClock) -> TaskQueue:
+    return TaskQueue(core_store, clock, Random(7))
+
+
+class Desk:
+    """A queue and its store, with the short calls that tests make."""
+
+    def __init__(self, store: MetaStore, tasks: TaskQueue) -> None:
+        self.store = store
+        self.tasks = tasks
+
+    async def enqueue(
+        self, payload: bytes = b"", *, kind: str = "k", dedupe: str | None = None, run_at_ms: int | None = None
+    ) -> int:
+        async def work(tx: Transaction) -> int:
+            return await self.tasks.enqueue(tx, kind, payload, dedupe=dedupe, run_at_ms=run_at_ms, max_attempts=2)
+
+        return await self.store.transact(work)
+
+    async def claim(self, worker: str = "w") -> Claim:
+        (claim,) = await self.tasks.claim(["k"], worker, 10)
+        return claim
+
+    async def complete(self, claim: Claim, outcome: bytes | None = None) -> None:
+        async def work(tx: Transaction) -> None:
+            await self.tasks.complete(tx, claim, outcome)
+
+        await self.store.transact(work)
+
+    async def count(self, state: TaskState) -> int:
+        return len(await self.tasks.inspect(self.store, state))
+
+
+@pytest.fixture
+def desk(core_store: MetaStore, tasks: TaskQueue) -> Desk:
+    return Desk(core_store, tasks)
+
+
+async def test_a_task_is_claimed_once_and_gone_when_completed(desk: Desk) -> None:
+    task_id = await desk.enqueue(b"\x00payload")
+    claim = await desk.claim()
+    assert (claim.task.id, claim.task.payload, claim.task.attempts, claim.task.worker) == (
+        task_id,
+        b"\x00payload",
+        1,
+        "w",
+    )
+    assert await desk.tasks.claim(["k"], "other", 10) == []
+    await desk.complete(claim)
+    with pytest.raises(NotFound):
+        await desk.tasks.find(desk.store, task_id)
+
+
+async def test_a_task_of_a_transaction_that_failed_does_not_exist(desk: Desk) -> None:
+    async def work(tx: Transaction) -> None:
+        await desk.tasks.enqueue(tx, "k", b"")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await desk.store.transact(work)
+    assert await desk.tasks.claim(["k"], "w", 10) == []
+
+
+async def test_only_the_kinds_asked_for_are_claimed_longest_due_first(desk: Desk, clock: ManualClock) -> None:
+    now_ms = clock.now_ms()
+    late = await desk.enqueue(kind="a", run_at_ms=now_ms - 1)
+    early = await desk.enqueue(kind="b", run_at_ms=now_ms - 2)
+    await desk.enqueue(kind="c")
+    claims = await desk.tasks.claim(["a", "b"], "w", 10, limit=5)
+    assert [claim.task.id for claim in claims] == [early, late]
+
+
+async def test_a_task_is_not_claimed_before_its_time(desk: Desk, clock: ManualClock) -> None:
+    await desk.enqueue(run_at_ms=clock.now_ms() + 5000)
+    assert await desk.tasks.claim(["k"], "w", 10) == []
+    clock.advance(5)
+    await desk.claim()
+
+
+async def test_an_open_task_with_the_same_key_is_given_back_instead_of_a_second(desk: Desk) -> None:
+    first = await desk.enqueue(dedupe="x")
+    assert await desk.enqueue(dedupe="x") == first
+    assert await desk.enqueue(dedupe="y") != first
+    assert await desk.enqueue(kind="other", dedupe="x") != first
+    claim = await desk.claim()
+    assert claim.task.id == first
+    assert await desk.enqueue(dedupe="x") == first
+    await desk.complete(claim, b"done")
+    assert await desk.enqueue(dedupe="x") != first
+
+
+async def test_a_failed_task_waits_and_is_tried_again(desk: Desk, clock: ManualClock) -> None:
+    await desk.enqueue()
+    claim = await desk.claim()
+    assert await desk.tasks.fail(claim, "out of luck", retry_in_seconds=30) is TaskState.READY
+    assert await desk.tasks.claim(["k"], "w", 10) == []
+    clock.advance(30)
+    again = await desk.claim()
+    assert again.task.attempts == 2
+    assert again.task.outcome == b"out of luck"
+    assert again.token > claim.token
+
+
+async def test_after_its_last_attempt_a_task_is_dead_until_redriven(desk: Desk, clock: ManualClock) -> None:
+    task_id = await desk.enqueue()
+    await desk.tasks.fail(await desk.claim(), "once", retry_in_seconds=0)
+    last = await desk.claim()
+    assert await desk.tasks.fail(last, "twice", retry_in_seconds=0) is TaskState.DEAD
+    clock.advance(1000)
+    assert await desk.tasks.claim(["k"], "w", 10) == []
+    (dead,) = await desk.tasks.inspect(desk.store, TaskState.DEAD, kind="k")
+    assert (dead.id, dead.attempts, dead.outcome) == (task_id, 2, b"twice")
+    await desk.tasks.redrive(task_id)
+    claim = await desk.claim()
+    assert claim.task.attempts == 1
+    assert claim.token > last.token
+    with pytest.raises(NotFound):
+        await desk.tasks.redrive(task_id)
+
+
+async def test_a_failure_that_cannot_pass_is_dead_at_once(desk: Desk) -> None:
+    await desk.enqueue()
+    assert await desk.tasks.fail(await desk.claim(), "never", retry=False) is TaskState.DEAD
+
+
+async def test_without_a_given_delay_a_failure_backs_off(desk: Desk, clock: ManualClock) -> None:
+    await desk.enqueue()
+    claim = await desk.claim()
+    await desk.tasks.fail(claim, "busy")
+    task = await desk.tasks.find(desk.store, claim.task.id)
+    assert clock.now_ms() + 500 <= task.due_ms <= clock.now_ms() + 1000
+
+
+async def test_redriving_beside_a_new_task_with_its_key_is_refused(desk: Desk) -> None:
+    task_id = await desk.enqueue(dedupe="x")
+    await desk.tasks.fail(await desk.claim(), "never", retry=False)
+    await desk.enqueue(dedupe="x")
+    with pytest.raises(AlreadyExists):
+        await desk.tasks.redrive(task_id)
+
+
+async def test_the_claim_of_a_vanished_worker_goes_to_another_who_fences_it(desk: Desk, clock: ManualClock) -> None:
+    await desk.enqueue()
+    lost = await desk.claim("vanished")
+    clock.advance(10)
+    found = await desk.claim("successor")
+    assert found.token > lost.token
+    with pytest.raises(Fenced):
+        await desk.tasks.heartbeat(lost, 10)
+    with pytest.raises(Fenced):
+        await desk.tasks.fail(lost, "late")
+    with pytest.raises(Fenced):
+        await desk.complete(lost)
+    await desk.complete(found)
+
+
+async def test_a_fenced_completion_takes_its_effects_with_it(desk: Desk, clock: ManualClock) -> None:
+    await desk.enqueue()
+    lost = await desk.claim("vanished")
+    clock.advance(10)
+    await desk.claim("successor")
+
+    async def work(tx: Transaction) -> None:
+        await desk.tasks.enqueue(tx, "effect", b"")
+        await desk.tasks.complete(tx, lost)
+
+    with pytest.raises(Fenced):
+        await desk.store.transact(work)
+    assert await desk.tasks.claim(["effect"], "w", 10) == []
+
+
+async def test_a_heartbeat_keeps_the_claim(desk: Desk, clock: ManualClock) -> None:
+    await desk.enqueue()
+    claim = await desk.claim()
+    for _ in range(5):
+        clock.advance(9)
+        await desk.tasks.heartbeat(claim, 10)
+        assert await desk.tasks.claim(["k"], "other", 10) == []
+    await desk.complete(claim)
+
+
+async def test_a_task_whose_workers_keep_vanishing_is_dead_and_others_are_still_found(
+    desk: Desk, clock: ManualClock
+) -> None:
+    poison = await desk.enqueue()
+    for _ in range(2):
+        await desk.claim()
+        clock.advance(10)
+    healthy = await desk.enqueue()
+    claims = await desk.tasks.claim(["k"], "w", 10, limit=2)
+    assert [claim.task.id for claim in claims] == [healthy]
+    (dead,) = await desk.tasks.inspect(desk.store, TaskState.DEAD)
+    assert (dead.id, dead.outcome) == (poison, b"the worker vanished")
+
+
+async def test_many_workers_that_ask_at_once_share_the_tasks(desk: Desk) -> None:
+    expected = {await desk.enqueue() for _ in range(24)}
+    claims: list[int] = []
+
+    async def work_off(worker: str) -> None:
+        while found := await desk.tasks.claim(["k"], worker, 10, limit=2):
+            claims.extend(claim.task.id for claim in found)
+
+    while set(claims) != expected:
+        await asyncio.gather(*(work_off(f"w{number}") for number in range(6)))
+    assert len(claims) == len(expected)
+
+
+async def test_a_task_with_an_outcome_is_kept_until_forgotten(desk: Desk, clock: ManualClock) -> None:
+    task_id = await desk.enqueue()
+    await desk.complete(await desk.claim(), b"saved 3 GiB")
+    done = await desk.tasks.find(desk.store, task_id)
+    assert (done.state, done.outcome) == (TaskState.DONE, b"saved 3 GiB")
+    assert await desk.tasks.forget_ended(before_ms=clock.now_ms()) == 0
+    clock.advance(1)
+    await desk.enqueue()
+    assert await desk.tasks.forget_ended(before_ms=clock.now_ms()) == 1
+    assert await desk.count(TaskState.DONE) == 0
+    assert await desk.count(TaskState.READY) == 1
+
+
+async def test_inspection_pages_by_id(desk: Desk) -> None:
+    ids = [await desk.enqueue(kind=kind) for kind in ("k", "other", "k")]
+    first = await desk.tasks.inspect(desk.store, TaskState.READY, limit=2)
+    assert [task.id for task in first] == ids[:2]
+    rest = await desk.tasks.inspect(desk.store, TaskState.READY, after_id=ids[1])
+    assert [task.id for task in rest] == ids[2:]
+    of_kind = await desk.tasks.inspect(desk.store, TaskState.READY, kind="k")
+    assert [task.id for task in of_kind] == [ids[0], ids[2]]
+
+
+async def test_a_new_task_wakes_those_who_wait(desk: Desk) -> None:
+    waiting = asyncio.create_task(desk.tasks.wait_for_work(["k"], 60))
+    await asyncio.sleep(0)
+    await desk.enqueue()
+    assert await waiting
+    await desk.claim()
+    assert not await desk.tasks.wait_for_work(["k"], 0.01)
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1))
+def test_delays_grow_to_five_minutes_and_never_below_half_a_second(attempts: int, chance: float) -> None:
+    delay = retry_delay_seconds(attempts, chance)
+    assert 0.5 <= delay <= 300
+    assert delay <= retry_delay_seconds(attempts + 1, chance)
