@@ -35,7 +35,11 @@ class Circumstances(msgspec.Struct, frozen=True):
     def describe(self) -> str:
         """Lines that stand above the table."""
         servers = ", ".join(f"{name} {version}" for name, version in self.servers.items())
-        return f"Measured {self.measured_at:%Y-%m-%d} on {self.machine.describe()}. {servers}.\n"
+        durability = "".join(f"- {name}: {meaning}\n" for name, meaning in self.durability.items())
+        return (
+            f"Measured {self.measured_at:%Y-%m-%d} on {self.machine.describe()}. {servers}. "
+            f"{self.rounds} rounds of {self.seconds:g} s.\n\nOn stable storage when a PUT is answered:\n\n{durability}"
+        )
 
 
 def keep(section: str, circumstances: Circumstances, result: object, table: Table) -> Path:

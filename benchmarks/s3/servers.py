@@ -44,7 +44,10 @@ def lakebed(workers: int = WORKERS) -> Recipe:
     return Recipe(
         name="Lakebed",
         version=_lakebed_version(),
-        durability="body and metadata are synced before the answer; writers that arrive together share a sync",
+        durability=(
+            "small objects: fdatasync of the metadata log, which holds them; others: fdatasync of the body, fsync of its "
+            "folder, fdatasync of the metadata log; writers that arrive together share a sync of the log"
+        ),
         command=lambda folder, port: [
             *(str(program), "serve", "--data", str(folder)),
             *("--listen", f"127.0.0.1:{port}", "--workers", str(workers)),
@@ -63,7 +66,10 @@ def minio(cores: int = WORKERS) -> Recipe:
     return Recipe(
         name="MinIO",
         version=_minio_version(program),
-        durability="body is synced (fdatasync) before the answer, one sync a PUT, as by default",
+        durability=(
+            "its defaults: small objects: fdatasync of the metadata file, which holds them; others: fdatasync of the body, "
+            "metadata file written with O_DSYNC; folders are not synced after a rename"
+        ),
         command=lambda folder, port: [str(program), "server", "--quiet", "--address", f"127.0.0.1:{port}", str(folder)],
         environment=lambda who: {
             "MINIO_ROOT_USER": who.access_key,

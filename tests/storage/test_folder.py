@@ -277,6 +277,62 @@ class TestFullDisk:
         commit()
 
 
+FILLER = """
+import asyncio, errno, os, sys
+from pathlib import Path
+from lakebed.core.clock import SystemClock
+from lakebed.core.errors import StorageFull
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.seam import Key
+
+def write_until_full(storage):
+    writer = storage.create_file(Key("blobs/large"))
+    try:
+        for _ in range(100):
+            writer.write(b"x" * 100_000)
+    except StorageFull:
+        writer.discard()
+        return
+    raise AssertionError("never full")
+
+async def main():
+    storage = FolderStorage(Path(sys.argv[1]), SystemClock())
+    await storage.put(Key("key"), b"old")
+    try:
+        await storage.put(Key("key"), b"x" * 4_000_000)
+        raise AssertionError("never full")
+    except StorageFull:
+        pass
+    write_until_full(storage)
+    assert os.listdir(sys.argv[1] + "/tmp") == []
+    assert await storage.get(Key("key")) == b"old"
+    await storage.put(Key("key"), b"x" * 1_000_000)
+    await storage.close()
+    print("survived")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_real_file_system_that_is_full_keeps_the_old_object(tmp_path: Path) -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--mount"]
+    mount = 'mount -t tmpfs -o size=3m none "$1"'
+    try:
+        allowed = subprocess.run([*alone, "sh", "-c", mount, "sh", str(tmp_path)], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        allowed = False
+    if not allowed:
+        pytest.skip("this machine lets nobody mount a small file system of their own")
+    done = subprocess.run(
+        [*alone, "sh", "-c", f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, FILLER],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("survived\n", "")
+
+
 class TestOtherFailures:
     async def test_other_errors_of_the_disk_are_unavailable(
         self, folder: FolderStorage, monkeypatch: pytest.MonkeyPatch

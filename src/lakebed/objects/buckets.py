@@ -137,7 +137,7 @@ class Buckets:
         action: str,
         change: Callable[[Bucket], BucketSettings],
     ) -> Bucket:
-        """Change what is set on a bucket: `change` sees the bucket inside the transaction, and may refuse by raising."""
+        """Change what is set: `change` sees the bucket inside the transaction, and may refuse by raising."""
         f = self._f
         await self.read(caller, name, action)
         now_ms = f.clock.now_ms()

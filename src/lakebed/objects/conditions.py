@@ -94,7 +94,7 @@ def check_write(conditions: WriteConditions, etag: str | None) -> None:
 
 
 def check_delete(conditions: WriteConditions, etag: str | None, size: int, modified_ms: int) -> None:
-    """Whether a DELETE may remove the current object. An absent object raises NoSuchKey for an ETag condition, as AWS."""
+    """Whether a DELETE may remove the current object. An ETag condition on an absent one raises NoSuchKey, as AWS."""
     if etag is None:
         if conditions.if_match is not None:
             raise NoSuchKey("there is no object to match")

@@ -39,15 +39,27 @@ class ByteRange:
         return self.end - self.start
 
 
+class Contents:
+    """Where bytes are kept and how they are opened: what every source of one byte store shares."""
+
+    __slots__ = ("files", "keys", "storage")
+
+    def __init__(self, storage: ObjectStorage, keys: KeyRing) -> None:
+        self.storage = storage
+        self.keys = keys
+        # Asked once: a look at a protocol's methods costs microseconds, and this is asked on every GET.
+        self.files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
+
+
 class ContentSource:
     """The bytes of one version of an object, wherever they are."""
 
     __slots__ = ("_body", "_files", "_keys", "_pieces", "_storage", "size")
 
-    def __init__(self, storage: ObjectStorage, keys: KeyRing, size: int, content: Content) -> None:
-        self._storage = storage
-        self._files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
-        self._keys = keys
+    def __init__(self, contents: Contents, size: int, content: Content) -> None:
+        self._storage = contents.storage
+        self._files = contents.files
+        self._keys = keys = contents.keys
         self.size = size
         self._body: bytes | None = None
         self._pieces: list[Piece] = []

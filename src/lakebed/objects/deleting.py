@@ -155,7 +155,8 @@ class ObjectDeleter:
             check_delete(doomed.conditions, None, 0, 0)
             return Deleted(doomed.key, version=doomed.version)
         check_delete(doomed.conditions, found.etag, found.size, found.modified_ms)
-        self._check_lock(found, caller, now_ms)
+        if is_protected(found, now_ms, bypass=caller.bypass_governance):
+            raise AccessDenied(f"the version is protected by object lock. key={found.key} version={found.version}")
         if found is current:
             await remove_current(tx, bucket, found, displaced)
         else:
@@ -164,8 +165,9 @@ class ObjectDeleter:
         marker = found.version if found.is_marker else None
         return Deleted(doomed.key, version=doomed.version, marker=marker)
 
-    def _check_lock(self, found: StoredObject, caller: Caller, now_ms: int) -> None:
-        held = found.attributes
-        hold = LegalHold.ON if held.legal_hold else LegalHold.OFF
-        if not may_delete_version(held.retention, hold, now_ms, bypass_governance=caller.bypass_governance):
-            raise AccessDenied(f"the version is protected by object lock. key={found.key} version={found.version}")
+
+def is_protected(version: StoredObject, now_ms: int, *, bypass: bool = False) -> bool:
+    """Whether object lock keeps a version from being removed for good."""
+    held = version.attributes
+    hold = LegalHold.ON if held.legal_hold else LegalHold.OFF
+    return not may_delete_version(held.retention, hold, now_ms, bypass_governance=bypass)

@@ -15,10 +15,10 @@ from lakebed.meta.seam import MetaStore, Reader
 from lakebed.storage.seam import ObjectStorage
 
 from .bucket import Bucket, bucket_from
+from .contents import Contents
 from .ingest import Ingester
 from .model import Caller
 from .rows import BUCKET_BY_NAME
-from .sealing import KeyRing
 
 
 class Reaper(Protocol):
@@ -37,7 +37,7 @@ class Facilities:
     outbox: Outbox
     storage: ObjectStorage
     ingester: Ingester
-    keys: KeyRing
+    contents: Contents
     authorizer: Authorizer
     clock: Clock
     reaper: Reaper

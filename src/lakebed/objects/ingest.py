@@ -1,7 +1,7 @@
 """Takes an object's bytes in: hashed as they come, small ones kept in memory, large ones written to the byte store.
 
-The bytes are on stable storage when `ingest` returns, and nothing refers to them yet: publishing is a transaction of its
-own. If anything fails the blob is removed; if the process dies, the sweeper finds it.
+The bytes are on stable storage when `ingest` returns, and nothing refers to them yet: publishing is a transaction of
+its own. If anything fails the blob is removed; if the process dies, the sweeper finds it.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from lakebed.core.checksums import (
@@ -303,7 +304,7 @@ class MultipartUploads:
 
     async def _chosen_parts(self, tx: Transaction, upload: StoredUpload, completion: Completion) -> list[StoredPart]:
         numbers = [part.number for part in completion.parts]
-        if any(later <= earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(numbers)):
             raise InvalidPartOrder("the list of parts is not ascending")
         stored = {
             part.number: part for part in map(part_from, await tx.rows(rows.PARTS_AFTER, upload.id, 0, MAX_PARTS))

@@ -1,7 +1,7 @@
 """Makes a version current, or removes one: the steps of the transactions that change what a key holds.
 
-Invariant: `objects` has a row for a key exactly when the newest version of the key is not a delete marker; then that row
-is the newest version. Everything else, delete markers included, is in `versions`, where a lower rank is newer.
+Invariant: `objects` has a row for a key exactly when the newest version of the key is not a delete marker; then that
+row is the newest version. Everything else, delete markers included, is in `versions`, where a lower rank is newer.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ async def drop_blob(tx: Transaction, piece: Piece, displaced: Displaced) -> None
 async def make_current(
     tx: Transaction, bucket: Bucket, current: StoredObject | None, new: StoredObject, displaced: Displaced
 ) -> StoredObject:
-    """Put `new` in front of what the key has; it comes back with its rank. `new.version` follows the bucket's versioning.
+    """Put `new` in front of what the key has; it comes back with its rank.
 
-    A bucket that is not versioned replaces; an enabled one keeps what was current; a suspended one keeps it too unless it
-    is the null version, of which there is only ever one.
+    Its version id follows the bucket's versioning. A bucket that is not versioned replaces; an enabled one keeps what
+    was current; a suspended one keeps it too unless it is the null version, of which there is only ever one.
     """
-    rank = await _step_aside(tx, bucket, current, new.version, new.key, new.modified_ms, displaced)
+    rank = await _step_aside(tx, bucket, current, new.version, new.key, displaced)
     stored = new._replace(rank=rank)
     await tx.run(
         rows.UPSERT_OBJECT,
@@ -93,7 +93,6 @@ async def _step_aside(
     current: StoredObject | None,
     incoming: VersionId,
     key: str,
-    now_ms: int,
     displaced: Displaced,
 ) -> int:
     """Make room for a version with id `incoming`; its rank."""
@@ -111,7 +110,7 @@ async def _step_aside(
         if current.version == incoming:
             await drop_content(tx, current.content, displaced)
         else:
-            await _archive(tx, bucket, current, now_ms)
+            await _archive(tx, bucket, current)
     if incoming == NULL_VERSION and (current is None or current.version != NULL_VERSION):
         row = await tx.row(rows.VERSION, bucket.id, key, NULL_VERSION)
         if row is not None:
@@ -131,11 +130,11 @@ async def add_marker(
     displaced: Displaced,
 ) -> StoredObject:
     """Hide the key behind a delete marker."""
-    rank = await _step_aside(tx, bucket, current, version, key, now_ms, displaced)
+    rank = await _step_aside(tx, bucket, current, version, key, displaced)
     if current is not None:
         await tx.run(rows.DELETE_OBJECT, bucket.id, key)
     marker = StoredObject(key, rank, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
-    await _archive(tx, bucket, marker, now_ms)
+    await _archive(tx, bucket, marker)
     return marker
 
 
@@ -157,7 +156,7 @@ async def remove_version(
         await _promote(tx, bucket, old.key)
 
 
-async def _archive(tx: Transaction, bucket: Bucket, stored: StoredObject, superseded_ms: int) -> None:
+async def _archive(tx: Transaction, bucket: Bucket, stored: StoredObject) -> None:
     await tx.run(
         rows.INSERT_VERSION,
         bucket.id,
@@ -171,7 +170,6 @@ async def _archive(tx: Transaction, bucket: Bucket, stored: StoredObject, supers
         stored.content,
         _packed(stored),
         int(stored.is_marker),
-        superseded_ms,
     )
 
 

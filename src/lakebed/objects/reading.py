@@ -66,7 +66,7 @@ class ObjectReader:
         wanted: RangeRequest | None = None,
         part: int | None = None,
     ) -> FoundObject:
-        """What is known of an object. Raises NoSuchBucket, NoSuchKey, NoSuchVersion, NotModified, PreconditionFailed."""
+        """What is known of an object. Raises NoSuchBucket, NoSuchKey, NoSuchVersion, and what its conditions raise."""
         if version is None and part is None:
             row = await self._f.meta.row(rows.HEAD, key, bucket_name)
             bucket, found = await self._checked(caller, row, bucket_name, key, "s3:GetObject")
@@ -100,7 +100,7 @@ class ObjectReader:
             bucket, found = await self._find_version(caller, bucket_name, key, version, action or "s3:GetObjectVersion")
             content = await self.content_of(found)
         check_read(conditions, found.etag, found.modified_ms)
-        source = ContentSource(f.storage, f.keys, found.size, content)
+        source = ContentSource(f.contents, found.size, content)
         chosen, count = None, found.attributes.part_count or None
         if part is not None:
             chosen = part_range(source.pieces, found, part)

@@ -56,9 +56,7 @@ UPSERT_OBJECT: Final = (
     " content = excluded.content, attributes = excluded.attributes"
 )
 DELETE_OBJECT: Final = "DELETE FROM objects WHERE bucket = ? AND key = ?"
-INSERT_VERSION: Final = (
-    f"INSERT INTO versions (bucket, {_OBJECT}, is_marker, superseded_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-)
+INSERT_VERSION: Final = f"INSERT INTO versions (bucket, {_OBJECT}, is_marker) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 DELETE_VERSION: Final = "DELETE FROM versions WHERE bucket = ? AND key = ? AND rank = ?"
 UPDATE_OBJECT_ATTRIBUTES: Final = "UPDATE objects SET attributes = ? WHERE bucket = ? AND key = ?"
 UPDATE_VERSION_ATTRIBUTES: Final = "UPDATE versions SET attributes = ? WHERE bucket = ? AND key = ? AND rank = ?"
@@ -98,6 +96,16 @@ VERSIONS_BEHIND: Final = (
     f"SELECT {_LISTED}, 0 AS is_marker FROM objects WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
     f" UNION ALL SELECT {_LISTED}, is_marker FROM versions WHERE bucket = ? AND (key, rank) > (?, ?)"
     " ORDER BY key, rank LIMIT ?"
+)
+ALL_VERSIONS_AFTER: Final = (
+    f"SELECT {_OBJECT}, 0 AS is_marker FROM objects WHERE bucket = ? AND key > ?"  # noqa: S608
+    f" UNION ALL SELECT {_OBJECT}, is_marker FROM versions WHERE bucket = ? AND key > ?"
+    " ORDER BY key, rank LIMIT ?"
+)
+ALL_VERSIONS_OF: Final = (
+    f"SELECT {_OBJECT}, 0 AS is_marker FROM objects WHERE bucket = ? AND key = ?"  # noqa: S608
+    f" UNION ALL SELECT {_OBJECT}, is_marker FROM versions WHERE bucket = ? AND key = ?"
+    " ORDER BY key, rank"
 )
 RANK_OF_VERSION: Final = (
     "SELECT rank FROM objects WHERE bucket = ? AND key = ? AND version = ?"

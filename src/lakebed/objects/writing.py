@@ -82,7 +82,7 @@ class ObjectWriter:
         *,
         event: str = "ObjectCreated:Put",
     ) -> WrittenObject:
-        """Store the bytes, then publish them. Raises what `ingest` and the conditions raise; then nothing is visible."""
+        """Store the bytes, then publish them. Raises what `ingest` and conditions raise; nothing is visible then."""
         bucket = await self.admit(caller, bucket_name, new)
         f = self._f
         ingested = await f.ingester.ingest(

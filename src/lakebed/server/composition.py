@@ -22,8 +22,10 @@ from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
+from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.ingest import Ingester
+from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
@@ -58,6 +60,7 @@ class Parts:
     storage: ObjectStorage
     reaper: BlobReaper
     sweeper: Sweeper
+    lifecycle: LifecycleRunner
     leases: Leases
     clock: Clock
     instruments: Instruments
@@ -103,7 +106,7 @@ def _wire(
         outbox=Outbox(meta),
         storage=storage,
         ingester=Ingester(storage, keys, clock, inline_max_bytes=settings.objects.inline_max, open_writer=open_writer),
-        keys=keys,
+        contents=Contents(storage, keys),
         authorizer=authorizer,
         clock=clock,
         reaper=reaper,
@@ -111,11 +114,12 @@ def _wire(
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
     )
+    day_ms = round(settings.objects.lifecycle_day * 1000)
     root = root_of(DEFAULT_ACCOUNT)
     access_keys = AccessKeys(meta, master, clock, Credential(identity.root_access_key, identity.root_secret_key, root))
     sessions = Sessions(master, Principals(meta, clock, root), clock, max_policy_bytes=20 * 1024)
     authenticator = Authenticator(Credentials(access_keys, sessions), clock)
-    services = S3Services.on(facilities, authenticator, policies=authorizer, lifecycle_day_ms=round(settings.objects.lifecycle_day * 1000))
+    services = S3Services.on(facilities, authenticator, policies=authorizer, lifecycle_day_ms=day_ms)
     tokens = TokenService(
         sessions,
         authorizer,
@@ -149,6 +153,7 @@ def _wire(
         storage=storage,
         reaper=reaper,
         sweeper=Sweeper(meta, storage, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)),
+        lifecycle=LifecycleRunner(facilities, day_ms=day_ms),
         leases=Leases(meta, clock),
         clock=clock,
         instruments=instruments,

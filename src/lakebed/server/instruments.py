@@ -20,6 +20,7 @@ class Instruments:
         self._received = metrics.counter("lakebed_s3_received_bytes_total", "Bytes of request bodies.", ("operation",))
         self._sent = metrics.counter("lakebed_s3_sent_bytes_total", "Bytes of response bodies.", ("operation",))
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
+        self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
 
     def observe(self, operation: str, request: Request, response: Response, seconds: float) -> None:

@@ -1,8 +1,8 @@
 """The parent process: binds the port, starts workers, hands each new connection to the next of them.
 
-Connections are passed as descriptors in turn, which spreads them evenly; with a shared port the kernel's choice left one
-worker idle. The parent has no threads and no event loop, so that forking it is always safe, and a worker that dies is
-replaced.
+Connections are passed as descriptors in turn, which spreads them evenly; with a shared port the kernel's choice left
+one worker idle. The parent has no threads and no event loop, so that forking it is always safe, and a worker that
+dies is replaced.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -216,10 +217,8 @@ class _Supervisor:
             dead = self._workers.pop(pid, None)
             if dead is None:
                 continue
-            try:
+            with suppress(KeyError):
                 self._selector.unregister(dead.channel)
-            except KeyError:
-                pass
             dead.channel.close()
             if self._stopping:
                 continue

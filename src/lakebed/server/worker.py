@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -40,8 +41,6 @@ def serve(settings: Settings, identity: Identity, number: int, channel: socket.s
 async def _serve(
     settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str
 ) -> None:
-    from pathlib import Path
-
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -59,6 +58,7 @@ async def _serve(
             asyncio.create_task(connections.watch()),
             asyncio.create_task(parts.reaper.run()),
             asyncio.create_task(_repeat("sweep", settings.objects.sweep_interval, parts, _sweep(parts))),
+            asyncio.create_task(_repeat("lifecycle", settings.objects.lifecycle_interval, parts, _expire(parts))),
         ]
         channel.send(READY)
         await stop.wait()
@@ -106,6 +106,20 @@ def _sweep(parts: Parts) -> Callable[[], Awaitable[None]]:
             parts.instruments.swept.of(kind).add(count)
 
     return sweep
+
+
+def _expire(parts: Parts) -> Callable[[], Awaitable[None]]:
+    async def expire() -> None:
+        report = await parts.lifecycle.run()
+        for kind, count in (
+            ("expired", report.expired),
+            ("version", report.versions_removed),
+            ("marker", report.markers_removed),
+            ("upload", report.uploads_aborted),
+        ):
+            parts.instruments.expired.of(kind).add(count)
+
+    return expire
 
 
 async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:

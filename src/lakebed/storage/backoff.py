@@ -15,7 +15,7 @@ __all__ = ["Retrier", "RetryPolicy", "is_worth_retrying"]
 
 T = TypeVar("T")
 
-Sleep = Callable[[float], Awaitable[None]]
+_Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Retrier:
         policy: RetryPolicy | None = None,
         clock: Clock | None = None,
         *,
-        sleep: Sleep = asyncio.sleep,
+        sleep: _Sleep = asyncio.sleep,
         random: Random | None = None,
     ) -> None:
         self.policy = RetryPolicy() if policy is None else policy

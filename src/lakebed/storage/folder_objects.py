@@ -104,7 +104,7 @@ class FolderObjects:
         """Make a prepared file the object under `key`, if the condition holds. The caller holds the key's lock."""
         path = self.path(key)
         current = _stat(path)
-        check_condition(key, condition, current)
+        _check_condition(key, condition, current)
         if current is not None and current.st_mtime_ns >= stamp:
             stamp = current.st_mtime_ns + 1  # the clock went back, or two writes fell into one millisecond
             file.stamp(stamp)
@@ -119,8 +119,14 @@ class FolderObjects:
 
     def check(self, key: bytes, condition: WriteCondition | None) -> None:
         """Raise if the condition is false already: asked before work that would be in vain. Raises OSError too."""
-        if condition is not None:
-            check_condition(key, condition, _stat(self.path(key)))
+        if condition is None:
+            return
+        path = self.path(key)
+        try:
+            _check_condition(key, condition, _stat(path))
+        except (AlreadyExists, PreconditionFailed):
+            with self.locked(key):  # the winner may be visible and not yet durable: it holds the lock until it is
+                _check_condition(key, condition, _stat(path))
 
     def head(self, key: bytes) -> ObjectHead:
         """What is known of the object. Raises NoSuchKey."""
@@ -310,7 +316,7 @@ class FolderObjects:
             file.move(f"{self._root}/format")
 
 
-def check_condition(key: bytes, condition: WriteCondition | None, current: os.stat_result | None) -> None:
+def _check_condition(key: bytes, condition: WriteCondition | None, current: os.stat_result | None) -> None:
     """Raise AlreadyExists or PreconditionFailed unless the condition holds for the current file."""
     if isinstance(condition, IfAbsent) and current is not None:
         raise AlreadyExists(f"object exists. key={key.decode()}")

@@ -52,7 +52,7 @@ WRITE_ID: Final = "lakebedwriteid"
 
 T = TypeVar("T")
 
-MAX_PART_BYTES: Final = 5 * 1024**3
+_MAX_PART_BYTES: Final = 5 * 1024**3
 _EQUAL_PARTS: Final = 1000
 
 
@@ -80,9 +80,9 @@ class WriterSettings:
     """What the store asks for."""
 
     def __post_init__(self) -> None:
-        if not self.min_part_bytes <= self.part_size_bytes <= MAX_PART_BYTES:
+        if not self.min_part_bytes <= self.part_size_bytes <= _MAX_PART_BYTES:
             raise InvalidSetting(
-                f"part_size_bytes: must be {self.min_part_bytes} to {MAX_PART_BYTES}. value={self.part_size_bytes}"
+                f"part_size_bytes: must be {self.min_part_bytes} to {_MAX_PART_BYTES}. value={self.part_size_bytes}"
             )
         if self.max_in_flight < 1:
             raise InvalidSetting(f"max_in_flight: must be at least 1. value={self.max_in_flight}")
@@ -99,7 +99,7 @@ class WrittenObject:
 
 def part_size_at(number: int, first_bytes: int) -> int:
     """The size of part `number` when the first one has `first_bytes`."""
-    return min(first_bytes << ((number - 1) // _EQUAL_PARTS), MAX_PART_BYTES)
+    return min(first_bytes << ((number - 1) // _EQUAL_PARTS), _MAX_PART_BYTES)
 
 
 class BufferedMultipartWriter:
@@ -213,7 +213,7 @@ class BufferedMultipartWriter:
         """
         if self._state not in _ENDED:
             self._end(WriterState.ABORTED)
-            await run_to_end(self._clean_up())
+            await _run_to_end(self._clean_up())
 
     def _require(self, *states: WriterState) -> None:
         if self._state not in states:
@@ -265,7 +265,7 @@ class BufferedMultipartWriter:
             return self._upload
 
         # An upload that was begun but not noted could never be aborted: so a cancellation waits for the answer.
-        await self._retrier.run(lambda _: run_to_end(begin()))
+        await self._retrier.run(lambda _: _run_to_end(begin()))
 
     def _start_part(self, number: int, body: bytearray) -> None:
         """Send a part in a task of its own. Room for it is held already."""
@@ -280,7 +280,7 @@ class BufferedMultipartWriter:
     async def _send_part(self, upload: MultipartUpload, number: int, body: bytearray) -> None:
         try:
             # A part that lands after the abort could stay behind: so a cancellation waits for the one being sent.
-            receipt = await self._retrier.run(lambda _: run_to_end(upload.upload_part(number, body)))
+            receipt = await self._retrier.run(lambda _: _run_to_end(upload.upload_part(number, body)))
         except Exception as error:
             if self._failure is None:
                 self._failure = error
@@ -332,7 +332,7 @@ class BufferedMultipartWriter:
         if self._state not in _ENDED:
             self._end(WriterState.ABORTED if isinstance(error, asyncio.CancelledError) else WriterState.FAILED)
         try:
-            await run_to_end(self._clean_up())
+            await _run_to_end(self._clean_up())
         except LakebedError as second:
             error.add_note(f"the upload could not be aborted: {second}")
 
@@ -358,7 +358,7 @@ class BufferedMultipartWriter:
 _ENDED: Final = frozenset({WriterState.DONE, WriterState.ABORTED, WriterState.FAILED})
 
 
-async def run_to_end(work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine sends and yields is the loop's affair
+async def _run_to_end(work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine sends and yields is the loop's affair
     """Run `work` to its end even if we are cancelled meanwhile; the cancellation is raised then."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None

@@ -40,7 +40,6 @@ CREATE TABLE versions (
     content       {bigint},
     attributes    {blob}   NOT NULL,
     is_marker     {bigint} NOT NULL,
-    superseded_ms {bigint} NOT NULL,
     PRIMARY KEY (bucket, key, rank)
 ) {clustered};
 

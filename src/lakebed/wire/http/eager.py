@@ -1,8 +1,8 @@
 """Start a coroutine at once, and make a task of it only if it has to wait.
 
 A task costs about 4 µs and a turn of the loop; most requests finish without waiting for anything. Until its first
-wait the coroutine has no current task, so a handler may not enter `asyncio.timeout` before it has waited once; none does:
-time limits are the connection's (see `server`).
+wait the coroutine has no current task, so a handler may not enter `asyncio.timeout` before it has waited once; none
+does: time limits are the connection's (see `server`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _running: set[asyncio.Task[None]] = set()
 
 
 def start_eagerly(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run `coroutine` until it waits; if it does, the rest runs as a task. What it raises goes to the loop's handler."""
+    """Run `coroutine` until it waits; the rest, if any, runs as a task."""
     try:
         awaited = coroutine.send(None)
     except StopIteration:

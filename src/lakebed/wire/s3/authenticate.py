@@ -228,7 +228,8 @@ class Authenticator:
             raise _query_fault("X-Amz-Expires must be non-negative")
         if seconds > sigv4.MAX_PRESIGNED_SECONDS:
             raise _query_fault(
-                "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds"
+                "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than"
+                " 604800 seconds"
             )
         now = self._clock.now_ms() // 1000
         if signed_at > now + MAX_SKEW_SECONDS:

@@ -38,7 +38,8 @@ class S3Services:
     lifecycle_day_ms: int
 
     @classmethod
-    def on(cls, facilities: Facilities, authenticator: Authenticator, *, policies: PolicyLanguage, lifecycle_day_ms: int
+    def on(
+        cls, facilities: Facilities, authenticator: Authenticator, *, policies: PolicyLanguage, lifecycle_day_ms: int
     ) -> S3Services:
         """Wire the use cases over their facilities."""
         reader = ObjectReader(facilities)

@@ -1,8 +1,8 @@
-"""AWS Signature Version 4: what was signed, rebuilt from what was received. Pure functions, no clock, no keys of its own.
+"""AWS Signature Version 4: what was signed, rebuilt from what was received. Pure: no clock, no keys of its own.
 
 The canonical request is built from the raw target and header values. Clients differ in how they encode a path before
-signing it (once as S3 says, twice as other AWS services do, or with other characters left plain), so a mismatch is tried
-again with the path re-encoded; the usual case costs one try.
+signing it (once as S3 says, twice as other AWS services do, or with other characters left plain), so a mismatch is
+tried again with the path re-encoded; the usual case costs one try.
 """
 
 from __future__ import annotations

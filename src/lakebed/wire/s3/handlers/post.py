@@ -154,7 +154,7 @@ async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tupl
 
 
 def _as_headers(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that describe the object, as the headers of a PUT would. Raises S3Fault, MalformedDocument, InvalidTag."""
+    """The fields that describe the object, as headers of a PUT. Raises S3Fault, MalformedDocument, InvalidTag."""
     headers: dict[str, str] = {}
     for name, value in fields.items():
         if name not in _HEADER_FIELDS and (not name.startswith("x-amz-") or name in _SIGNATURE_FIELDS):

@@ -1,4 +1,4 @@
-"""What a browser is told of other origins: the answer to its question before a request, and headers on the request's."""
+"""What a browser is told of other origins: an answer when it asks first, headers on the answers to what it asks for."""
 
 from __future__ import annotations
 

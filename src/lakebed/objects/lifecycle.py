@@ -1,0 +1,175 @@
+"""Carries out lifecycle rules: expired objects, versions nobody needs, markers that hide nothing, forgotten uploads.
+
+What is due is decided on what a scan saw and done only if the key still looks so inside the transaction: an object that
+was written anew in between is not the one the rule spoke of. Rules were authorized when they were put; what they do is
+told in events under the name of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+
+from lakebed.core.access import Principal
+from lakebed.core.ids import UploadId
+from lakebed.meta.seam import Transaction
+
+from . import rows
+from .bucket import Bucket, bucket_from
+from .config.expiry import DueAction, DueKind, VersionFacts, due_actions, upload_expires_at
+from .config.lifecycle import LifecycleConfiguration
+from .deleting import is_protected
+from .events import tell_of_object
+from .facilities import Facilities
+from .model import Caller, StoredObject
+from .multipart import forget_upload
+from .publish import Displaced, add_marker, current_of, remove_current, remove_version
+from .rows import upload_from, version_from
+
+_BATCH = 500
+_KEYS_A_COMMIT = 64
+
+
+@dataclass(slots=True)
+class LifecycleReport:
+    """What one run did."""
+
+    expired: int = 0
+    versions_removed: int = 0
+    markers_removed: int = 0
+    uploads_aborted: int = 0
+
+
+class LifecycleRunner:
+    """Goes over all buckets that have rules."""
+
+    def __init__(self, facilities: Facilities, *, day_ms: int) -> None:
+        self._f = facilities
+        self._day_ms = day_ms
+
+    async def run(self) -> LifecycleReport:
+        """One pass. Costs a scan of every bucket with rules."""
+        report = LifecycleReport()
+        after = ""
+        while found := await self._f.meta.rows(rows.ALL_BUCKETS, after, _BATCH):
+            for bucket in map(bucket_from, found):
+                after = bucket.name
+                rules = bucket.settings.lifecycle
+                if rules is not None and rules.enabled_rules:
+                    await self._abort_uploads(bucket, rules, report)
+                    await self._expire(bucket, rules, report)
+        return report
+
+    async def _expire(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
+        now_ms = self._f.clock.now_ms()
+        due: list[tuple[str, DueAction]] = []
+        async for key, versions in self._keys(bucket):
+            facts = [VersionFacts(v.version, v.modified_ms, v.size, v.attributes.tags, v.is_marker) for v in versions]
+            due += [(key, action) for action in due_actions(rules, key, facts, now_ms, day_ms=self._day_ms)]
+            if len(due) >= _KEYS_A_COMMIT:
+                await self._carry_out(bucket, due, report)
+                due = []
+        if due:
+            await self._carry_out(bucket, due, report)
+
+    async def _keys(self, bucket: Bucket) -> AsyncIterator[tuple[str, Sequence[StoredObject]]]:
+        """Every key with all its versions, newest first."""
+        after = ""
+        while True:
+            found = await self._f.meta.rows(rows.ALL_VERSIONS_AFTER, bucket.id, after, bucket.id, after, _BATCH)
+            versions = [version_from(row) for row in found]
+            groups = [(key, list(group)) for key, group in groupby(versions, key=attrgetter("key"))]
+            if len(found) == _BATCH:
+                # The last key may go on behind this page: it is read again, whole.
+                if len(groups) == 1:
+                    key = groups[0][0]
+                    whole = await self._f.meta.rows(rows.ALL_VERSIONS_OF, bucket.id, key, bucket.id, key)
+                    groups = [(key, [version_from(row) for row in whole])]
+                else:
+                    groups.pop()
+            for key, group in groups:
+                after = key
+                yield key, group
+            if len(found) < _BATCH:
+                return
+
+    async def _carry_out(self, bucket: Bucket, due: Sequence[tuple[str, DueAction]], report: LifecycleReport) -> None:
+        f = self._f
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> list[DueKind]:
+            displaced.blobs.clear()
+            return [action.kind for key, action in due if await self._one(tx, bucket, key, action, now_ms, displaced)]
+
+        for kind in await f.meta.transact(work):
+            if kind is DueKind.EXPIRE_CURRENT:
+                report.expired += 1
+            elif kind is DueKind.DELETE_NONCURRENT:
+                report.versions_removed += 1
+            else:
+                report.markers_removed += 1
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+
+    async def _one(
+        self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, displaced: Displaced
+    ) -> bool:
+        """Do what is due, unless the key has changed since, or a lock forbids it."""
+        f = self._f
+        caller = _caller(bucket, action.rule_id)
+        current = await current_of(tx, bucket, key)
+        if action.kind is DueKind.EXPIRE_CURRENT:
+            if current is None or current.version != action.version_id:
+                return False
+            if bucket.keeps_versions:
+                version = bucket.new_version(f.clock)
+                marker = await add_marker(tx, bucket, current, key, version, now_ms, displaced)
+                event = "LifecycleExpiration:DeleteMarkerCreated"
+                await tell_of_object(f.outbox, tx, event, bucket.name, marker, caller, now_ms)
+            else:
+                await remove_current(tx, bucket, current, displaced)
+                await tell_of_object(f.outbox, tx, "LifecycleExpiration:Delete", bucket.name, current, caller, now_ms)
+            return True
+        row = await tx.row(rows.VERSION, bucket.id, key, action.version_id)
+        if row is None:
+            return False
+        found = version_from(row)
+        if is_protected(found, now_ms):
+            return False
+        await remove_version(tx, bucket, found, has_current=current is not None, displaced=displaced)
+        await tell_of_object(f.outbox, tx, "LifecycleExpiration:Delete", bucket.name, found, caller, now_ms)
+        return True
+
+    async def _abort_uploads(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
+        f = self._f
+        now_ms = f.clock.now_ms()
+        key, upload_id = "", ""
+        while found := await f.meta.rows(rows.UPLOADS_BEHIND, bucket.id, key, upload_id, _BATCH):
+            for upload in map(upload_from, found):
+                key, upload_id = upload.key, upload.id
+                due = upload_expires_at(rules, key, upload.started_ms, day_ms=self._day_ms)
+                if due is not None and due.at_ms <= now_ms:
+                    await self._abort(upload.id)
+                    report.uploads_aborted += 1
+
+    async def _abort(self, upload: UploadId) -> None:
+        f = self._f
+        displaced = Displaced(f.clock.now_ms() + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> None:
+            displaced.blobs.clear()
+            row = await tx.row(rows.UPLOAD, upload)
+            if row is not None and upload_from(row).finished_ms is None:
+                await forget_upload(tx, upload, displaced)
+
+        await f.meta.transact(work)
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+
+
+def _caller(bucket: Bucket, rule: str) -> Caller:
+    principal = Principal(name=f"lifecycle:{rule}", account=bucket.owner, arn=f"arn:aws:iam::{bucket.owner}:root")
+    return Caller(principal)

@@ -1,0 +1,112 @@
+"""boto3 clients of a running server, and what they are refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import boto3
+import botocore.session
+import pytest
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from tests.fixtures.server import RunningServer
+
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What a client signs with."""
+
+    access_key: str
+    secret_key: str
+    session_token: str | None = None
+
+
+ANONYMOUS = Keys("", "")
+
+
+def root_keys(server: RunningServer) -> Keys:
+    return Keys(server.access_key, server.secret_key)
+
+
+class Connect(Protocol):
+    """Makes clients that are closed when the test is over. Any: boto3's clients are made at run time."""
+
+    def __call__(
+        self,
+        server: RunningServer,
+        keys: Keys | None = None,
+        *,
+        service: str = "s3",
+        endpoint: str | None = None,
+        verify: str | None = None,
+        **config: Any,
+    ) -> Any: ...
+
+
+@contextmanager
+def connected(
+    server: RunningServer,
+    keys: Keys | None = None,
+    *,
+    service: str = "s3",
+    endpoint: str | None = None,
+    verify: str | None = None,
+    **config: Any,  # Any: whatever botocore's Config takes
+) -> Iterator[Any]:  # Any: boto3's clients are made at run time
+    """A client: of root unless told otherwise, with the SDK's own defaults but for path-style addresses."""
+    keys = root_keys(server) if keys is None else keys
+    if keys is ANONYMOUS:
+        config["signature_version"] = UNSIGNED
+    client = _session().client(
+        service,
+        region_name=REGION,
+        endpoint_url=endpoint or server.endpoint,
+        aws_access_key_id=keys.access_key or None,
+        aws_secret_access_key=keys.secret_key or None,
+        aws_session_token=keys.session_token,
+        verify=verify,
+        config=Config(**{"s3": {"addressing_style": "path"}, "retries": {"total_max_attempts": 1}, **config}),
+    )
+    with closing(client):
+        yield client
+
+
+@cache
+def _session() -> boto3.session.Session:
+    """One session, so that the service models are loaded once; the user's own AWS files are not for tests."""
+    inner = botocore.session.get_session()
+    inner.set_config_variable("config_file", os.devnull)
+    inner.set_config_variable("credentials_file", os.devnull)
+    return boto3.session.Session(botocore_session=inner)
+
+
+@contextmanager
+def refused(code: str, status: int) -> Iterator[None]:
+    """The block is refused with this S3 error. A HEAD has no body: its code is the status."""
+    with pytest.raises(ClientError) as caught:
+        yield
+    assert code_and_status(caught.value) == (code, status)
+
+
+def code_and_status(error: ClientError) -> tuple[str, int]:
+    response: Mapping[str, Any] = error.response  # Any: botocore's own typing of a parsed answer
+    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+def all_keys(client: Any, bucket: str, prefix: str = "") -> list[str]:  # Any: a boto3 client
+    """Every key under a prefix, page by page, as the SDK's own paginator has it."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    return [item["Key"] for page in pages for item in page.get("Contents", [])]
+
+
+def body_of(client: Any, bucket: str, key: str, **options: Any) -> bytes:  # Any: a boto3 client, and its parameters
+    body: bytes = client.get_object(Bucket=bucket, Key=key, **options)["Body"].read()
+    return body

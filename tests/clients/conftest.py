@@ -1,0 +1,71 @@
+"""Fixtures of the client tests: a witness, fresh buckets, a large file."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.clients.boto import Connect, connected
+from tests.fixtures.server import RunningServer
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LargeFile:
+    """A file that no client sends in one piece."""
+
+    path: Path
+    size: int
+    sha256: str
+
+
+@pytest.fixture(scope="session")
+def s3(lakebed_server: RunningServer) -> Iterator[Any]:
+    """boto3 as root: the client most tests speak through, and the witness of what another client did."""
+    with connected(lakebed_server) as client:
+        yield client
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Further clients, closed when the test is over."""
+    with ExitStack() as stack:
+
+        def make(server: RunningServer, *arguments: Any, **options: Any) -> Any:  # Any: passed on as they are
+            return stack.enter_context(connected(server, *arguments, **options))
+
+        yield make
+
+
+@pytest.fixture
+def new_name() -> str:
+    """A bucket name that nobody else has; the bucket is not there yet."""
+    return f"bucket-{uuid.uuid4().hex[:20]}"
+
+
+@pytest.fixture
+def bucket(s3: Any, new_name: str) -> str:  # Any: a boto3 client
+    """A bucket of one's own."""
+    s3.create_bucket(Bucket=new_name)
+    return new_name
+
+
+@pytest.fixture(scope="session")
+def large_file(tmp_path_factory: pytest.TempPathFactory) -> LargeFile:
+    """64 MiB that do not repeat, so that parts in the wrong order are seen."""
+    path = tmp_path_factory.mktemp("large") / "large.bin"
+    source, digest = random.Random(64), hashlib.sha256()
+    with path.open("wb") as file:
+        for _ in range(64):
+            piece = source.randbytes(MIB)
+            digest.update(piece)
+            file.write(piece)
+    return LargeFile(path, 64 * MIB, digest.hexdigest())
