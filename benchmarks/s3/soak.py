@@ -70,9 +70,8 @@ def soak(site: Site, seconds: float, tell: Callable[[str], None]) -> Soak:
         while (left := seconds - (time.monotonic() - begin)) > 0:
             signing = (Signing.HEADER, Signing.PRESIGNED)[turn % 2]
             report = site.tool.run(site.endpoint, asks, signing, connections=16, seconds=min(left, STRETCH_SECONDS))
-            upload(site, f"/{BUCKET}/multipart", 2, signing)
             operations += report.operations
-            for text, count in report.errors.items():
+            for text, count in [*report.errors.items(), *_multipart(site, signing)]:
                 errors[text] = errors.get(text, 0) + count
             turn += 1
             resident = _mib(watch.readings[-1])
@@ -88,6 +87,14 @@ def soak(site: Site, seconds: float, tell: Callable[[str], None]) -> Soak:
         highest_mib=max(map(_mib, taken)),
         readings=_thin(taken),
     )
+
+
+def _multipart(site: Site, signing: Signing) -> list[tuple[str, int]]:
+    """Upload one object; what went wrong, so that an hour's readings do not go with it."""
+    try:
+        return list(upload(site, f"/{BUCKET}/multipart", 2, signing).errors.items())
+    except RuntimeError as error:
+        return [(str(error), 1)]
 
 
 def _mib(reading: Reading) -> float:

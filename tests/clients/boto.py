@@ -61,10 +61,17 @@ def connected(
     verify: str | None = None,
     **config: Any,  # Any: whatever botocore's Config takes
 ) -> Iterator[Any]:  # Any: boto3's clients are made at run time
-    """A client: of root unless told otherwise, with the SDK's own defaults but for path-style addresses."""
+    """A client: of root unless told otherwise, with the SDK's own defaults but for path-style addresses.
+
+    And but for links: left alone, botocore still presigns for us-east-1 with Signature Version 2, which is not served.
+    """
     keys = root_keys(server) if keys is None else keys
-    if keys is ANONYMOUS:
-        config["signature_version"] = UNSIGNED
+    defaults: dict[str, Any] = {  # Any: likewise
+        "s3": {"addressing_style": "path"},
+        "retries": {"total_max_attempts": 1},
+    }
+    if service == "s3":
+        defaults["signature_version"] = UNSIGNED if keys is ANONYMOUS else "s3v4"
     client = _session().client(
         service,
         region_name=REGION,
@@ -73,7 +80,7 @@ def connected(
         aws_secret_access_key=keys.secret_key or None,
         aws_session_token=keys.session_token,
         verify=verify,
-        config=Config(**{"s3": {"addressing_style": "path"}, "retries": {"total_max_attempts": 1}, **config}),
+        config=Config(**{**defaults, **config}),
     )
     with closing(client):
         yield client

@@ -145,6 +145,7 @@ class Wire:
         async def answer() -> None:
             while (got := await server.read(65536)) and not is_cut:
                 answers.write(got)
+            answers.close()
 
         answering = asyncio.create_task(answer())
         while not is_cut and (sent := await client.read(65536)):

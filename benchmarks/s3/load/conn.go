@@ -121,10 +121,17 @@ func (c *conn) advance() (bool, error) {
 	for {
 		before := c.phase
 		ready, err := c.step()
-		if err == syscall.EAGAIN || err == syscall.EINTR {
+		if err == syscall.EAGAIN {
 			return false, nil
 		}
+		if err == syscall.EINTR {
+			continue
+		}
 		if err != nil {
+			// A server that refuses a body answers before it closes; that answer belongs in the report.
+			if n, _ := syscall.Read(c.fd, c.in); c.filled == 0 && n > 0 {
+				c.filled = n
+			}
 			return false, err
 		}
 		if ready {
@@ -185,11 +192,11 @@ func (c *conn) step() (bool, error) {
 		c.paced += n
 		return c.left == 0 && err == nil, err
 	default:
-		n, err := syscall.Read(c.fd, c.in)
-		if err != nil || n == 0 {
-			return false, errors.Join(err, ended(n))
+		n, err := received(syscall.Recvfrom(c.fd, nowhere[:], 0))
+		if err != nil {
+			return false, err
 		}
-		return c.chunks.feed(c.in[:n])
+		return c.chunks.feed(nowhere[:n])
 	}
 }
 

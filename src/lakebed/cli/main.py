@@ -40,6 +40,7 @@ COMMANDS: Final = (
     Command("user", "lakebed.cli.user", "make, list, disable and remove users"),
     Command("key", "lakebed.cli.key", "make, list, rotate, disable and remove access keys"),
     Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
+    Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),
     Command("conform", "lakebed.cli.conform", "list what is not supported"),
     Command("version", "lakebed.cli.version", "print the version"),
 )

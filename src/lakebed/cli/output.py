@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_json(value: object) -> None:
@@ -32,6 +36,13 @@ def print_facts(facts: Mapping[str, str], *, as_json: bool) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
         print(f"{name.replace('_', ' ').ljust(width)}  {value}")
+
+
+def console() -> Console:
+    """Where progress is shown: drawn on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+
+    return Console(soft_wrap=True)
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -24,6 +24,7 @@ _ATTEMPTS = 12
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.2
 _COMMAND_SECONDS = 60.0
+_CLOSE_SECONDS = 15.0
 _STATEMENTS = 512
 
 _INTERFERED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
@@ -111,8 +112,12 @@ class PostgresStore:
         """Return at once: PostgreSQL shows a commit to others only after it is on stable storage."""
 
     async def close(self) -> None:
-        """Finish what is under way and close the connections. Idempotent."""
-        await self._pool.close()
+        """Finish what is under way and close the connections, by force if that takes too long. Idempotent."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
 
     async def _attempt(self, work: Work[T]) -> T:
         try:

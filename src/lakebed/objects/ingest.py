@@ -267,7 +267,7 @@ class _RemoteSink:
         raise RuntimeError("a remote sink is written from the event loop")
 
     async def write(self, data: Chunk) -> None:
-        await self._writer.write(bytes(data))
+        await self._writer.write(data)
 
     async def commit(self) -> None:
         await self._writer.finish()

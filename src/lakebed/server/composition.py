@@ -24,7 +24,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import Facilities
-from lakebed.objects.ingest import Ingester
+from lakebed.objects.ingest import Ingester, OpenWriter
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
@@ -43,7 +43,7 @@ from .identity import Identity
 from .instruments import Instruments
 from .metadata import open_metadata
 from .metrics import Metrics
-from .remote_storage import open_remote, remote_writers
+from .remote_storage import open_remote
 
 BYTES_FOLDER: Final = "bytes"
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
@@ -72,25 +72,31 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
     clock = SystemClock()
     meta = await open_metadata(settings)
     try:
-        storage = await open_storage(settings, clock)
+        storage, open_writer = await open_storage(settings, clock)
         try:
-            yield _wire(settings, identity, metrics, clock, meta, storage)
+            yield _wire(settings, identity, metrics, clock, meta, storage, open_writer)
         finally:
             await storage.close()
     finally:
         await meta.close()
 
 
-async def open_storage(settings: Settings, clock: Clock) -> ObjectStorage:
-    """The byte store that the settings name."""
+async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage, OpenWriter | None]:
+    """The byte store that the settings name, and how large bodies are written to it where it is not a folder."""
     if settings.storage.kind is StorageKind.S3:
         return await open_remote(settings.storage.s3, clock)
     root: Path = settings.server.data / BYTES_FOLDER
-    return await asyncio.to_thread(FolderStorage, root, clock)
+    return await asyncio.to_thread(FolderStorage, root, clock), None
 
 
 def _wire(
-    settings: Settings, identity: Identity, metrics: Metrics, clock: Clock, meta: MetaStore, storage: ObjectStorage
+    settings: Settings,
+    identity: Identity,
+    metrics: Metrics,
+    clock: Clock,
+    meta: MetaStore,
+    storage: ObjectStorage,
+    open_writer: OpenWriter | None,
 ) -> Parts:
     master = MasterKeys(identity.master_keys, identity.active_key_id)
     keys = KeyRing(
@@ -98,7 +104,6 @@ def _wire(
     )
     is_local = settings.storage.kind is StorageKind.FOLDER
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
-    open_writer = None if is_local else remote_writers(settings.storage.s3, storage, clock)
     reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
     authorizer = PolicyAuthorizer(clock)
     facilities = Facilities(

@@ -25,8 +25,11 @@ def _retrier(settings: S3StorageSettings, clock: Clock) -> Retrier:
     return Retrier(policy, clock)
 
 
-async def open_remote(settings: S3StorageSettings, clock: Clock) -> ObjectStorage:
-    """Connect, find out what the store honours, and wrap it with retries. Raises as `connect_s3`."""
+async def open_remote(settings: S3StorageSettings, clock: Clock) -> tuple[ObjectStorage, OpenWriter]:
+    """Connect, find out what the store honours; the store with retries, and writers for large bodies.
+
+    The writers retry by themselves, part by part, so theirs is the store without. Raises as `connect_s3`.
+    """
     options = S3Options(
         bucket=settings.bucket,
         prefix=settings.prefix,
@@ -42,14 +45,15 @@ async def open_remote(settings: S3StorageSettings, clock: Clock) -> ObjectStorag
         read_timeout_seconds=settings.read_timeout,
         conditional_writes=settings.conditional_put is not ConditionalPut.DISABLED,
     )
-    return RetryingStorage(await connect_s3(options), _retrier(settings, clock))
+    store = await connect_s3(options)
+    retrier = _retrier(settings, clock)
+    return RetryingStorage(store, retrier), _writers(settings, store, retrier)
 
 
-def remote_writers(settings: S3StorageSettings, storage: ObjectStorage, clock: Clock) -> OpenWriter:
+def _writers(settings: S3StorageSettings, storage: ObjectStorage, retrier: Retrier) -> OpenWriter:
     """How large bodies are written there: in parts, within one memory budget for the whole process."""
     budget = ByteBudget(settings.memory_budget)
     sizes = WriterSettings(part_size_bytes=settings.multipart_part_size, max_in_flight=settings.max_in_flight)
-    retrier = _retrier(settings, clock)
 
     def open_writer(key: Key) -> BufferedMultipartWriter:
         return BufferedMultipartWriter(storage, key, settings=sizes, retrier=retrier, budget=budget)

@@ -1,0 +1,258 @@
+"""`lakebed demo`: starts a server in a folder of its own, uses it as real clients do, and tells what happened."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from lakebed.core.errors import NotSupported, Unavailable
+
+from .output import console
+
+_FOLDER: Final = ".demo"
+_BIG_BYTES: Final = 64 * 1024 * 1024
+_START_SECONDS: Final = 30.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Where the demo works."""
+    parser.add_argument("--folder", type=Path, default=Path(_FOLDER), help="where its data goes; made anew each time")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the product working end to end."""
+    demo = _Demo(arguments.folder)
+    try:
+        demo.play()
+    finally:
+        demo.stop()
+    return 0
+
+
+@dataclass
+class _Demo:
+    folder: Path
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    keys: dict[str, str] = field(default_factory=dict)
+
+    def play(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self.port = _free_port()
+        steps: list[tuple[str, Callable[[], str]]] = [
+            ("start a server: one process tree, one folder", self._start),
+            ("make a versioned bucket, write and list objects", self._objects),
+            ("fence: 8 writers create one key, one wins", self._fence),
+            ("upload 64 MiB in parts, read it back", self._multipart),
+            ("kill -9 the whole server, start it again", self._crash),
+            ("encrypt at rest", self._encrypt),
+            ("hand out keys for one prefix only", self._vend),
+            ("every change left its event", self._events),
+        ]
+        screen = console()
+        screen.print("[bold]Lakebed demo[/bold]")
+        for number, (title, step) in enumerate(steps, 1):
+            with screen.status(title):
+                started = time.monotonic()
+                told = step()
+                took = time.monotonic() - started
+            screen.print(f" {number}. {title} [dim]({took:.2f} s)[/dim]\n    {told}", highlight=False)
+        screen.print(
+            f"\nIts data is in {self.folder}/data. Start it again with:\n"
+            f"  lakebed serve --data {self.folder}/data\n"
+            f"  lakebed credentials --data {self.folder}/data",
+            highlight=False,
+        )
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=30)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> str:
+        started = time.monotonic()
+        log = self.folder / "server.log"
+        data = self.folder / "data"
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "lakebed", "serve"),
+                    *("--data", str(data), "--listen", f"127.0.0.1:{self.port}"),
+                ],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._wait_until_ready(log)
+        ready = time.monotonic() - started
+        secrets = json.loads((data / "secrets.json").read_text())
+        self.keys = {
+            "aws_access_key_id": secrets["root_access_key"],
+            "aws_secret_access_key": secrets["root_secret_key"],
+        }
+        return f"ready in {ready:.2f} s at http://127.0.0.1:{self.port}; first-start keys in {data}/secrets.json"
+
+    def _wait_until_ready(self, log: Path) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process is not None and self.process.poll() is not None:
+                break
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health/ready", timeout=1):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                time.sleep(0.02)
+        raise Unavailable(f"the server did not start; see {log}")
+
+    def _objects(self) -> str:
+        s3 = self._client()
+        s3.create_bucket(Bucket="lake")
+        s3.put_bucket_versioning(Bucket="lake", VersioningConfiguration={"Status": "Enabled"})
+        for number in range(200):
+            s3.put_object(Bucket="lake", Key=f"raw/day={number % 4}/part-{number:04d}.json", Body=b"{}" * 100)
+        page = s3.list_objects_v2(Bucket="lake", Prefix="raw/", Delimiter="/")
+        folders = [prefix["Prefix"] for prefix in page["CommonPrefixes"]]
+        return f"200 objects under {', '.join(folders)}"
+
+    def _fence(self) -> str:
+        s3 = self._client()
+
+        def attempt(number: int) -> str:
+            try:
+                s3.put_object(Bucket="lake", Key="leases/writer", Body=b"%d" % number, IfNoneMatch="*")
+            except s3.exceptions.ClientError as error:
+                return str(error.response["Error"]["Code"])
+            return "won"
+
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = list(pool.map(attempt, range(8)))
+        body = s3.get_object(Bucket="lake", Key="leases/writer")["Body"].read()
+        return (
+            f"{outcomes.count('won')} won, {outcomes.count('PreconditionFailed')} were refused with 412;"
+            f" the lease holds writer {body.decode()}"
+        )
+
+    def _multipart(self) -> str:
+        s3 = self._client()
+        body = os.urandom(1024 * 1024) * (_BIG_BYTES // (1024 * 1024))
+        source = self.folder / "big.bin"
+        source.write_bytes(body)
+        started = time.monotonic()
+        s3.upload_file(str(source), "lake", "big.bin")
+        up = time.monotonic() - started
+        started = time.monotonic()
+        s3.download_file("lake", "big.bin", str(source))
+        down = time.monotonic() - started
+        same = hashlib.sha256(source.read_bytes()).digest() == hashlib.sha256(body).digest()
+        source.unlink()
+        if not same:
+            raise Unavailable("the bytes came back changed")
+        mib = _BIG_BYTES / 1024 / 1024
+        return f"up {mib / up:,.0f} MiB/s, down {mib / down:,.0f} MiB/s (boto3), SHA-256 equal"
+
+    def _crash(self) -> str:
+        s3 = self._client()
+        last = s3.put_object(Bucket="lake", Key="after-this", Body=b"the lights go out")["ETag"]
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self._start()
+        s3 = self._client()
+        found = s3.head_object(Bucket="lake", Key="after-this")["ETag"]
+        count = sum(
+            len(page.get("Contents", [])) for page in s3.get_paginator("list_objects_v2").paginate(Bucket="lake")
+        )
+        return f"{count} objects are there, the last acknowledged one too: {'yes' if found == last else 'NO'}"
+
+    def _encrypt(self) -> str:
+        s3 = self._client()
+        secret = b"not for the disk to know " * 8000
+        s3.put_object(Bucket="lake", Key="sealed", Body=secret, ServerSideEncryption="AES256")
+        back = s3.get_object(Bucket="lake", Key="sealed")["Body"].read() == secret
+        stored = [path for path in (self.folder / "data").rglob("*") if path.is_file()]
+        leaked = sum(secret[:64] in path.read_bytes() for path in stored)
+        return f"read back: {'yes' if back else 'NO'}; {leaked} of {len(stored)} files on disk hold its text"
+
+    def _vend(self) -> str:
+        policy = {
+            "Version": "2012-10-17",
+            "Statement": [
+                {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/raw/day=1/*"},
+            ],
+        }
+        sts = self._client("sts")
+        issued = sts.assume_role(
+            RoleArn="arn:aws:iam::000000000000:role/reader", RoleSessionName="demo", Policy=json.dumps(policy)
+        )["Credentials"]
+        limited = _boto3().client(
+            "s3",
+            endpoint_url=f"http://127.0.0.1:{self.port}",
+            region_name="us-east-1",
+            aws_access_key_id=issued["AccessKeyId"],
+            aws_secret_access_key=issued["SecretAccessKey"],
+            aws_session_token=issued["SessionToken"],
+        )
+        limited.get_object(Bucket="lake", Key="raw/day=1/part-0001.json")
+        try:
+            limited.get_object(Bucket="lake", Key="raw/day=2/part-0002.json")
+        except limited.exceptions.ClientError as error:
+            return f"inside the prefix: read; outside: {error.response['Error']['Code']}"
+        raise Unavailable("keys for one prefix opened another")
+
+    def _events(self) -> str:
+        self.stop()
+        import asyncio
+
+        from lakebed.meta.outbox import Outbox
+        from lakebed.meta.sqlite import SqliteStore
+
+        async def count() -> dict[str, int]:
+            store = await SqliteStore.open(self.folder / "data" / "meta.db")
+            try:
+                kinds: dict[str, int] = {}
+                for entry in await Outbox(store).read_after(store, 0, 10_000):
+                    kinds[entry.event.kind] = kinds.get(entry.event.kind, 0) + 1
+                return kinds
+            finally:
+                await store.close()
+
+        kinds = asyncio.run(count())
+        return ", ".join(f"{name} × {number}" for name, number in sorted(kinds.items()))
+
+    def _client(self, service: str = "s3") -> Any:  # Any: boto3 makes its clients at run time
+        return _boto3().client(
+            service, endpoint_url=f"http://127.0.0.1:{self.port}", region_name="us-east-1", **self.keys
+        )
+
+
+def _boto3() -> Any:  # Any: boto3 has no types
+    try:
+        import boto3
+    except ImportError as error:
+        raise NotSupported("the demo speaks through boto3; install it: pip install boto3") from error
+    return boto3
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,209 @@
+"""MinIO's command line client on a running server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import urllib3
+from tests.clients.boto import all_keys, body_of
+from tests.clients.contract import ClientContract, ConditionFailed, Level, Missing
+from tests.clients.plain_http import fetch
+from tests.fixtures.mc import find_or_build_mc
+from tests.fixtures.server import RunningServer
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+class Refused(Exception):
+    """The client printed an error."""
+
+    def __init__(self, cause: Mapping[str, Any]) -> None:  # Any: a JSON document
+        super().__init__(cause.get("message", ""))
+        self.code: str = cause.get("error", {}).get("Code", "")
+
+
+class Mc:
+    """`mc`, in the contract's words."""
+
+    def __init__(self, binary: Path, server: RunningServer, folder: Path) -> None:
+        self._binary = binary
+        self._body = folder / "body"
+        at = urlsplit(server.endpoint)
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "MC_CONFIG_DIR": str(folder / "mc"),
+            "MC_HOST_lakebed": f"{at.scheme}://{server.access_key}:{server.secret_key}@{at.netloc}",
+        }
+
+    def run(self, *words: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:  # Any: JSON documents
+        """The documents that one command printed. Raises Refused at the first that is an error."""
+        printed = self._run("--json", *words, stdin=stdin)
+        documents = [json.loads(line) for line in printed.stdout.splitlines()]
+        for document in documents:
+            if document["status"] == "error":
+                raise Refused(document["error"].get("cause", {}))
+        return documents
+
+    def _run(self, *words: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([self._binary, *words], env=self._environment, input=stdin, capture_output=True)
+
+    def make_bucket(self, bucket: str) -> None:
+        self.run("mb", f"lakebed/{bucket}")
+
+    def buckets(self) -> list[str]:
+        return [document["key"].rstrip("/") for document in self.run("ls", "lakebed")]
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        self._body.write_bytes(body)
+        self.run("put", self._body, f"lakebed/{bucket}/{key}")
+
+    def put_with_metadata(self, bucket: str, key: str, body: bytes, metadata: Mapping[str, str]) -> None:
+        self._body.write_bytes(body)
+        attributes = ";".join(f"{name}={value}" for name, value in metadata.items())
+        self.run("cp", "--attr", attributes, self._body, f"lakebed/{bucket}/{key}")
+
+    def metadata(self, bucket: str, key: str) -> Mapping[str, str]:
+        (found,) = self.run("stat", f"lakebed/{bucket}/{key}")
+        prefix = "x-amz-meta-"
+        return {
+            name.lower().removeprefix(prefix): value
+            for name, value in found["metadata"].items()
+            if name.lower().startswith(prefix)
+        }
+
+    def get(self, bucket: str, key: str) -> bytes:
+        try:
+            self.run("get", f"lakebed/{bucket}/{key}", self._body)
+        except Refused as error:
+            if "does not exist" in str(error):
+                raise Missing from error
+            raise
+        return self._body.read_bytes()
+
+    def keys(self, bucket: str, prefix: str) -> list[str]:
+        return [prefix + document["key"] for document in self.run("ls", "--recursive", f"lakebed/{bucket}/{prefix}")]
+
+    def level(self, bucket: str, prefix: str) -> Level:
+        found = self.run("ls", f"lakebed/{bucket}/{prefix}")
+        return Level(
+            [prefix + document["key"] for document in found if document["type"] == "file"],
+            [prefix + document["key"] for document in found if document["type"] == "folder"],
+        )
+
+    def upload(self, bucket: str, key: str, source: Path) -> None:
+        self.run("put", source, f"lakebed/{bucket}/{key}")
+
+    def download(self, bucket: str, key: str, target: Path) -> None:
+        self.run("get", f"lakebed/{bucket}/{key}", target)
+
+    def create(self, bucket: str, key: str, body: bytes) -> None:
+        self._put_under(bucket, key, body, "If-None-Match: *")
+
+    def replace(self, bucket: str, key: str, body: bytes, etag: str) -> None:
+        self._put_under(bucket, key, body, f"If-Match: {etag}")
+
+    def _put_under(self, bucket: str, key: str, body: bytes, condition: str) -> None:
+        """`mc` has no flag for a condition, but takes any header."""
+        self._body.write_bytes(body)
+        try:
+            self.run("put", "--custom-header", condition, self._body, f"lakebed/{bucket}/{key}")
+        except Refused as error:
+            if error.code == "PreconditionFailed":
+                raise ConditionFailed from error
+            raise
+
+    def copy(self, bucket: str, key: str, target_bucket: str, target_key: str) -> None:
+        self.run("cp", f"lakebed/{bucket}/{key}", f"lakebed/{target_bucket}/{target_key}")
+
+    def delete(self, bucket: str, key: str) -> None:
+        self.run("rm", f"lakebed/{bucket}/{key}")
+
+    def link_to_get(self, bucket: str, key: str) -> str:
+        (found,) = self.run("share", "download", "--expire", "1m", f"lakebed/{bucket}/{key}")
+        link: str = found["share"]
+        return link
+
+    def link_to_put(self, bucket: str, key: str) -> str:
+        raise NotImplementedError(TestMc.cannot["link_to_put"])
+
+
+@pytest.fixture
+def mc(lakebed_server: RunningServer, tmp_path: Path) -> Mc:
+    return Mc(find_or_build_mc(), lakebed_server, tmp_path)
+
+
+class TestMc(ClientContract):
+    cannot = {"link_to_put": "`mc share upload` makes a POST form, not a link for PUT: see the test of the form"}
+
+    @pytest.fixture
+    def client(self, mc: Mc) -> Mc:
+        return mc
+
+
+def test_shared_upload_form_needs_no_keys(mc: Mc, s3: Any, bucket: str) -> None:
+    (shared,) = mc.run("share", "upload", "--expire", "1m", f"lakebed/{bucket}/from-a-form")
+    url, fields = _form_of(shared["share"])
+    body, content_type = urllib3.encode_multipart_formdata([*fields, ("file", ("name", b"posted"))])
+    assert fetch("POST", url, headers={"Content-Type": content_type}, body=body).status == 204
+    assert body_of(s3, bucket, "from-a-form") == b"posted"
+
+
+def _form_of(command: str) -> tuple[str, list[tuple[str, str]]]:
+    """The address and the fields of the curl command that `mc share upload` prints."""
+    _, url, *words = shlex.split(command)
+    pairs = [word.partition("=") for word in words if word != "-F"]
+    return url, [(name, value) for name, _, value in pairs if name != "file"]
+
+
+def test_piped_body_of_unknown_length_reads_back(mc: Mc, s3: Any, bucket: str) -> None:
+    mc.run("pipe", f"lakebed/{bucket}/piped", stdin=b"of unknown length")
+    assert body_of(s3, bucket, "piped") == b"of unknown length"
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
+def test_checksum_in_a_trailer_is_kept(mc: Mc, s3: Any, bucket: str, tmp_path: Path, algorithm: str) -> None:
+    (tmp_path / "summed").write_bytes(b"summed")
+    mc.run("put", "--checksum", algorithm, tmp_path / "summed", f"lakebed/{bucket}/summed")
+    kept = s3.head_object(Bucket=bucket, Key="summed", ChecksumMode="ENABLED")
+    witness = s3.put_object(Bucket=bucket, Key="witness", Body=b"summed", ChecksumAlgorithm=algorithm)
+    assert kept[f"Checksum{algorithm}"] == witness[f"Checksum{algorithm}"]
+
+
+def test_mirror_makes_the_bucket_like_the_folder(mc: Mc, s3: Any, bucket: str, tmp_path: Path) -> None:
+    folder = tmp_path / "tree"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a").write_text("a")
+    (folder / "sub" / "b").write_text("b")
+    s3.put_object(Bucket=bucket, Key="gone", Body=b"1")
+    mc.run("mirror", "--overwrite", "--remove", folder, f"lakebed/{bucket}")
+    assert all_keys(s3, bucket) == ["a", "sub/b"]
+
+
+def test_old_version_comes_back_after_undo(mc: Mc, s3: Any, bucket: str) -> None:
+    mc.run("version", "enable", f"lakebed/{bucket}")
+    mc.put(bucket, "k", b"first")
+    mc.delete(bucket, "k")
+    with pytest.raises(Missing):
+        mc.get(bucket, "k")
+    mc.run("undo", "--force", f"lakebed/{bucket}/k")
+    assert mc.get(bucket, "k") == b"first"
+
+
+def test_tags_are_set_and_read(mc: Mc, s3: Any, bucket: str) -> None:
+    mc.put(bucket, "k", b"1")
+    mc.run("tag", "set", f"lakebed/{bucket}/k", "team=data&stage=raw")
+    assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == [
+        {"Key": "stage", "Value": "raw"},
+        {"Key": "team", "Value": "data"},
+    ]
+    (listed,) = mc.run("tag", "list", f"lakebed/{bucket}/k")
+    assert listed["tagset"] == {"stage": "raw", "team": "data"}

@@ -1,0 +1,1 @@
+"""The real server under faults: killed, out of space, restarted."""

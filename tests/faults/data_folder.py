@@ -1,0 +1,113 @@
+"""A server's data folder, looked into from outside: its events, its blobs, and whether its rows agree."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import Transaction
+from lakebed.meta.sqlite import SqliteStore
+from lakebed.objects.events import decode_event
+from lakebed.objects.model import unpack_layout, unpack_piece
+from lakebed.server.composition import BYTES_FOLDER
+from lakebed.server.metadata import SQLITE_FILE
+
+from .ledger import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    """Where blobs are known: as files, as rows, as garbage to be removed, and as what layouts and parts name."""
+
+    files: frozenset[str]
+    rows: frozenset[str]
+    garbage: frozenset[str]
+    named: frozenset[str]
+
+    @property
+    def orphans(self) -> frozenset[str]:
+        """Files that nothing knows of."""
+        return self.files - self.rows - self.garbage
+
+
+@asynccontextmanager
+async def metadata_of(data: Path) -> AsyncIterator[SqliteStore]:
+    """The metadata store. The server may run meanwhile: it is a store that processes share."""
+    store = await SqliteStore.open(data / SQLITE_FILE)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def read_changes(store: SqliteStore) -> list[Change]:
+    """All events of the outbox, in order."""
+    outbox = Outbox(store)
+    changes: list[Change] = []
+    last = 0
+    while entries := await outbox.read_after(store, last, 5000):
+        for entry in entries:
+            event = decode_event(entry.event.payload)
+            changes.append(
+                Change(
+                    entry.event.kind,
+                    event.bucket,
+                    event.key,
+                    event.etag,
+                    event.size,
+                    event.version,
+                    event.request_id,
+                )
+            )
+        last = entries[-1].seq
+    return changes
+
+
+async def read_blobs(store: SqliteStore, data: Path) -> Blobs:
+    """All blobs there are."""
+    named = set()
+    for (layout,) in await store.rows("SELECT layout FROM contents WHERE layout IS NOT NULL"):
+        named |= {piece.blob for piece in unpack_layout(layout) if piece.blob is not None}
+    for (piece,) in await store.rows("SELECT piece FROM parts"):
+        named |= {blob for blob in (unpack_piece(piece).blob,) if blob is not None}
+    return Blobs(
+        files=frozenset(blob_files(data)),
+        rows=frozenset(row[0] for row in await store.rows("SELECT id FROM blobs")),
+        garbage=frozenset(row[0] for row in await store.rows("SELECT id FROM garbage")),
+        named=frozenset(named),
+    )
+
+
+def blob_files(data: Path) -> list[str]:
+    """The names of all blobs in the byte folder."""
+    return [name.removesuffix("@") for _, _, names in os.walk(data / BYTES_FOLDER / "objects") for name in names]
+
+
+def temporary_files(data: Path) -> list[str]:
+    """What writers have under way, or left behind."""
+    folder = data / BYTES_FOLDER / "tmp"
+    return os.listdir(folder) if folder.is_dir() else []
+
+
+async def miscounted_contents(store: SqliteStore) -> list[tuple[int, int, int]]:
+    """Contents whose count of references is wrong: their id, the count kept, the count found."""
+    found: Counter[int] = Counter()
+    for table in ("objects", "versions"):
+        for (content,) in await store.rows(f"SELECT content FROM {table} WHERE content IS NOT NULL"):
+            found[content] += 1
+    kept: dict[int, int] = {row[0]: row[1] for row in await store.rows("SELECT id, refs FROM contents")}
+    return [(id, kept.get(id, 0), found[id]) for id in kept.keys() | found if kept.get(id, 0) != found[id]]
+
+
+async def release_leases(store: SqliteStore) -> None:
+    """Let the next server sweep at once: the lease of a dead one would hold for a minute."""
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("DELETE FROM leases")
+
+    await store.transact(work)

@@ -1,0 +1,248 @@
+"""Kill -9 at random points: what was acknowledged stays, what was not is whole or absent, and every change has its event.
+
+Clients write in every way there is while the server, one of its workers, or a server that is still starting and
+sweeping is killed. Killing a process loses nothing that the kernel has: what a power cut would do is left to the
+contracts of the stores, which sync before they answer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.fixtures.raw_http import Connection, Signer
+from tests.fixtures.server import RunningServer, launch_server, start_server
+
+from .client import Client, Finding
+from .data_folder import (
+    Blobs,
+    blob_files,
+    metadata_of,
+    miscounted_contents,
+    read_blobs,
+    read_changes,
+    release_leases,
+    temporary_files,
+)
+from .ledger import PLAIN, VERSIONED, Change
+
+SEED: Final = int(os.environ.get("FAULT_SEED", "20261115"))
+CLIENTS: Final = 6
+SWEEPING: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=5s")
+"""Sweeps all the time; and a window that no write of this test stays within on the slowest machine."""
+
+SWEEPING_AT_LAST: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=1s")
+_PATIENCE_SECONDS: Final = 60.0
+
+
+@dataclass
+class Tally:
+    """What one run saw."""
+
+    kills: int = 0
+    workers_killed: int = 0
+    starts_killed: int = 0
+    orphans: set[str] = field(default_factory=set)
+    findings: list[str] = field(default_factory=list)
+
+    def found(self, kind: str) -> int:
+        return sum(finding.startswith(kind) for finding in self.findings)
+
+    def line(self, clients: list[Client], events: int) -> str:
+        ledgers = [client.ledger for client in clients]
+        return (
+            f"kills={self.kills} (workers={self.workers_killed} starts={self.starts_killed})"
+            f" acknowledged={sum(one.acknowledged for one in ledgers)}"
+            f" unanswered_done={sum(one.happened for one in ledgers)}"
+            f" unanswered_undone={sum(one.vanished for one in ledgers)}"
+            f" lost={self.found('lost')} half_visible={self.found('half')} wrong={self.found('wrong')}"
+            f" events={events} orphans_swept={len(self.orphans)} seed={SEED}"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+@pytest.mark.parametrize("kills", [12, pytest.param(200, marks=pytest.mark.heavy)])
+async def test_kills_lose_nothing_acknowledged_and_leave_nothing_half_done(kills: int, tmp_path: Path) -> None:
+    random = Random(SEED)
+    data = tmp_path / "data"
+    clients = [Client(f"c{number}", Random(random.getrandbits(64))) for number in range(CLIENTS)]
+    tally = Tally()
+    _kill_while_starting(data, random, tally)
+    server = start_server(data, *SWEEPING)
+    _make_buckets(server)
+    try:
+        while tally.kills < kills and not tally.findings:
+            _work_until_killed(server, clients, random, tally)
+            if random.random() < 0.5:
+                # Else the lease of the dead keeps everybody from sweeping.
+                await _note_orphans(data, tally)
+            if random.random() < 0.15:
+                _kill_while_starting(data, random, tally)
+            server = start_server(data, *SWEEPING)
+            _audit(server, clients, tally)
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+    await _note_orphans(data, tally)
+    if not tally.findings:
+        await _check_leftovers(data, clients, tally)
+    async with metadata_of(data) as store:
+        changes = await read_changes(store)
+        tally.findings += [f"row: {row}" for row in await miscounted_contents(store)]
+    tally.findings += _compare_events(changes, clients)
+    print(tally.line(clients, len(changes)))
+    assert not tally.findings, "\n".join([*tally.findings, tally.line(clients, len(changes))])
+    log = server.log.read_text()
+    assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:4000]
+
+
+def _make_buckets(server: RunningServer) -> None:
+    signer = Signer(f"127.0.0.1:{server.port}")
+    status = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    with Connection(server.port) as connection:
+        for request in (
+            signer.request("PUT", f"/{PLAIN}"),
+            signer.request("PUT", f"/{VERSIONED}"),
+            signer.request("PUT", f"/{VERSIONED}?versioning", None, status),
+        ):
+            answer = connection.ask(request)
+            assert answer.status == 200, answer
+
+
+def _work_until_killed(server: RunningServer, clients: list[Client], random: Random, tally: Tally) -> None:
+    """Let the clients write, kill at a random point, and wait until they have noticed."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(clients)) as threads:
+        working = [threads.submit(client.work, server, stop) for client in clients]
+        time.sleep(random.uniform(0.01, 0.4))
+        if random.random() < 0.3:
+            _kill_a_worker(server, random, tally)
+            time.sleep(random.uniform(0.05, 0.3))
+        server.kill()
+        tally.kills += 1
+        stop.set()
+    for future in working:
+        with _noting(tally):
+            future.result()
+
+
+def _kill_a_worker(server: RunningServer, random: Random, tally: Tally) -> None:
+    pid = server.process.pid
+    workers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    os.kill(int(random.choice(workers)), signal.SIGKILL)
+    tally.kills += 1
+    tally.workers_killed += 1
+
+
+def _kill_while_starting(data: Path, random: Random, tally: Tally) -> None:
+    """Kill a server that may be making its files, recovering its log, or sweeping what the last one left."""
+    server = launch_server(data, *SWEEPING)
+    time.sleep(random.uniform(0.1, 0.7))
+    server.kill()
+    tally.kills += 1
+    tally.starts_killed += 1
+
+
+def _audit(server: RunningServer, clients: list[Client], tally: Tally, *, everything: bool = False) -> None:
+    with ThreadPoolExecutor(len(clients)) as threads:
+        audits = [threads.submit(client.audit, server, everything=everything) for client in clients]
+    for future in audits:
+        with _noting(tally):
+            future.result()
+
+
+class _noting(suppress):  # noqa: N801  # reads as a verb where it is used
+    """Turns a finding into a line of the tally; the run ends after the round that found it."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(Finding)
+        self._tally = tally
+
+    def __exit__(self, kind: object, error: object, trace: object) -> bool:  # type: ignore[override]  # only looks on
+        if isinstance(error, Finding):
+            self._tally.findings.append(str(error))
+            return True
+        return False
+
+
+async def _note_orphans(data: Path, tally: Tally) -> Blobs:
+    """Count what the dead server left behind, and let the next one sweep it."""
+    async with metadata_of(data) as store:
+        blobs = await read_blobs(store, data)
+        await release_leases(store)
+    tally.orphans |= blobs.orphans
+    if blobs.rows != blobs.named:
+        tally.findings.append(f"row: blobs and what names them differ. {blobs.rows ^ blobs.named}")
+    if missing := blobs.rows - blobs.files:
+        tally.findings.append(f"lost: blobs without their files. {missing}")
+    return blobs
+
+
+async def _check_leftovers(data: Path, clients: list[Client], tally: Tally) -> None:
+    """After a sweep the byte folder holds what the rows name and nothing else, and every object is still whole."""
+    server = start_server(data, *SWEEPING_AT_LAST)
+    try:
+        _audit(server, clients, tally, everything=True)
+        _abort_uploads(server)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        async with metadata_of(data) as store:
+            while True:
+                blobs = await read_blobs(store, data)
+                if blobs.files == blobs.rows == blobs.named and not blobs.garbage and not temporary_files(data):
+                    break
+                if time.monotonic() > deadline:
+                    tally.findings.append(
+                        f"leftover: not swept. orphans={blobs.orphans} garbage={blobs.garbage}"
+                        f" lost={blobs.rows - blobs.files} temporary={temporary_files(data)}"
+                    )
+                    break
+                time.sleep(0.05)
+        _audit(server, clients, tally, everything=True)
+    finally:
+        server.kill()
+    held = [one.content for client in clients for one in sum(client.ledger.versioned.values(), [])]
+    held += [content for client in clients for content in client.ledger.plain.values()]
+    assert len(blob_files(data)) <= 2 * len(held), "more blobs than objects and their parts"
+
+
+def _abort_uploads(server: RunningServer) -> None:
+    """End the uploads that clients have begun and not completed, so that their parts become garbage."""
+    signer = Signer(f"127.0.0.1:{server.port}")
+    with Connection(server.port) as connection:
+        listed = connection.ask(signer.request("GET", f"/{PLAIN}?uploads"))
+        namespace = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+        for upload in ElementTree.fromstring(listed.body).iter(f"{namespace}Upload"):
+            key, name = upload.findtext(f"{namespace}Key"), upload.findtext(f"{namespace}UploadId")
+            answer = connection.ask(signer.request("DELETE", f"/{PLAIN}/{key}?uploadId={name}"))
+            assert answer.status == 204, answer
+
+
+def _compare_events(changes: list[Change], clients: list[Client]) -> list[str]:
+    """Each client's committed changes and the events of its keys are the same, in the same order."""
+    findings = []
+    about_buckets = [(change.kind, change.bucket) for change in changes if not change.key]
+    expected = [("BucketCreated", PLAIN), ("BucketCreated", VERSIONED), ("BucketConfigured", VERSIONED)]
+    if about_buckets != expected:
+        findings.append(f"event: {about_buckets}")
+    for client in clients:
+        told = [change for change in changes if change.key.startswith(f"{client.name}/")]
+        journal = client.ledger.journal
+        for number, (made, event) in enumerate(zip(journal, told, strict=False)):
+            if not made.told_by(event):
+                findings.append(f"event: number {number} of {client.name} is {event}, the change was {made}")
+                break
+        if len(told) != len(journal):
+            findings.append(f"event: {client.name} made {len(journal)} changes and {len(told)} events tell of them")
+    return findings

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.access import Credential, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Unauthenticated
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.meta.migrations import migrate
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.sqlite import SqliteStore
+from lakebed.objects.config.cors import CorsConfiguration, CorsRule
+from lakebed.objects.contents import Contents
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.ingest import Ingester
+from lakebed.objects.model import Caller
+from lakebed.objects.reaper import BlobReaper
+from lakebed.objects.sealing import KeyRing
+from lakebed.storage.memory import MemoryStorage
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request
+from lakebed.wire.s3.authenticate import Authenticator
+from lakebed.wire.s3.errors import S3Fault
+from lakebed.wire.s3.handlers.preflight import answer_preflight, cors_headers
+from lakebed.wire.s3.services import S3Services
+
+RULES = CorsConfiguration(
+    (
+        CorsRule(
+            origins=("https://app.example",),
+            methods=("PUT", "DELETE"),
+            headers=("x-amz-*",),
+            exposed_headers=("ETag",),
+            max_age_seconds=60,
+        ),
+        CorsRule(origins=("*",), methods=("GET",)),
+    )
+)
+VARY = ("Vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
+ANYBODY = [("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"), VARY]
+
+
+class NoCredentials:
+    """Knows nobody: a browser asks before it signs."""
+
+    async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
+        raise Unauthenticated(f"no such key. key={access_key_id}")
+
+
+@pytest.fixture
+async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
+    """The real services, with a bucket that has rules and one that has none."""
+    clock = ManualClock()
+    meta = await SqliteStore.open(tmp_path / "meta.db")
+    await migrate(meta)
+    storage = MemoryStorage(clock)
+    keys = KeyRing({"k": bytes(32)}, "k")
+    authorizer = PolicyAuthorizer(clock)
+    facilities = Facilities(
+        meta=meta,
+        outbox=Outbox(meta),
+        storage=storage,
+        ingester=Ingester(storage, keys, clock, inline_max_bytes=1024),
+        contents=Contents(storage, keys),
+        authorizer=authorizer,
+        clock=clock,
+        reaper=BlobReaper(meta, storage, clock, grace_ms=0),
+    )
+    made = S3Services.on(
+        facilities, Authenticator(NoCredentials(), clock), policies=authorizer, lifecycle_day_ms=86_400_000
+    )
+    root = Caller(root_of("000000000000"))
+    await made.buckets.create(root, "open")
+    await made.buckets.set(root, "open", "s3:PutBucketCORS", cors=RULES)
+    await made.buckets.create(root, "closed")
+    yield made
+    await meta.close()
+
+
+def request(method: str = "OPTIONS", /, **headers: str) -> Request:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Request(method, "/open/key", "", named, RequestBody(0), "http", "127.0.0.1", "id")
+
+
+async def refusal(services: S3Services, asked: Request, bucket: str = "open") -> S3Fault:
+    with pytest.raises(S3Fault) as caught:
+        await answer_preflight(services, asked, bucket)
+    return caught.value
+
+
+async def test_a_question_that_a_rule_allows_is_answered_with_that_rule(services: S3Services) -> None:
+    asked = request(
+        origin="https://app.example",
+        access_control_request_method="PUT",
+        access_control_request_headers="X-Amz-Date, x-amz-meta-a",
+    )
+    answer = await answer_preflight(services, asked, "open")
+    assert answer.status == 200
+    assert answer.headers == [
+        ("Access-Control-Allow-Origin", "https://app.example"),
+        ("Access-Control-Allow-Methods", "PUT, DELETE"),
+        ("Access-Control-Allow-Headers", "X-Amz-Date, x-amz-meta-a"),
+        ("Access-Control-Expose-Headers", "ETag"),
+        ("Access-Control-Max-Age", "60"),
+        ("Access-Control-Allow-Credentials", "true"),
+        VARY,
+    ]
+
+
+async def test_a_rule_for_everybody_names_nobody(services: S3Services) -> None:
+    asked = request(origin="https://any.example", access_control_request_method="GET")
+    assert (await answer_preflight(services, asked, "open")).headers == ANYBODY
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(),
+        request(access_control_request_method="GET"),
+        request(origin="https://app.example"),
+        request(origin="", access_control_request_method="GET"),
+    ],
+)
+async def test_a_question_without_origin_or_method_is_bad(services: S3Services, asked: Request) -> None:
+    fault = await refusal(services, asked)
+    assert (fault.status, fault.code) == (400, "BadRequest")
+    assert str(fault).startswith("Insufficient information.")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(origin="https://other.example", access_control_request_method="PUT"),
+        request(origin="https://app.example", access_control_request_method="POST"),
+        request(origin="https://app.example", access_control_request_method="PATCH"),
+        request(
+            origin="https://app.example", access_control_request_method="PUT", access_control_request_headers="x-other"
+        ),
+    ],
+)
+async def test_a_question_that_no_rule_allows_is_forbidden(services: S3Services, asked: Request) -> None:
+    fault = await refusal(services, asked)
+    assert (fault.status, fault.code) == (403, "AccessForbidden")
+    assert str(fault).startswith("CORSResponse: ")
+
+
+async def test_absent_buckets_and_those_without_rules_cannot_be_told_apart(services: S3Services) -> None:
+    asked = request(origin="https://app.example", access_control_request_method="GET")
+    closed, absent = await refusal(services, asked, "closed"), await refusal(services, asked, "absent")
+    assert (closed.status, closed.code) == (403, "AccessForbidden")
+    assert (closed.status, closed.code, str(closed), closed.details) == (
+        absent.status,
+        absent.code,
+        str(absent),
+        absent.details,
+    )
+
+
+async def test_a_request_that_a_rule_allows_gets_its_headers(services: S3Services) -> None:
+    assert await cors_headers(services, request("GET", origin="https://any.example"), "open") == ANYBODY
+    headers = dict(await cors_headers(services, request("DELETE", origin="https://app.example"), "open"))
+    assert headers["Access-Control-Allow-Origin"] == "https://app.example"
+    assert headers["Access-Control-Expose-Headers"] == "ETag"
+    assert "Access-Control-Allow-Headers" not in headers
+
+
+async def test_a_request_is_judged_by_the_method_it_names(services: S3Services) -> None:
+    asked = request("PUT", origin="https://any.example", access_control_request_method="GET")
+    assert await cors_headers(services, asked, "open") == ANYBODY
+    asked = request("GET", origin="https://any.example", access_control_request_method="PUT")
+    assert await cors_headers(services, asked, "open") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "bucket"),
+    [
+        (request("GET"), "open"),
+        (request("PUT", origin="https://other.example"), "open"),
+        (request("GET", origin="https://app.example"), "closed"),
+        (request("GET", origin="https://app.example"), "absent"),
+    ],
+)
+async def test_a_request_that_no_rule_allows_gets_none(services: S3Services, asked: Request, bucket: str) -> None:
+    assert await cors_headers(services, asked, bucket) == []
