@@ -36,9 +36,12 @@ class AwsCli:
     def __init__(self, server: RunningServer, folder: Path) -> None:
         self._server = server
         self._body = folder / "body"
+        # As `aws configure set default.s3.signature_version s3v4` does: see tests.clients.boto.
+        (folder / "config").write_text("[default]\ns3 =\n  signature_version = s3v4\n")
         self._environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
+            "AWS_CONFIG_FILE": str(folder / "config"),
             "AWS_ACCESS_KEY_ID": server.access_key,
             "AWS_SECRET_ACCESS_KEY": server.secret_key,
             "AWS_DEFAULT_REGION": REGION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,6 @@ def crowded_bucket(s3: Any) -> tuple[str, list[str]]:
     bucket = "crowded-boto3"
     s3.create_bucket(Bucket=bucket)
     keys = [f"{folder:02}/{number:02}" for folder in range(40) for number in range(30)]
-    for key in keys:
-        s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: s3.put_object(Bucket=bucket, Key=key, Body=b""), keys))
     return bucket, keys

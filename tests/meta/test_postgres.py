@@ -11,6 +11,8 @@ import pytest
 
 from lakebed.core.errors import InvalidSetting, StorageFull, Unavailable, WriteConflict
 from lakebed.meta import postgres
+from lakebed.meta.migrations import migrate, product_migrations
+from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.postgres import PostgresStore
 from lakebed.meta.seam import Transaction, Work
 from tests.contracts.meta import MetaContract
@@ -115,6 +117,44 @@ async def test_an_address_where_nobody_answers_is_unavailable_and_its_password_s
 async def test_a_server_that_acknowledges_before_it_is_durable_is_refused(postgres_dsn: str) -> None:
     with pytest.raises(InvalidSetting, match="synchronous_commit"):
         await PostgresStore.open(f"{postgres_dsn}&synchronous_commit=off", random=Random(7))
+
+
+async def test_an_event_waits_for_the_one_that_took_its_number_before_it(
+    store: PostgresStore, postgres_dsn: str
+) -> None:
+    await migrate(store, [step for step in product_migrations() if step.name == "core"])
+    outbox = Outbox(store)
+
+    async def create(tx: Transaction) -> None:
+        await tx.run("CREATE TABLE items (id BIGINT)")
+        await tx.run("INSERT INTO items (id) VALUES (1)")
+
+    async def append_and_stay(tx: Transaction) -> None:
+        await outbox.append(tx, Event("made", "first", b"", 0))
+        await tx.run("UPDATE items SET id = 2")
+
+    async def append(tx: Transaction) -> None:
+        await outbox.append(tx, Event("made", "second", b"", 0))
+
+    async def is_waiting(what: str) -> bool:
+        return await store.row("SELECT 1 FROM pg_locks WHERE locktype = ? AND NOT granted", what) is not None
+
+    await store.transact(create)
+    holder = await asyncpg.connect(postgres_dsn)
+    async with asyncio.timeout(60):
+        async with holder.transaction():
+            await holder.execute("SELECT id FROM items FOR NO KEY UPDATE")
+            first = asyncio.create_task(store.transact(append_and_stay))
+            while not await is_waiting("transactionid"):
+                assert not first.done()
+            second = asyncio.create_task(store.transact(append))
+            while not await is_waiting("advisory"):
+                assert not second.done()
+            assert await outbox.read_after(store, 0, 10) == []
+        await first
+        await second
+    assert [entry.event.subject for entry in await outbox.read_after(store, 0, 10)] == ["first", "second"]
+    await holder.close()
 
 
 class Wire:

@@ -43,7 +43,6 @@ from .identity import Identity
 from .instruments import Instruments
 from .metadata import open_metadata
 from .metrics import Metrics
-from .remote_storage import open_remote
 
 BYTES_FOLDER: Final = "bytes"
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
@@ -84,6 +83,9 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
 async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage, OpenWriter | None]:
     """The byte store that the settings name, and how large bodies are written to it where it is not a folder."""
     if settings.storage.kind is StorageKind.S3:
+        # Here, because a server on a folder starts faster without it.
+        from .remote_storage import open_remote
+
         return await open_remote(settings.storage.s3, clock)
     root: Path = settings.server.data / BYTES_FOLDER
     return await asyncio.to_thread(FolderStorage, root, clock), None

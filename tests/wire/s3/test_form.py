@@ -76,6 +76,7 @@ contents = (
 """Files made of what boundaries are made of."""
 
 
+@pytest.mark.slow
 @given(field_lists, contents | st.binary(max_size=300), st.booleans(), cut_lists)
 async def test_any_split_of_the_body_gives_the_same_form(
     fields: list[tuple[str, str]], content: bytes, has_more: bool, cuts: list[int]

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 
-import boto3
+import botocore.session
 import pytest
 from botocore.config import Config
 from hypothesis import given
@@ -96,7 +97,9 @@ def test_the_signature_the_policy_and_ignored_fields_need_no_condition() -> None
 
 
 def test_a_policy_of_a_real_client_is_kept_by_its_form() -> None:
-    client = boto3.client(
+    session = botocore.session.get_session()
+    session.set_config_variable("config_file", os.devnull)
+    client = session.create_client(
         "s3",
         region_name="us-east-1",
         endpoint_url="http://127.0.0.1:9",

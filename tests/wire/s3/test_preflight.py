@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import urllib3
+from tests.clients.boto import connected
+from tests.fixtures.server import RunningServer
 
 from lakebed.core.access import Credential, root_of
 from lakebed.core.clock import ManualClock
@@ -185,3 +189,24 @@ async def test_a_request_is_judged_by_the_method_it_names(services: S3Services) 
 )
 async def test_a_request_that_no_rule_allows_gets_none(services: S3Services, asked: Request, bucket: str) -> None:
     assert await cors_headers(services, asked, bucket) == []
+
+
+@pytest.mark.integration
+def test_a_browser_asks_and_then_posts_across_origins(lakebed_server: RunningServer) -> None:
+    bucket = f"cors-{uuid.uuid4().hex[:20]}"
+    rule = {"AllowedOrigins": ["https://*.example"], "AllowedMethods": ["POST"], "AllowedHeaders": ["*"]}
+    with connected(lakebed_server) as s3, urllib3.PoolManager(retries=False) as browser:
+        s3.create_bucket(Bucket=bucket)
+        s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
+        form = s3.generate_presigned_post(bucket, "k")
+        origin = {"origin": "https://app.example"}
+        question = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "x-a"}
+        asked = browser.request("OPTIONS", form["url"], headers=question)
+        assert (asked.status, asked.data) == (200, b"")
+        assert asked.headers["Access-Control-Allow-Headers"] == "x-a"
+        fields = {**form["fields"], "file": ("a.txt", b"x")}
+        posted = browser.request("POST", form["url"], fields=fields, headers=origin)
+        assert posted.status == 204
+        assert posted.headers["Access-Control-Allow-Origin"] == "https://app.example"
+        question["access-control-request-method"] = "PUT"
+        assert browser.request("OPTIONS", form["url"], headers=question).status == 403

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
-from lakebed.wire.http.message import HeadFault, Request, Response
+from lakebed.wire.http.message import HeadFault, Headers, Request, Response
 
 from . import sts
 from .authenticate import Authenticated
@@ -41,6 +41,20 @@ _HEADER_CONDITIONS: Final = {
 }
 
 
+class _Exchange:
+    """What became known of a request while it was answered."""
+
+    __slots__ = ("bucket", "operation")
+
+    def __init__(self) -> None:
+        self.operation = "Unknown"
+        self.bucket = ""
+
+    def facts(self, request: Request) -> dict[str, str]:
+        """For the log."""
+        return {"request_id": request.request_id, "operation": self.operation}
+
+
 class S3Application:
     """Answers S3 requests."""
 
@@ -64,38 +78,46 @@ class S3Application:
     async def __call__(self, request: Request) -> Response:
         """Answer one request; never raises but for cancellation."""
         started = self._clock.monotonic()
-        operation = "Unknown"
+        exchange = _Exchange()
         try:
-            target = parse_target(request.raw_path, request.headers.get("host", ""), self._domains)
-            if request.method == "OPTIONS":
-                operation = "Preflight"
-                response = await answer_preflight(self._services, request, target.bucket)
-            else:
-                who = await self._services.authenticator.authenticate(request)
-                if not target.bucket and request.method == "POST":
-                    operation = "AssumeRole"
-                    response = await self._tokens.answer(request, who)
-                else:
-                    s3_request = S3Request(request, target, who, _caller(request, who))
-                    found = find_operation(s3_request)
-                    operation = found.name
-                    response = await found.handle(self._services, s3_request)
-                if "origin" in request.headers and target.bucket:
-                    response.headers += await cors_headers(self._services, request, target.bucket)
+            response = await self._answer(request, exchange)
         except LakebedError as error:
             response = self._answer_error(request, render(error))
             if response.status >= 500:
-                log.warning(
-                    "request failed", extra={"request_id": request.request_id, "operation": operation}, exc_info=error
-                )
+                log.warning("request failed", extra=exchange.facts(request), exc_info=error)
         except Exception:
-            log.exception("request crashed", extra={"request_id": request.request_id, "operation": operation})
+            log.exception("request crashed", extra=exchange.facts(request))
             response = self._answer_error(request, render(LakebedError()))
+        if "origin" in request.headers and exchange.bucket and request.method != "OPTIONS":
+            # On errors too: without these a browser hides the error from the page that asked.
+            response.headers += await self._cors(request, exchange)
         response.headers.append(("x-amz-request-id", request.request_id))
         response.headers.append(("x-amz-id-2", self._host_id))
         if self._observe is not None:
-            self._observe(operation, request, response, self._clock.monotonic() - started)
+            self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
         return response
+
+    async def _answer(self, request: Request, exchange: _Exchange) -> Response:
+        target = parse_target(request.raw_path, request.headers.get("host", ""), self._domains)
+        exchange.bucket = target.bucket
+        if request.method == "OPTIONS":
+            exchange.operation = "Preflight"
+            return await answer_preflight(self._services, request, target.bucket)
+        who = await self._services.authenticator.authenticate(request)
+        if not target.bucket and request.method == "POST":
+            exchange.operation = "SecurityToken"
+            return await self._tokens.answer(request, who)
+        s3_request = S3Request(request, target, who, _caller(request, who))
+        found = find_operation(s3_request)
+        exchange.operation = found.name
+        return await found.handle(self._services, s3_request)
+
+    async def _cors(self, request: Request, exchange: _Exchange) -> Headers:
+        try:
+            return await cors_headers(self._services, request, exchange.bucket)
+        except LakebedError as error:
+            log.warning("cors could not be looked up", extra=exchange.facts(request), exc_info=error)
+            return []
 
     def reject(self, fault: HeadFault, request_id: str) -> Response:
         """Answer a request head that could not be read."""

@@ -1,0 +1,250 @@
+"""An object store without its wires: the services on a metadata store, a byte store and a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakebed.core.access import DEFAULT_ACCOUNT, Principal, root_of
+from lakebed.core.checksums import ChecksumAlgorithm, ChecksumType
+from lakebed.core.clock import ManualClock
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.meta.migrations import migrate
+from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.annotations import Annotations
+from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets import Buckets
+from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.copying import ObjectCopier
+from lakebed.objects.deleting import Deleted, Doomed, ObjectDeleter
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.ingest import Expectations, Ingested, Ingester
+from lakebed.objects.lifecycle import LifecycleRunner
+from lakebed.objects.listing import Lister
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes, StoredUpload
+from lakebed.objects.multipart import CompletedObject, Completion, ListedPart, MultipartUploads
+from lakebed.objects.reading import ObjectReader
+from lakebed.objects.reaper import BlobReaper
+from lakebed.objects.sealing import KeyRing
+from lakebed.objects.sweeping import Sweeper
+from lakebed.objects.writing import NewObject, ObjectWriter, WrittenObject
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.seam import ObjectStorage
+from tests.meta.stores import open_store
+
+INLINE_MAX_BYTES = 16
+"""Small, so that small bodies already go to the byte store."""
+
+ORPHAN_WINDOW_MS = 3_600_000
+DAY_MS = 86_400_000
+
+ROOT = Caller(root_of(DEFAULT_ACCOUNT), request_id="R1", source_ip="127.0.0.1")
+
+
+def user(name: str, *policies: bytes, account: str = DEFAULT_ACCOUNT) -> Caller:
+    """A caller with nothing but these policies."""
+    return Caller(Principal(name, account, f"arn:aws:iam::{account}:user/{name}", policies=policies, user_id=name))
+
+
+class Body:
+    """Bytes on their way in, in pieces, of an announced length unless told otherwise."""
+
+    def __init__(self, *pieces: bytes | memoryview, length: int | None = -1) -> None:
+        self._pieces = list(pieces)
+        self.length: int | None = sum(map(len, pieces)) if length == -1 else length
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        await asyncio.sleep(0)
+        return self._pieces.pop(0) if self._pieces else None
+
+
+async def read_all(source: ContentSource, wanted: ByteRange | None = None) -> bytes:
+    """The bytes as an edge would send them: from memory, from files, or as a stream."""
+    chosen = wanted if wanted is not None else ByteRange(0, source.size)
+    body = source.inline(chosen)
+    if body is not None:
+        return body
+    slices = source.open_files(chosen)
+    if slices is None:
+        return b"".join([piece async for piece in source.stream(chosen)])
+    read = b""
+    for piece in slices:
+        read += os.pread(piece.descriptor, piece.length, piece.offset)
+        os.close(piece.descriptor)
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """The use cases, what they stand on, and short ways to call them as root."""
+
+    facilities: Facilities
+    clock: ManualClock
+    meta: MetaStore
+    storage: ObjectStorage
+    reaper: BlobReaper
+    sweeper: Sweeper
+    lifecycle: LifecycleRunner
+    buckets: Buckets
+    reader: ObjectReader
+    writer: ObjectWriter
+    deleter: ObjectDeleter
+    lister: Lister
+    uploads: MultipartUploads
+    copier: ObjectCopier
+    annotations: Annotations
+
+    async def bucket(self, name: str, versioning: Versioning = Versioning.UNVERSIONED) -> Bucket:
+        """Make a bucket."""
+        made = await self.buckets.create(ROOT, name)
+        if versioning is not Versioning.UNVERSIONED:
+            await self.buckets.set_versioning(ROOT, name, versioning)
+        return made
+
+    async def put(
+        self,
+        bucket: str,
+        key: str,
+        body: bytes = b"",
+        *,
+        attributes: ObjectAttributes = DEFAULT_ATTRIBUTES,
+        encrypt: bool | None = None,
+        conditions: WriteConditions = NO_WRITE_CONDITIONS,
+        caller: Caller = ROOT,
+    ) -> WrittenObject:
+        """Put an object."""
+        new = NewObject(key, attributes, encrypt, conditions)
+        return await self.writer.put(caller, bucket, new, Body(body), Expectations())
+
+    async def get(self, bucket: str, key: str, version: str | None = None) -> bytes:
+        """Get an object's bytes."""
+        found = await self.reader.get(ROOT, bucket, key, version=version)
+        assert found.source is not None
+        return await read_all(found.source)
+
+    async def delete(self, bucket: str, key: str, version: str | None = None) -> Deleted:
+        """Delete an object or a version."""
+        return await self.deleter.delete(ROOT, bucket, Doomed(key, version))
+
+    async def begin(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        attributes: ObjectAttributes = DEFAULT_ATTRIBUTES,
+        encrypt: bool | None = None,
+        algorithm: ChecksumAlgorithm | None = None,
+        checksum_type: ChecksumType | None = None,
+    ) -> StoredUpload:
+        """Begin a multipart upload."""
+        _, upload = await self.uploads.begin(
+            ROOT, bucket, NewObject(key, attributes, encrypt), algorithm=algorithm, checksum_type=checksum_type
+        )
+        return upload
+
+    async def put_part(
+        self, upload: StoredUpload, number: int, body: bytes, expected: Expectations | None = None
+    ) -> Ingested:
+        """Upload a part."""
+        ingested, _ = await self.uploads.put_part(upload, number, Body(body), expected or Expectations())
+        return ingested
+
+    async def complete(
+        self,
+        bucket: str,
+        upload: StoredUpload,
+        parts: Sequence[tuple[int, str]],
+        conditions: WriteConditions = NO_WRITE_CONDITIONS,
+    ) -> CompletedObject:
+        """Complete an upload of these parts."""
+        listed = [ListedPart(number, etag) for number, etag in parts]
+        return await self.uploads.complete(ROOT, bucket, upload.key, upload.id, Completion(listed, conditions))
+
+    async def events(self, after: int = 0) -> list[Entry]:
+        """What the outbox has."""
+        return await self.facilities.outbox.read_after(self.meta, after, 10_000)
+
+    async def stored_blobs(self) -> set[str]:
+        """The names of all blobs in the byte store."""
+        return {head.key.rpartition("/")[2] async for head in self.storage.list_prefix("blobs/")}
+
+
+def new_key_ring(active: str = "k1") -> KeyRing:
+    """Keys of tests: `k1` and `k2`."""
+    return KeyRing({"k1": b"1" * 32, "k2": b"2" * 32}, active)
+
+
+def wire(
+    meta: MetaStore,
+    storage: ObjectStorage,
+    clock: ManualClock,
+    *,
+    garbage_grace_ms: int = 0,
+    keys: KeyRing | None = None,
+) -> ObjectStore:
+    """The services on these stores, as `server.composition` wires them."""
+    keys = keys or new_key_ring()
+    reaper = BlobReaper(meta, storage, clock, grace_ms=garbage_grace_ms)
+    facilities = Facilities(
+        meta=meta,
+        outbox=Outbox(meta),
+        storage=storage,
+        ingester=Ingester(storage, keys, clock, inline_max_bytes=INLINE_MAX_BYTES),
+        contents=Contents(storage, keys),
+        authorizer=PolicyAuthorizer(clock),
+        clock=clock,
+        reaper=reaper,
+        garbage_grace_ms=garbage_grace_ms,
+    )
+    reader = ObjectReader(facilities)
+    writer = ObjectWriter(facilities)
+    uploads = MultipartUploads(facilities, writer)
+    return ObjectStore(
+        facilities=facilities,
+        clock=clock,
+        meta=meta,
+        storage=storage,
+        reaper=reaper,
+        sweeper=Sweeper(meta, storage, reaper, clock, window_ms=ORPHAN_WINDOW_MS),
+        lifecycle=LifecycleRunner(facilities, day_ms=DAY_MS),
+        buckets=Buckets(facilities),
+        reader=reader,
+        writer=writer,
+        deleter=ObjectDeleter(facilities),
+        lister=Lister(facilities),
+        uploads=uploads,
+        copier=ObjectCopier(facilities, reader, writer, uploads),
+        annotations=Annotations(facilities, reader),
+    )
+
+
+OpenObjectStore = Callable[[ManualClock], AbstractAsyncContextManager[ObjectStore]]
+"""Opens an empty object store, closed at the end."""
+
+_TABLES = ("buckets", "objects", "versions", "contents", "blobs", "garbage", "uploads", "parts", "outbox")
+
+
+@asynccontextmanager
+async def opened_store(address: str, storage: str, folder: Path, clock: ManualClock) -> AsyncIterator[ObjectStore]:
+    """An empty object store on the metadata store at `address` and a byte store: `memory` or `folder`."""
+    async with AsyncExitStack() as stack:
+        meta = await open_store(address)
+        stack.push_async_callback(meta.close)
+        await migrate(meta)
+        await meta.transact(_empty)
+        kept: ObjectStorage = MemoryStorage(clock) if storage == "memory" else FolderStorage(folder, clock)
+        stack.push_async_callback(kept.close)
+        yield wire(meta, kept, clock)
+
+
+async def _empty(tx: Transaction) -> None:
+    for table in _TABLES:
+        await tx.run(f"DELETE FROM {table}")

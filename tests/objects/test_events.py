@@ -1,0 +1,68 @@
+"""What the outbox tells of changes."""
+
+from __future__ import annotations
+
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.events import decode_event
+from lakebed.objects.model import ObjectAttributes
+
+from .consistency import check_tables
+from .stores import ObjectStore
+
+
+async def test_events_tell_of_changes_in_their_order(store: ObjectStore) -> None:
+    await store.bucket("b-1", Versioning.ENABLED)
+    await store.put("b-1", "k", b"x" * 100)
+    await store.delete("b-1", "k")
+    assert [(entry.event.kind, entry.event.subject) for entry in await store.events()] == [
+        ("BucketCreated", "b-1"),
+        ("BucketConfigured", "b-1"),
+        ("ObjectCreated:Put", "b-1/k"),
+        ("ObjectRemoved:DeleteMarkerCreated", "b-1/k"),
+    ]
+    await check_tables(store)
+
+
+async def test_event_carries_the_object_the_caller_and_the_moment(light_store: ObjectStore) -> None:
+    store = light_store
+    await store.bucket("b-1", Versioning.ENABLED)
+    attributes = ObjectAttributes(content_type="text/plain", metadata={"a": "1"})
+    written = await store.put("b-1", "k", b"abc", attributes=attributes)
+    told = (await store.events())[-1].event
+    assert told.occurred_ms == store.clock.now_ms()
+    payload = decode_event(told.payload)
+    assert (payload.bucket, payload.key, payload.version, payload.size, payload.etag) == (
+        "b-1",
+        "k",
+        written.version,
+        3,
+        written.object.etag,
+    )
+    assert (payload.content_type, payload.metadata) == ("text/plain", {"a": "1"})
+    assert (payload.principal, payload.account, payload.request_id, payload.source_ip) == (
+        "root",
+        "000000000000",
+        "R1",
+        "127.0.0.1",
+    )
+
+
+async def test_null_version_is_told_without_an_id(light_store: ObjectStore) -> None:
+    await light_store.bucket("b-1")
+    await light_store.put("b-1", "k", b"abc")
+    assert decode_event((await light_store.events())[-1].event.payload).version == ""
+
+
+async def test_marker_is_told_without_a_content_type(light_store: ObjectStore) -> None:
+    await light_store.bucket("b-1", Versioning.ENABLED)
+    deleted = await light_store.delete("b-1", "k")
+    payload = decode_event((await light_store.events())[-1].event.payload)
+    assert (payload.version, payload.content_type, payload.etag) == (deleted.marker, "", "")
+
+
+async def test_deleting_what_is_absent_from_an_unversioned_bucket_tells_nothing(light_store: ObjectStore) -> None:
+    await light_store.bucket("b-1")
+    before = len(await light_store.events())
+    await light_store.delete("b-1", "k")
+    await light_store.delete("b-1", "k", "null")
+    assert len(await light_store.events()) == before
