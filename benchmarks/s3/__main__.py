@@ -61,6 +61,7 @@ def tell(line: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when a server gave a wrong answer."""
     asked = parse(arguments)
+    load_average = os.getloadavg()[0]
     rounds = asked.rounds or (2 if asked.quick else 5)
     seconds = asked.seconds or (1 if asked.quick else 4)
     parent = asked.folder or loadtool.CACHE / "bench"
@@ -85,11 +86,12 @@ def main(arguments: Sequence[str]) -> int:
             machine=machine(folder),
             servers={recipe.name: recipe.version for recipe in recipes},
             durability={recipe.name: recipe.durability for recipe in recipes},
+            load_average=load_average,
             rounds=rounds,
             seconds=seconds,
             complete=not partial,
         )
-        tell(f"load average {os.getloadavg()[0]:.2f}\n{circumstances.describe()}")
+        tell(circumstances.describe())
         if asked.soak:
             soaked = soak(sites[0], asked.soak, tell)
             return _finish("soak", circumstances, soaked, tables.soaked(soaked), bool(soaked.errors))

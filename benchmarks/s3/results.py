@@ -28,6 +28,8 @@ class Circumstances(msgspec.Struct, frozen=True):
     """Versions by name."""
     durability: dict[str, str]
     """What an acknowledged PUT means, by name."""
+    load_average: float
+    """Of the minute before: what else the machine was doing."""
     rounds: int
     seconds: float
     complete: bool
@@ -38,7 +40,8 @@ class Circumstances(msgspec.Struct, frozen=True):
         durability = "".join(f"- {name}: {meaning}\n" for name, meaning in self.durability.items())
         return (
             f"Measured {self.measured_at:%Y-%m-%d} on {self.machine.describe()}. {servers}. "
-            f"{self.rounds} rounds of {self.seconds:g} s.\n\nOn stable storage when a PUT is answered:\n\n{durability}"
+            f"{self.rounds} rounds of {self.seconds:g} s; load average before: {self.load_average:.2f}.\n\n"
+            f"On stable storage when a PUT is answered:\n\n{durability}"
         )
 
 

@@ -187,6 +187,11 @@ class ClientContract:
         assert fetch("GET", link).body == b"for whoever has the link"
         assert fetch("GET", link.partition("?")[0]).code == "AccessDenied"
 
+    def test_object_that_came_by_a_link_reads_back(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+        link = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=60)
+        assert fetch("PUT", link, body=PAST_INLINE).status == 200
+        assert client.get(bucket, "k") == PAST_INLINE
+
     @needs("link_to_put")
     def test_presigned_put_needs_no_keys(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         link = client.link_to_put(bucket, "a b+c/ä")

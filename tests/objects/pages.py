@@ -19,7 +19,8 @@ PageSize = Callable[[], int]
 
 def _check(page: Listing[Entry], limit: int) -> list[Entry | Rolled]:
     """The page's entries and common prefixes in order, each page full unless it is the last."""
-    told: list[Entry | Rolled] = [*page.entries, *map(Rolled, page.prefixes)]
+    told: list[Entry | Rolled] = list(page.entries)
+    told += map(Rolled, page.prefixes)
     assert len(told) <= limit
     if page.truncated:
         assert len(told) == limit, "a page that is not the last is full"
@@ -37,9 +38,7 @@ async def all_objects(
     told: list[ListedObject | Rolled] = []
     while True:
         limit = size()
-        page = await store.lister.objects(
-            ROOT, bucket, prefix=prefix, delimiter=delimiter, after=after, limit=limit
-        )
+        page = await store.lister.objects(ROOT, bucket, prefix=prefix, delimiter=delimiter, after=after, limit=limit)
         told += _check(page, limit)
         if not page.truncated:
             return told

@@ -1,0 +1,42 @@
+"""Users of a running server, made as an operator makes them: with `lakebed user`, `key` and `policy`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from tests.clients.boto import Keys
+from tests.fixtures.server import RunningServer
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who is not root."""
+
+    name: str
+    arn: str
+    keys: Keys
+
+
+def make_user(server: RunningServer, *policies: str) -> User:
+    """A user with these canned policies and one access key. Without any, the user may do nothing."""
+    flags = [word for policy in policies for word in ("--policy", policy)]
+    made = _lakebed(server, "user", "create", f"user-{uuid.uuid4().hex[:12]}", *flags)
+    key = _lakebed(server, "key", "create", made["user"])
+    return User(made["user"], made["arn"], Keys(key["access_key"], key["secret_key"]))
+
+
+def _lakebed(server: RunningServer, *words: str) -> Any:  # Any: a JSON document
+    environment = {
+        **os.environ,
+        "LAKEBED_ROOT_ACCESS_KEY": server.access_key,
+        "LAKEBED_ROOT_SECRET_KEY": server.secret_key,
+    }
+    command = [sys.executable, "-m", "lakebed", *words, "--data", str(server.data), "--json"]
+    printed = subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+    return json.loads(printed)

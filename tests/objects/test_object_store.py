@@ -1,0 +1,559 @@
+"""Random work on two buckets, compared with a model after every step.
+
+The invariants, among them the one that `publish` states: `objects` has a row for a key exactly when the newest version
+of the key is not a delete marker; then that row is the newest version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import (
+    InvalidInput,
+    InvalidPart,
+    IsDeleteMarker,
+    LakebedError,
+    NoSuchKey,
+    NoSuchUpload,
+    NoSuchVersion,
+    NotFound,
+    PartTooSmall,
+    PreconditionFailed,
+)
+from lakebed.objects import multipart
+from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
+from lakebed.objects.config.tagging import Tag, TagSet
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.copying import CopyChanges, CopySource
+from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.objects.events import decode_event
+from lakebed.objects.listing import ListedObject, ListedVersion
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, StoredUpload
+from lakebed.objects.sweeping import SweepReport
+from lakebed.objects.writing import NewObject
+
+from .consistency import check_tables
+from .model import NULL, ModelBucket, ModelUpload, ModelVersion, Rolled, list_keys, md5
+from .pages import all_objects, all_uploads, all_versions
+from .stores import ROOT, ObjectStore, OpenObjectStore, read_all
+
+T = TypeVar("T")
+
+BUCKETS = ("bucket-1", "bucket-2")
+KEYS = ("a", "a/b", "a/b/c", "a0", "é/\U0010ffff")
+MIN_PART_BYTES = 4
+"""In place of 5 MiB, so that parts which are too small and parts which are not both occur."""
+
+ABSENT_VERSION = "0" * 28
+PREFIXES = ("", "a", "a/", "a/b", "é/\U0010ffff", "z")
+DELIMITERS = ("", "/", "b/")
+
+buckets = st.sampled_from(BUCKETS)
+keys = st.sampled_from(KEYS)
+bodies = st.sampled_from((b"", b"x", b"inline to the end", b"a body that goes to the byte store", b"y" * 70_000))
+part_bodies = st.sampled_from((b"", b"abc", b"part", b"a longer part than the others"))
+metadata = st.sampled_from(({}, {"colour": "red"}, {"colour": "blue", "shape": "round"}))
+encryption = st.sampled_from((None, True, False))
+ages = st.integers(0, 3)
+conditions = st.sampled_from(("none", "absent", "same", "other", "not same", "any"))
+
+
+def _failure(condition: str, current: ModelVersion | None) -> type[LakebedError] | None:
+    """What a write under this condition must raise: objects.md §2.3."""
+    if condition in ("same", "other", "any") and current is None:
+        return NoSuchKey
+    if condition == "other" or (condition in ("absent", "not same") and current is not None):
+        return PreconditionFailed
+    return None
+
+
+def _stated(condition: str, current: ModelVersion | None) -> WriteConditions:
+    etag = current.etag if current is not None else md5(b"nothing")
+    return {
+        "none": NO_WRITE_CONDITIONS,
+        "absent": WriteConditions(if_none_match="*"),
+        "same": WriteConditions(if_match=f'"{etag}"'),
+        "other": WriteConditions(if_match=md5(b"something else")),
+        "not same": WriteConditions(if_none_match=etag),
+        "any": WriteConditions(if_match="*"),
+    }[condition]
+
+
+class ObjectStoreMachine(RuleBasedStateMachine):
+    """One loop, one store and one model an example."""
+
+    def __init__(self, open_object_store: OpenObjectStore) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.clock = ManualClock()
+        self.stack = AsyncExitStack()
+        self.store: ObjectStore = self.run(self.stack.enter_async_context(open_object_store(self.clock)))
+        self.model = {name: ModelBucket() for name in BUCKETS}
+        self.told = 0
+        self.expected: list[tuple[str, str, str]] = []
+        self.random = Random(0)
+        for name in BUCKETS:
+            self.run(self.store.bucket(name))
+            self.expected.append(("BucketCreated", name, ""))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is the loop's business
+        return self.runner.run(work)
+
+    def teardown(self) -> None:
+        self.run(self.stack.aclose())
+        self.runner.close()
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    @initialize(seed=st.integers(0, 2**32))
+    def choose_pages(self, seed: int) -> None:
+        """Pages of listings are as long as this generator says."""
+        self.random = Random(seed)
+
+    @rule(name=buckets, key=keys, body=bodies, meta=metadata, encrypt=encryption, condition=conditions)
+    def put(self, name: str, key: str, body: bytes, meta: dict[str, str], encrypt: bool | None, condition: str) -> None:
+        bucket = self.model[name]
+        current = bucket.current(key)
+        writing = self.store.put(
+            name,
+            key,
+            body,
+            attributes=ObjectAttributes(metadata=meta),
+            encrypt=encrypt,
+            conditions=_stated(condition, current),
+        )
+        failure = _failure(condition, current)
+        if failure is not None:
+            with pytest.raises(failure):
+                self.run(writing)
+            return
+        stored = self.run(writing).object
+        self._added(
+            name,
+            key,
+            ModelVersion(stored.version, body, md5(body), self.clock.now_ms(), meta, encrypted=bool(encrypt)),
+            "ObjectCreated:Put",
+        )
+
+    def _added(self, name: str, key: str, version: ModelVersion, event: str) -> None:
+        bucket = self.model[name]
+        if bucket.versioning is Versioning.ENABLED:
+            assert all(version.id != old.id for old in bucket.keys.get(key, []))
+            assert version.id != NULL
+        else:
+            assert version.id == NULL
+        bucket.add(key, version)
+        self.expected.append((event, f"{name}/{key}", version.id))
+
+    def _pick(self, name: str, key: str, age: int) -> str:
+        """The id of a version, newest first; one that does not exist when there are not so many."""
+        versions = self.model[name].keys.get(key, [])
+        return versions[age].id if age < len(versions) else ABSENT_VERSION
+
+    @rule(
+        source=buckets,
+        key=keys,
+        age=st.none() | ages,
+        to=buckets,
+        to_key=keys,
+        changed=metadata,
+        replaces=st.booleans(),
+        encrypt=encryption,
+        condition=conditions,
+    )
+    def copy(
+        self,
+        source: str,
+        key: str,
+        age: int | None,
+        to: str,
+        to_key: str,
+        changed: dict[str, str],
+        replaces: bool,
+        encrypt: bool | None,
+        condition: str,
+    ) -> None:
+        version = None if age is None else self._pick(source, key, age)
+        original = self._find(source, key, version)
+        current = self.model[to].current(to_key)
+        copying = self.store.copier.copy(
+            ROOT,
+            CopySource(source, key, version),
+            to,
+            NewObject(to_key, DEFAULT_ATTRIBUTES, encrypt, _stated(condition, current)),
+            CopyChanges(ObjectAttributes(metadata=changed) if replaces else None),
+        )
+        failure = _failure(condition, current)
+        if (source, key, version) == (to, to_key, None) and not replaces and encrypt is None:
+            failure = InvalidInput
+        if isinstance(original, type):
+            failure = original
+        if failure is not None:
+            with pytest.raises(failure):
+                self.run(copying)
+            return
+        assert isinstance(original, ModelVersion)
+        assert original.body is not None
+        stored = self.run(copying).written.object
+        shares = original.encrypted == bool(encrypt)
+        self._added(
+            to,
+            to_key,
+            ModelVersion(
+                stored.version,
+                original.body,
+                original.etag if shares else md5(original.body),
+                self.clock.now_ms(),
+                changed if replaces else original.metadata,
+                original.tags,
+                bool(encrypt),
+                original.part_sizes if shares else (),
+            ),
+            "ObjectCreated:Copy",
+        )
+
+    def _find(self, name: str, key: str, version: str | None) -> ModelVersion | type[LakebedError]:
+        """What a read finds, or raises."""
+        bucket = self.model[name]
+        if version is None:
+            return bucket.current(key) or NoSuchKey
+        for found in bucket.keys.get(key, []):
+            if found.id == version:
+                return IsDeleteMarker if found.is_marker else found
+        return NoSuchVersion
+
+    @rule(name=buckets, key=keys, age=st.none() | ages, tags=st.sampled_from(((), (("team", "a"),))))
+    def tag(self, name: str, key: str, age: int | None, tags: tuple[tuple[str, str], ...]) -> None:
+        version = None if age is None else self._pick(name, key, age)
+        found = self._find(name, key, version)
+        tagging = self.store.annotations.set_tags(ROOT, name, key, version, TagSet(tuple(Tag(*tag) for tag in tags)))
+        if isinstance(found, type):
+            with pytest.raises(found):
+                self.run(tagging)
+            return
+        self.run(tagging)
+        versions = self.model[name].keys[key]
+        versions[versions.index(found)] = ModelVersion(
+            found.id,
+            found.body,
+            found.etag,
+            found.modified_ms,
+            found.metadata,
+            tags,
+            found.encrypted,
+            found.part_sizes,
+        )
+        self.expected.append((f"ObjectTagging:{'Put' if tags else 'Delete'}", f"{name}/{key}", found.id))
+
+    # -- deleting -------------------------------------------------------------------------------------------------
+
+    def _deleted(self, name: str, doomed: Doomed, outcome: Deleted) -> None:
+        """What a deletion that was carried out does to the model."""
+        bucket = self.model[name]
+        key = doomed.key
+        if doomed.version is not None:
+            removed = bucket.remove(key, doomed.version)
+            marker = removed.id if removed is not None and removed.is_marker else None
+            assert outcome == Deleted(key, doomed.version, marker=outcome.marker)
+            assert outcome.marker == marker
+            if removed is not None:
+                self.expected.append(("ObjectRemoved:Delete", f"{name}/{key}", removed.id))
+        elif bucket.versioning is Versioning.UNVERSIONED:
+            assert outcome == Deleted(key)
+            if bucket.remove(key, NULL) is not None:
+                self.expected.append(("ObjectRemoved:Delete", f"{name}/{key}", NULL))
+        else:
+            assert outcome.made_marker
+            assert outcome.marker is not None
+            marker_version = ModelVersion(outcome.marker, None, "", self.clock.now_ms())
+            self._added(name, key, marker_version, "ObjectRemoved:DeleteMarkerCreated")
+
+    @rule(name=buckets, key=keys, condition=st.sampled_from(("none", "same", "other", "any")))
+    def delete(self, name: str, key: str, condition: str) -> None:
+        current = self.model[name].current(key)
+        doomed = Doomed(key, None, _stated(condition, current))
+        failure = _failure(condition, current)
+        deleting = self.store.deleter.delete(ROOT, name, doomed)
+        if failure is not None:
+            with pytest.raises(failure):
+                self.run(deleting)
+            return
+        self._deleted(name, doomed, self.run(deleting))
+
+    @rule(name=buckets, key=keys, age=ages)
+    def delete_version(self, name: str, key: str, age: int) -> None:
+        doomed = Doomed(key, self._pick(name, key, age))
+        self._deleted(name, doomed, self.run(self.store.deleter.delete(ROOT, name, doomed)))
+
+    @rule(name=buckets, chosen=st.lists(st.tuples(keys, st.none() | ages, st.booleans()), max_size=4))
+    def delete_many(self, name: str, chosen: list[tuple[str, int | None, bool]]) -> None:
+        """A batch, with a condition that cannot hold on some: those fail alone."""
+        impossible = WriteConditions(if_match=md5(b"something else"))
+        batch = [
+            Doomed(
+                key,
+                None if age is None else self._pick(name, key, age),
+                impossible if refused else NO_WRITE_CONDITIONS,
+            )
+            for key, age, refused in chosen
+        ]
+        outcomes = self.run(self.store.deleter.delete_many(ROOT, name, batch))
+        for doomed, outcome, (_, _, refused) in zip(batch, outcomes, chosen, strict=True):
+            if refused:
+                assert isinstance(outcome, NoSuchKey | PreconditionFailed)
+            else:
+                assert isinstance(outcome, Deleted)
+                self._deleted(name, doomed, outcome)
+
+    # -- multipart ------------------------------------------------------------------------------------------------
+
+    def _uploads(self) -> list[tuple[str, str, ModelUpload]]:
+        return [
+            (name, upload_id, upload)
+            for name, bucket in self.model.items()
+            for upload_id, upload in bucket.uploads.items()
+        ]
+
+    def _has_uploads(self) -> bool:
+        return bool(self._uploads())
+
+    @rule(name=buckets, key=keys, meta=metadata, encrypt=encryption)
+    def begin(self, name: str, key: str, meta: dict[str, str], encrypt: bool | None) -> None:
+        upload = self.run(self.store.begin(name, key, attributes=ObjectAttributes(metadata=meta), encrypt=encrypt))
+        self.model[name].uploads[upload.id] = ModelUpload(key, meta, bool(encrypt))
+
+    @precondition(_has_uploads)
+    @rule(which=st.integers(0, 100), number=st.integers(1, 3), body=part_bodies)
+    def put_part(self, which: int, number: int, body: bytes) -> None:
+        name, upload_id, upload = self._uploads()[which % len(self._uploads())]
+        admitting = self.store.uploads.admit_part(ROOT, name, upload.key, upload_id, number)
+        if upload.listed is not None:
+            with pytest.raises(NoSuchUpload):
+                self.run(admitting)
+            return
+        _, stored = self.run(admitting)
+        self.run(self.store.put_part(stored, number, body))
+        upload.parts[number] = body
+
+    @precondition(_has_uploads)
+    @rule(which=st.integers(0, 100), numbers=st.sets(st.integers(1, 3), min_size=1), condition=conditions)
+    def complete(self, which: int, numbers: set[int], condition: str) -> None:
+        name, upload_id, upload = self._uploads()[which % len(self._uploads())]
+        bucket = self.model[name]
+        current = bucket.current(upload.key)
+        listed = tuple((number, md5(upload.parts.get(number, b""))) for number in sorted(numbers))
+        bodies = [upload.parts[number] for number, _ in listed if number in upload.parts]
+        stored = StoredUpload(upload_id, None, upload.key, 0, None, None, None)  # type: ignore[arg-type]  # only its names count
+        completing = self.store.complete(name, stored, listed, _stated(condition, current))
+        failure = _failure(condition, current)
+        if any(len(body) < MIN_PART_BYTES for body in bodies[:-1]):
+            failure = PartTooSmall
+        if len(bodies) < len(listed):
+            failure = InvalidPart
+        if upload.listed is not None:
+            # Completed before: the same list gets the same answer whatever has become of the object.
+            if listed == upload.listed:
+                repeated = self.run(completing)
+                assert (repeated.etag, repeated.version or NULL) == (upload.etag, upload.version)
+                return
+            failure = NoSuchUpload
+        if failure is not None:
+            with pytest.raises(failure):
+                self.run(completing)
+            return
+        done = self.run(completing)
+        digests = b"".join(bytes.fromhex(md5(body)) for body in bodies)
+        etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(bodies)}"
+        assert done.etag == etag
+        upload.listed, upload.etag, upload.version = listed, etag, done.version or NULL
+        self._added(
+            name,
+            upload.key,
+            ModelVersion(
+                done.version or NULL,
+                b"".join(bodies),
+                etag,
+                self.clock.now_ms(),
+                upload.metadata,
+                encrypted=upload.encrypted,
+                part_sizes=tuple(map(len, bodies)),
+            ),
+            "ObjectCreated:CompleteMultipartUpload",
+        )
+
+    @precondition(_has_uploads)
+    @rule(which=st.integers(0, 100))
+    def abort(self, which: int) -> None:
+        name, upload_id, upload = self._uploads()[which % len(self._uploads())]
+        aborting = self.store.uploads.abort(ROOT, name, upload.key, upload_id)
+        if upload.listed is not None:
+            with pytest.raises(NoSuchUpload):
+                self.run(aborting)
+            return
+        self.run(aborting)
+        del self.model[name].uploads[upload_id]
+
+    # -- everything else ------------------------------------------------------------------------------------------
+
+    @rule(name=buckets, status=st.sampled_from((Versioning.ENABLED, Versioning.SUSPENDED)))
+    def set_versioning(self, name: str, status: Versioning) -> None:
+        self.run(self.store.buckets.set_versioning(ROOT, name, status))
+        self.model[name].versioning = status
+        self.expected.append(("BucketConfigured", name, ""))
+
+    @rule(milliseconds=st.sampled_from((1, 1000)))
+    def wait(self, milliseconds: int) -> None:
+        """Versions of one millisecond keep their order too, so time moves only now and then."""
+        self.clock.advance(milliseconds / 1000)
+
+    @rule()
+    def clean_up(self) -> None:
+        """Garbage goes, and nothing else: no step leaves an orphan."""
+        due = self.run(self.store.meta.rows("SELECT id FROM garbage"))
+        assert self.run(self.store.sweeper.sweep()) == SweepReport(garbage=len(due))
+        assert self.run(self.store.meta.rows("SELECT id FROM garbage")) == []
+
+    # -- what always holds ----------------------------------------------------------------------------------------
+
+    @invariant()
+    def tables_agree(self) -> None:
+        self.run(check_tables(self.store))
+
+    @invariant()
+    def one_event_a_change(self) -> None:
+        entries = self.run(self.store.events(self.told))
+        found = []
+        for entry in entries:
+            payload = decode_event(entry.event.payload)
+            version = payload.version or (NULL if payload.key else "")
+            found.append((entry.event.kind, entry.event.subject, version))
+        assert found == self.expected
+        self.expected.clear()
+        if entries:
+            self.told = entries[-1].seq
+
+    @invariant()
+    def listings_agree(self) -> None:
+        self.run(self._compare_listings())
+
+    async def _compare_listings(self) -> None:
+        def size() -> int:
+            return self.random.choice((1, 2, 3, 1000))
+
+        for name, bucket in self.model.items():
+            prefix, delimiter = self.random.choice(PREFIXES), self.random.choice(DELIMITERS)
+            listed = await all_objects(self.store, name, size, prefix=prefix, delimiter=delimiter)
+            present = [key for key in bucket.keys if bucket.current(key) is not None]
+            told = [item if isinstance(item, Rolled) else item.key for item in listed]
+            assert told == list_keys(present, prefix, delimiter)
+            for item in listed:
+                if isinstance(item, ListedObject):
+                    _assert_listed(bucket.current(item.key), item)
+            versions = await all_versions(self.store, name, size, prefix=prefix, delimiter=delimiter)
+            _assert_versions(bucket, versions, prefix, delimiter)
+            uploads = await all_uploads(self.store, name, size, prefix=prefix, delimiter=delimiter)
+            open_keys = [upload.key for upload in bucket.uploads.values() if upload.listed is None]
+            assert [item if isinstance(item, Rolled) else item.key for item in uploads] == list_keys(
+                open_keys, prefix, delimiter
+            )
+
+    @invariant()
+    def reads_agree(self) -> None:
+        self.run(self._compare_reads())
+
+    async def _compare_reads(self) -> None:
+        for name, bucket in self.model.items():
+            for key in KEYS:
+                newest = bucket.keys.get(key, [None])[0]
+                await self._compare_read(name, key, None, bucket.current(key), newest)
+                for version in bucket.keys.get(key, []):
+                    await self._compare_read(name, key, version.id, version, newest)
+
+    async def _compare_read(
+        self, name: str, key: str, id: str | None, version: ModelVersion | None, newest: ModelVersion | None
+    ) -> None:
+        if version is None or version.is_marker:
+            with pytest.raises(NotFound if version is None else IsDeleteMarker) as raised:
+                await self.store.reader.get(ROOT, name, key, version=id)
+            if isinstance(raised.value, NoSuchKey):
+                assert raised.value.delete_marker == (None if newest is None else newest.id)
+            return
+        found = await self.store.reader.get(ROOT, name, key, version=id)
+        assert found.source is not None
+        assert await read_all(found.source) == version.body
+        stored = found.object
+        assert (stored.version, stored.etag, stored.modified_ms) == (version.id, version.etag, version.modified_ms)
+        assert (stored.attributes.metadata, stored.attributes.encrypted) == (version.metadata, version.encrypted)
+        assert tuple((tag.key, tag.value) for tag in stored.attributes.tags) == version.tags
+        for number, length in enumerate(version.part_sizes, 1):
+            part = await self.store.reader.head(ROOT, name, key, version=id, part=number)
+            assert part.part_count == len(version.part_sizes)
+            assert part.wanted is not None
+            assert (part.wanted.start, part.wanted.length) == (sum(version.part_sizes[: number - 1]), length)
+
+
+def _assert_listed(version: ModelVersion | None, item: ListedObject | ListedVersion) -> None:
+    assert version is not None
+    assert (item.etag, item.modified_ms, item.size) == (version.etag, version.modified_ms, len(version.body or b""))
+
+
+def _assert_versions(bucket: ModelBucket, listed: list[ListedVersion | Rolled], prefix: str, delimiter: str) -> None:
+    expected = list(bucket.versions())
+    told = [item if isinstance(item, Rolled) else item.key for item in listed]
+    assert told == list_keys([key for key, _, _ in expected], prefix, delimiter)
+    shown = {key for key in told if isinstance(key, str)}
+    versions = [item for item in listed if isinstance(item, ListedVersion)]
+    wanted = [triple for triple in expected if triple[0] in shown]
+    for item, (key, version, is_latest) in zip(versions, wanted, strict=True):
+        assert (item.key, item.version, item.is_marker, item.is_latest) == (
+            key,
+            version.id,
+            version.is_marker,
+            is_latest,
+        )
+        _assert_listed(version, item)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of a few bytes in place of 5 MiB; the rule itself is tested with its own number in `test_multipart`."""
+    monkeypatch.setattr(multipart, "MIN_PART_BYTES", MIN_PART_BYTES)
+
+
+def _run_machine(open_object_store: OpenObjectStore, examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        lambda: ObjectStoreMachine(open_object_store),  # type: ignore[arg-type]  # declared as a class, only called
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
+
+
+@pytest.mark.slow
+def test_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+    _run_machine(open_object_store, examples=8, steps=25)
+
+
+@pytest.mark.heavy
+def test_much_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+    _run_machine(open_object_store, examples=150, steps=60)
