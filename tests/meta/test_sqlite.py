@@ -392,7 +392,7 @@ async def test_the_log_does_not_grow_without_bound(path: Path, monkeypatch: pyte
     for number in range(0, 2000, 20):
         await asyncio.gather(*(store.transact(_insert(number + step, bytes(4096))) for step in range(20)))
         written += 20 * 4096
-        await until(lambda: not store._checkpointer._running)
+        await until(lambda: not store._checkpointer.is_running)
     log = path.with_name("meta.db-wal").stat().st_size
     assert log < 2 << 20 < written
     assert len(await _ids(store)) == 2000

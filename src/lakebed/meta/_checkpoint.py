@@ -12,7 +12,8 @@ import asyncio
 import fcntl
 import logging
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -62,6 +63,24 @@ class Checkpointer:
             self._next_pages = pages + self._passive_pages
             self._thread.call(lambda: self._checkpoint(pages), self._done)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a checkpoint is under way."""
+        return self._running
+
+    @contextmanager
+    def duty(self) -> Iterator[bool]:
+        """Be the process that does it, if no other is."""
+        try:
+            fcntl.flock(self._duty, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(self._duty, fcntl.LOCK_UN)
+
     def close(self) -> None:
         """Finish what is under way; close. Blocks."""
         self._thread.close()
@@ -76,11 +95,9 @@ class Checkpointer:
             _log.warning("checkpoint failed, the log keeps growing. error=%s", failure)
 
     def _checkpoint(self, pages: int) -> None:
-        try:
-            fcntl.flock(self._duty, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        try:
+        with self.duty() as has_duty:
+            if not has_duty:
+                return
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             if pages >= self._restart_pages:
                 # SQLite syncs the database file only when the log starts over, which would be under the turn. Done
@@ -89,8 +106,6 @@ class Checkpointer:
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 self._sync_database()
                 self._restart()
-        finally:
-            fcntl.flock(self._duty, fcntl.LOCK_UN)
 
     def _sync_database(self) -> None:
         if self._database is not None:

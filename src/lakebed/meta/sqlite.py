@@ -18,6 +18,7 @@ import contextvars
 import shutil
 import tempfile
 from collections import deque
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,12 +77,13 @@ class SqliteStore:
             turn = await asyncio.to_thread(WriteTurn, path)
         except OSError as error:
             raise Unavailable(f"cannot open the metadata file. path={path} error={error.strerror}") from error
-        try:
+        with ExitStack() as undo:
+            undo.callback(turn.close)
             connection = await asyncio.to_thread(open_file, path, turn)
-        except BaseException:
-            turn.close()
-            raise
-        return cls(path, connection, turn)
+            undo.callback(connection.close)
+            store = cls(path, connection, turn)
+            undo.pop_all()
+        return store
 
     @classmethod
     async def temporary(cls) -> SqliteStore:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from lakebed.core.errors import InvalidInput
+from lakebed.meta.seam import Row
 
 from . import rows
 from .bucket import Bucket
@@ -21,8 +22,10 @@ from .rows import upload_from
 _LAST_CODE_POINT: Final = 0x10FFFF
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
-_DELIMITED_BATCH: Final = 100
-"""Rows read at a time when keys are rolled up: more would mostly be read in vain."""
+_FIRST_STEP: Final = 64
+_LEAST_STEP: Final = 2
+_MOST_STEP: Final = 1024
+"""Rows read at a time when keys are rolled up: more where keys are many, few where whole folders are stepped over."""
 
 
 class ListedObject(NamedTuple):
@@ -49,12 +52,7 @@ class ListedVersion(NamedTuple):
     is_latest: bool
 
 
-class _Keyed(Protocol):
-    @property
-    def key(self) -> str: ...
-
-
-Entry = TypeVar("Entry", bound=_Keyed)
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,8 @@ _BY_KEY: Final = _Order(0, 1)
 _BY_RANK: Final = _Order(-(2**62), 2**62)
 _BY_UPLOAD: Final = _Order("", "\U0010ffff")
 
-Fetch = Callable[[Position, int], Awaitable[list[Entry]]]
+Fetch = Callable[[Position, int], Awaitable[list[Row]]]
+"""Gives rows behind a position, in order, the key in their first column."""
 
 
 class Lister:
@@ -117,21 +116,17 @@ class Lister:
         bucket = await self._admit(caller, bucket_name, "s3:ListBucket", prefix, delimiter, limit)
         end = successor(prefix)
 
-        async def fetch(start: Position, count: int) -> list[ListedObject]:
+        async def fetch(start: Position, count: int) -> list[Row]:
             inclusive = start.tail == _BY_KEY.first
             if end is None:
                 statement = rows.LIST_PAGE_FROM if inclusive else rows.LIST_PAGE
-                found = await self._f.meta.rows(statement, bucket.id, start.key, count)
-            else:
-                statement = rows.LIST_PAGE_FROM_WITHIN if inclusive else rows.LIST_PAGE_WITHIN
-                found = await self._f.meta.rows(statement, bucket.id, start.key, end, count)
-            return list(map(ListedObject._make, found))
+                return await self._f.meta.rows(statement, bucket.id, start.key, count)
+            statement = rows.LIST_PAGE_FROM_WITHIN if inclusive else rows.LIST_PAGE_WITHIN
+            return await self._f.meta.rows(statement, bucket.id, start.key, end, count)
 
-        def position(entry: ListedObject) -> Position:
-            return Position(entry.key, _BY_KEY.final)
-
-        start = Position(after, _BY_KEY.final)
-        return await _fill(bucket, fetch, position, _BY_KEY, start, prefix, delimiter, limit)
+        page = _Page(prefix, delimiter, limit, _BY_KEY)
+        await page.fill(fetch, Position(after, _BY_KEY.final), lambda row: Position(row[0], _BY_KEY.final))
+        return page.listing(bucket, ListedObject._make)
 
     async def versions(
         self,
@@ -155,21 +150,20 @@ class Lister:
                 raise InvalidInput("no such version to list from", argument="version-id-marker", value=version_marker)
             start = Position(key_marker, marked[0])
 
-        async def fetch(start: Position, count: int) -> list[ListedVersion]:
+        async def fetch(start: Position, count: int) -> list[Row]:
             found = await self._f.meta.rows(
                 rows.VERSIONS_BEHIND, bucket.id, start.key, start.tail, bucket.id, start.key, start.tail, count
             )
-            listed = []
+            listed: list[Row] = []
             previous = None if start.tail == _BY_RANK.first else start.key
             for row in found:
-                listed.append(ListedVersion._make((*row[:7], bool(row[7]), row[0] != previous)))
+                listed.append((*row[:7], bool(row[7]), row[0] != previous))
                 previous = row[0]
             return listed
 
-        def position(entry: ListedVersion) -> Position:
-            return Position(entry.key, entry.rank)
-
-        return await _fill(bucket, fetch, position, _BY_RANK, start, prefix, delimiter, limit)
+        page = _Page(prefix, delimiter, limit, _BY_RANK)
+        await page.fill(fetch, start, lambda row: Position(row[0], row[1]))
+        return page.listing(bucket, ListedVersion._make)
 
     async def uploads(
         self,
@@ -185,15 +179,14 @@ class Lister:
         """Multipart uploads under way, by key and then by start."""
         bucket = await self._admit(caller, bucket_name, "s3:ListBucketMultipartUploads", prefix, delimiter, limit)
 
-        async def fetch(start: Position, count: int) -> list[StoredUpload]:
+        async def fetch(start: Position, count: int) -> list[Row]:
             found = await self._f.meta.rows(rows.UPLOADS_BEHIND, bucket.id, start.key, start.tail, count)
-            return [upload_from(row) for row in found]
-
-        def position(entry: StoredUpload) -> Position:
-            return Position(entry.key, entry.id)
+            return [(upload.key, upload) for upload in map(upload_from, found)]
 
         start = Position(key_marker, upload_marker if upload_marker and key_marker else _BY_UPLOAD.final)
-        return await _fill(bucket, fetch, position, _BY_UPLOAD, start, prefix, delimiter, limit)
+        page = _Page(prefix, delimiter, limit, _BY_UPLOAD)
+        await page.fill(fetch, start, lambda row: Position(row[0], row[1].id))
+        return page.listing(bucket, lambda row: row[1])
 
     async def _admit(
         self, caller: Caller, bucket_name: str, action: str, prefix: str, delimiter: str, limit: int
@@ -208,59 +201,93 @@ class Lister:
         return bucket
 
 
-async def _fill(
-    bucket: Bucket,
-    fetch: Fetch[Entry],
-    position: Callable[[Entry], Position],
-    order: _Order,
-    start: Position,
-    prefix: str,
-    delimiter: str,
-    limit: int,
-) -> Listing[Entry]:
-    """Fill a page with entries and common prefixes behind `start`."""
-    entries: list[Entry] = []
-    prefixes: list[str] = []
-    last: Entry | str | None = None
-    if limit == 0:
-        return Listing(bucket, entries, prefixes, truncated=False, last=None)
-    if start.key < prefix:
-        start = Position(prefix, order.first)
-    elif (rolled := rolled_up(start.key, prefix, delimiter)) is not None and start.key.startswith(prefix):
-        # The last page ended on this prefix, or inside it: its keys have been told.
-        beyond = successor(rolled)
-        if beyond is None:
-            return Listing(bucket, entries, prefixes, truncated=False, last=None)
-        start = Position(beyond, order.first)
-    while True:
-        room = limit - len(entries) - len(prefixes) + 1
-        count = min(room, _DELIMITED_BATCH) if delimiter else room
-        batch = await fetch(start, count)
-        skipping = ""
-        for entry in batch:
-            if not entry.key.startswith(prefix):
-                return Listing(bucket, entries, prefixes, truncated=False, last=last)
-            if skipping and entry.key.startswith(skipping):
+class _Page:
+    """A page being filled."""
+
+    def __init__(self, prefix: str, delimiter: str, limit: int, order: _Order) -> None:
+        self._prefix = prefix
+        self._delimiter = delimiter
+        self._limit = limit
+        self._order = order
+        self._entries: list[Row] = []
+        self._prefixes: list[str] = []
+        self._truncated = False
+        self._last: Row | str | None = None
+
+    def listing(self, bucket: Bucket, make: Callable[[Row], Entry]) -> Listing[Entry]:
+        """The page, its rows made into entries."""
+        last = self._last
+        return Listing(
+            bucket,
+            list(map(make, self._entries)),
+            self._prefixes,
+            self._truncated,
+            last if last is None or isinstance(last, str) else make(last),
+        )
+
+    async def fill(self, fetch: Fetch, start: Position, position: Callable[[Row], Position]) -> None:
+        """Take rows behind `start` until the page is full or there are no more."""
+        if self._limit == 0:
+            return
+        first = self._first(start)
+        if first is None:
+            return
+        start = first
+        step = _FIRST_STEP
+        while True:
+            room = self._limit - len(self._entries) - len(self._prefixes) + 1
+            count = min(room, step) if self._delimiter else room
+            batch = await fetch(start, count)
+            known = len(self._entries) + len(self._prefixes)
+            rolled = self._take(batch)
+            if rolled is None or len(batch) < count:
+                return
+            gained = len(self._entries) + len(self._prefixes) - known
+            # Small folders are read through; large ones are stepped over, a few rows at a time.
+            step = min(step * 2, _MOST_STEP) if gained * 4 >= count else max(_LEAST_STEP, gained * 2)
+            if not rolled:
+                start = position(batch[-1])
                 continue
-            if len(entries) + len(prefixes) == limit:
-                return Listing(bucket, entries, prefixes, truncated=True, last=last)
-            rolled = rolled_up(entry.key, prefix, delimiter)
-            if rolled is None:
-                entries.append(entry)
-                last = entry
-                skipping = ""
-            else:
-                prefixes.append(rolled)
-                last = skipping = rolled
-        if len(batch) < count:
-            return Listing(bucket, entries, prefixes, truncated=False, last=last)
-        if skipping:
-            beyond = successor(skipping)
+            beyond = successor(rolled)
             if beyond is None:
-                return Listing(bucket, entries, prefixes, truncated=False, last=last)
-            start = Position(beyond, order.first)
-        else:
-            start = position(batch[-1])
+                return
+            start = Position(beyond, self._order.first)
+
+    def _first(self, start: Position) -> Position | None:
+        if start.key < self._prefix:
+            return Position(self._prefix, self._order.first)
+        if start.key and rolled_up(start.key, self._prefix, self._delimiter) == start.key:
+            # The last page ended on this common prefix: its keys have been told.
+            beyond = successor(start.key)
+            return None if beyond is None else Position(beyond, self._order.first)
+        return start
+
+    def _take(self, batch: list[Row]) -> str | None:
+        """Add rows to the page; the common prefix the batch ended in, if any; None if the page is done."""
+        prefix, delimiter, limit = self._prefix, self._delimiter, self._limit
+        entries, prefixes = self._entries, self._prefixes
+        room = limit - len(entries) - len(prefixes)
+        rolled = ""
+        for row in batch:
+            key = row[0]
+            if rolled and key.startswith(rolled):
+                continue
+            if not key.startswith(prefix):
+                return None
+            if room == 0:
+                self._truncated = True
+                return None
+            room -= 1
+            at = key.find(delimiter, len(prefix)) if delimiter else -1
+            if at < 0:
+                rolled = ""
+                entries.append(row)
+                self._last = row
+            else:
+                rolled = key[: at + len(delimiter)]
+                prefixes.append(rolled)
+                self._last = rolled
+        return rolled
 
 
 def rolled_up(key: str, prefix: str, delimiter: str) -> str | None:

@@ -33,8 +33,8 @@ KNOWN = {
     "CRC32": "y/Q5Jg==",
     "CRC32C": "4waSgw==",
     "CRC64NVME": "rosUhgp5mIg=",
-    "SHA1": "98O8HYCOBHMqMmZZZbcKTegjzBw=",
-    "SHA256": "FeKw096QoQFoOFRbSpqG8J+RLAL5+C63RCe3XhR4wiU=",
+    "SHA1": "98O8HYCOBHMq32eZZczDTKeuNEE=",
+    "SHA256": "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
 }
 """The check values of `123456789` that catalogues of these algorithms print."""
 

@@ -43,11 +43,13 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.LakebedError: S3Reply(500, "InternalError", "We encountered an internal error. Please try again."),
     e.InvalidInput: S3Reply(400, "InvalidArgument"),
     MalformedDocument: S3Reply(
-        400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema"
+        400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema."
     ),
     MalformedChunk: S3Reply(400, "InvalidChunkSizeError", None),
     MalformedTrailer: S3Reply(
-        400, "MalformedTrailerError", "The request contained trailing data that was not well-formed."
+        400,
+        "MalformedTrailerError",
+        "The request contained trailing data that was not well-formed or did not conform to our published schema.",
     ),
     ChunkSignatureMismatch: S3Reply(
         403,
@@ -61,7 +63,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.InvalidPart: S3Reply(
         400,
         "InvalidPart",
-        "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified"
+        "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified"
         " entity tag may not match the part's entity tag.",
     ),
     e.InvalidPartOrder: S3Reply(
@@ -69,23 +71,21 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
         "InvalidPartOrder",
         "The list of parts was not in ascending order. Parts must be ordered by part number.",
     ),
-    e.PartTooSmall: S3Reply(
-        400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed object size."
-    ),
+    e.PartTooSmall: S3Reply(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size"),
     e.TooLarge: S3Reply(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size."),
     e.InvalidTag: S3Reply(400, "InvalidTag"),
     e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
     e.InvalidRetention: S3Reply(400, "InvalidRetentionPeriod"),
     e.InvalidEncryption: S3Reply(400, "InvalidEncryptionAlgorithmError"),
     e.NotFound: S3Reply(404, "NoSuchKey"),
-    e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist"),
+    e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist."),
     e.NoSuchKey: S3Reply(404, "NoSuchKey", "The specified key does not exist."),
     e.NoSuchVersion: S3Reply(404, "NoSuchVersion", "The specified version does not exist."),
     e.NoSuchUpload: S3Reply(
         404,
         "NoSuchUpload",
-        "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or"
-        " completed.",
+        "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted"
+        " or completed.",
     ),
     e.NoSuchConfiguration: S3Reply(404, "NoSuchConfiguration"),
     e.NoSuchPrincipal: S3Reply(403, "InvalidAccessKeyId"),
@@ -93,8 +93,8 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.BucketAlreadyExists: S3Reply(
         409,
         "BucketAlreadyExists",
-        "The requested bucket name is not available. The bucket namespace is shared by all users of the system. Please"
-        " select a different name and try again.",
+        "The requested bucket name is not available. The bucket name can not be an existing collection, and the bucket"
+        " namespace is shared by all users of the system. Please select a different name and try again.",
     ),
     e.BucketAlreadyOwned: S3Reply(
         409,
@@ -102,11 +102,11 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
         "Your previous request to create the named bucket succeeded and you already own it.",
     ),
     e.PreconditionFailed: S3Reply(
-        412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
+        412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold."
     ),
     e.NotModified: S3Reply(304, "NotModified"),
     e.StateConflict: S3Reply(409, "OperationAborted"),
-    e.BucketNotEmpty: S3Reply(409, "BucketNotEmpty", "The bucket you tried to delete is not empty"),
+    e.BucketNotEmpty: S3Reply(409, "BucketNotEmpty", "The bucket you tried to delete is not empty."),
     e.InvalidBucketState: S3Reply(409, "InvalidBucketState"),
     e.IsDeleteMarker: S3Reply(405, "MethodNotAllowed", "The specified method is not allowed against this resource."),
     e.WriteConflict: S3Reply(
@@ -134,27 +134,27 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
 }
 
 CONFIGURATION_CODES: Final[Mapping[str, tuple[str, str]]] = {
-    "policy": ("NoSuchBucketPolicy", "The bucket policy does not exist"),
+    "policy": ("NoSuchBucketPolicy", "The bucket policy does not exist."),
     "lifecycle": ("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"),
     "cors": ("NoSuchCORSConfiguration", "The CORS configuration does not exist"),
-    "tags": ("NoSuchTagSet", "The TagSet does not exist"),
+    "tags": ("NoSuchTagSet", "The TagSet does not exist."),
     "encryption": (
         "ServerSideEncryptionConfigurationNotFoundError",
         "The server side encryption configuration was not found",
     ),
     "object-lock": (
         "ObjectLockConfigurationNotFoundError",
-        "Object Lock configuration does not exist for this bucket",
+        "Object Lock configuration does not exist for this bucket.",
     ),
     "object-retention": (
         "NoSuchObjectLockConfiguration",
-        "The specified object does not have a ObjectLock configuration",
+        "The specified object does not have a ObjectLock configuration.",
     ),
     "public-access-block": (
         "NoSuchPublicAccessBlockConfiguration",
         "The public access block configuration was not found",
     ),
-    "ownership": ("OwnershipControlsNotFoundError", "The bucket ownership controls were not found"),
+    "ownership": ("OwnershipControlsNotFoundError", "The bucket ownership controls were not found."),
     "website": ("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration"),
     "replication": (
         "ReplicationConfigurationNotFoundError",

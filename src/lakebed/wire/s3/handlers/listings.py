@@ -205,13 +205,16 @@ def _is_url_encoded(request: S3Request) -> bool:
 
 
 def _object_rows(entries: list[ListedObject]) -> list[ObjectRow]:
+    kinds: dict[str, tuple[str | None, str | None]] = {"": (None, None)}
     rows = []
     for key, size, etag, modified_ms, checksum in entries:
-        if checksum:
-            algorithm, kind, _ = checksum.split(" ", 2)
-            rows.append(ObjectRow(key, size, etag, modified_ms, "STANDARD", algorithm, kind))
-        else:
-            rows.append(ObjectRow(key, size, etag, modified_ms))
+        # All but the value: a page has a handful of kinds, which are taken apart once.
+        named = checksum[: checksum.rfind(" ")] if checksum else ""
+        kind = kinds.get(named)
+        if kind is None:
+            algorithm, _, form = named.partition(" ")
+            kind = kinds[named] = (algorithm, form)
+        rows.append(ObjectRow(key, size, etag, modified_ms, "STANDARD", *kind))
     return rows
 
 

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from lakebed.meta._checkpoint import Checkpointer, start_over
+from lakebed.meta._sqlite_file import PAGE_BYTES, connect, open_file
+from lakebed.meta._turn import WriteTurn
+from tests.meta.stores import until
+
+
+class Writer:
+    """A connection that commits and knows how long the log is."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = connect(path)
+        self.log_pages = 0
+        self.connection.set_wal_hook(self._note)
+
+    def commit(self, commits: int = 1) -> None:
+        for _ in range(commits):
+            self.connection.execute("INSERT INTO items (body) VALUES (?)", (bytes(PAGE_BYTES),))
+
+    def _note(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.log_pages = pages
+        return apsw.SQLITE_OK
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "meta.db"
+    turn = WriteTurn(path)
+    connection = open_file(path, turn)
+    connection.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, body BLOB)")
+    turn.close()
+    connection.close()
+    return path
+
+
+@pytest.fixture
+def writer(path: Path) -> Iterator[Writer]:
+    writer = Writer(path)
+    yield writer
+    writer.connection.close()
+
+
+def _small(path: Path) -> Checkpointer:
+    return Checkpointer(path, asyncio.get_running_loop(), passive_bytes=10 * PAGE_BYTES, restart_bytes=100 * PAGE_BYTES)
+
+
+async def _finish(checkpointer: Checkpointer) -> None:
+    await until(lambda: not checkpointer.is_running)
+
+
+async def test_past_the_first_size_the_log_is_copied_and_then_used_from_its_start(path: Path, writer: Writer) -> None:
+    checkpointer = _small(path)
+    writer.commit(20)
+    checkpointer.log_has(writer.log_pages)
+    await _finish(checkpointer)
+    writer.commit()
+    assert writer.log_pages < 10
+    checkpointer.close()
+
+
+async def test_past_the_second_size_the_log_starts_over_though_copying_never_caught_up(
+    path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointer = _small(path)
+    writer.commit(80)
+    # Steady writing keeps a passive checkpoint from reaching the end of the log; so does a read of an older state.
+    reader = connect(path)
+    cursor = reader.execute("SELECT id FROM items")
+    cursor.fetchone()
+    writer.commit(5)
+    syncs = 0
+
+    def sync() -> None:
+        nonlocal syncs
+        syncs += 1
+        if syncs == 2:
+            cursor.close()
+
+    monkeypatch.setattr(checkpointer, "_sync_database", sync)
+    checkpointer.log_has(writer.log_pages)
+    await _finish(checkpointer)
+    writer.commit()
+    assert writer.log_pages < 10
+    assert reader.execute("SELECT count(*) FROM items").fetchall() == [(86,)]
+    reader.close()
+    checkpointer.close()
+
+
+async def test_a_long_read_keeps_the_log_and_the_next_try_waits_for_more_of_it(path: Path, writer: Writer) -> None:
+    checkpointer = _small(path)
+    writer.commit(80)
+    reader = connect(path)
+    cursor = reader.execute("SELECT id FROM items")
+    cursor.fetchone()
+    writer.commit(5)
+    checkpointer.log_has(writer.log_pages)
+    await _finish(checkpointer)
+    writer.commit()
+    assert writer.log_pages > 100
+    checkpointer.log_has(writer.log_pages)
+    assert not checkpointer.is_running
+    cursor.close()
+    writer.commit(20)
+    checkpointer.log_has(writer.log_pages)
+    await _finish(checkpointer)
+    writer.commit()
+    assert writer.log_pages < 10
+    reader.close()
+    checkpointer.close()
+
+
+async def test_while_another_process_does_it_nothing_is_done_twice(path: Path, writer: Writer) -> None:
+    first, second = _small(path), _small(path)
+    writer.commit(80)
+    with first.duty() as has_duty:
+        assert has_duty
+        second.log_has(writer.log_pages)
+        await _finish(second)
+        writer.commit()
+        assert writer.log_pages > 100
+    first.log_has(writer.log_pages)
+    await _finish(first)
+    writer.commit()
+    assert writer.log_pages < 10
+    first.close()
+    second.close()
+
+
+async def test_a_failed_checkpoint_loses_nothing_and_is_tried_again(
+    path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpointer = _small(path)
+
+    def fail() -> None:
+        raise OSError("broken disk")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpointer, "_sync_database", fail)
+        writer.commit(80)
+        checkpointer.log_has(writer.log_pages)
+        await _finish(checkpointer)
+    assert "broken disk" in caplog.text
+    writer.commit(80)
+    checkpointer.log_has(writer.log_pages)
+    await _finish(checkpointer)
+    assert writer.connection.execute("SELECT count(*) FROM items").fetchall() == [(160,)]
+    checkpointer.close()
+
+
+def test_starting_over_empties_the_log_and_keeps_every_row(path: Path, writer: Writer) -> None:
+    writer.commit(30)
+    start_over(path)
+    assert path.with_name("meta.db-wal").stat().st_size == 0
+    assert writer.connection.execute("SELECT count(*) FROM items").fetchall() == [(30,)]
+
+
+def test_the_database_file_is_found_under_the_descriptor_that_sqlite_uses(path: Path) -> None:
+    async def find() -> None:
+        checkpointer = _small(path)
+        checkpointer._sync_database()
+        assert checkpointer._database is not None
+        checkpointer.close()
+
+    asyncio.run(find())
