@@ -15,6 +15,7 @@ import pytest
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError
+
 from tests.fixtures.server import RunningServer
 
 REGION = "us-east-1"

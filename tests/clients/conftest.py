@@ -7,24 +7,16 @@ import random
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.clients.boto import Connect, connected
+from tests.clients.contract import LargeFile
+from tests.clients.tls import TlsServer, make_certificate, running_tls_server
 from tests.fixtures.server import RunningServer
 
 MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LargeFile:
-    """A file that no client sends in one piece."""
-
-    path: Path
-    size: int
-    sha256: str
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +48,24 @@ def bucket(s3: Any, new_name: str) -> str:  # Any: a boto3 client
     """A bucket of one's own."""
     s3.create_bucket(Bucket=new_name)
     return new_name
+
+
+@pytest.fixture(scope="session")
+def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
+    """A server that speaks TLS only."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate = make_certificate(folder)
+    with running_tls_server(folder / "data", certificate) as server:
+        yield TlsServer(server, certificate.certificate)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_crashes_unseen(lakebed_server: RunningServer) -> Iterator[None]:
+    """Whatever a client sends, the server has an answer: what it did not expect would stand in its log."""
+    before = len(lakebed_server.log_text())
+    yield
+    said = lakebed_server.log_text()[before:]
+    assert "Traceback" not in said, said
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """The contract of an S3 client on a running server: every client does the same things, and boto3 bears witness.
 
-Subclass `ClientContract`, define a `client` fixture, and say in `cannot` what the client has no words for, each with its
-reason: those tests are skipped and the reason is printed.
+Subclass `ClientContract`, define a `client` fixture, and say in `cannot` what the client has no words for, each with
+its reason: those tests are skipped and the reason is printed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import pytest
+
 from tests.clients.boto import all_keys, body_of
-from tests.clients.conftest import LargeFile
 from tests.clients.plain_http import fetch
 
 T = TypeVar("T")
@@ -29,6 +29,15 @@ class Missing(Exception):
 
 class ConditionFailed(Exception):
     """The client says that the condition of a write did not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeFile:
+    """A file that no client sends in one piece."""
+
+    path: Path
+    size: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,13 @@ class Signer:
         return hmac.digest(key, text.encode(), "sha256").hex()
 
     def headers(
-        self, method: str, url: str, payload_hash: str, headers: Mapping[str, str] | None = None, *, path: str | None = None
+        self,
+        method: str,
+        url: str,
+        payload_hash: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        path: str | None = None,
     ) -> dict[str, str]:
         """All headers of a request, signed. `path`: what is signed in place of the path that is sent."""
         parts, timestamp = urlsplit(url), self.timestamp

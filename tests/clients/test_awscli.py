@@ -9,9 +9,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+
 from tests.clients.boto import REGION, all_keys, body_of
 from tests.clients.contract import ClientContract, ConditionFailed, Level, Missing
 from tests.fixtures.server import RunningServer
@@ -136,7 +137,9 @@ def cli(lakebed_server: RunningServer, tmp_path: Path) -> AwsCli:
 
 
 class TestAwsCli(ClientContract):
-    cannot = {"link_to_put": "`aws s3 presign` makes links for GET only; boto3, of the same core, presigns PUT"}
+    cannot: ClassVar[Mapping[str, str]] = {
+        "link_to_put": "`aws s3 presign` makes links for GET only; boto3, of the same core, presigns PUT",
+    }
 
     @pytest.fixture
     def client(self, cli: AwsCli) -> AwsCli:

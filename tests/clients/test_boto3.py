@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.clients.boto import all_keys, body_of
-from tests.clients.contract import ClientContract, ConditionFailed, Level, Missing
+
+from tests.clients.boto import Connect, all_keys, body_of
+from tests.clients.contract import ClientContract, ConditionFailed, LargeFile, Level, Missing
+from tests.clients.tls import TlsServer
 
 pytestmark = pytest.mark.integration
 
@@ -125,10 +129,22 @@ def test_listing_starts_after_a_key(s3: Any, crowded_bucket: tuple[str, list[str
     assert page["IsTruncated"] is False
 
 
+@pytest.mark.slow
+def test_64_mib_over_tls_read_back(
+    connect: Connect, tls_server: TlsServer, new_name: str, large_file: LargeFile, tmp_path: Path
+) -> None:
+    client = Boto3(connect(tls_server.server, verify=str(tls_server.trust)))
+    client.make_bucket(new_name)
+    client.upload(new_name, "large", large_file.path)
+    client.download(new_name, "large", tmp_path / "back")
+    with (tmp_path / "back").open("rb") as file:
+        assert hashlib.file_digest(file, "sha256").hexdigest() == large_file.sha256
+
+
 @pytest.fixture(scope="module")
 def crowded_bucket(s3: Any) -> tuple[str, list[str]]:
     """A bucket of 1,200 keys in 40 folders, and the keys in order."""
-    bucket = "crowded-boto3"
+    bucket = f"crowded-{uuid4().hex[:12]}"
     s3.create_bucket(Bucket=bucket)
     keys = [f"{folder:02}/{number:02}" for folder in range(40) for number in range(30)]
     with ThreadPoolExecutor(8) as pool:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import pytest
 import urllib3
+
 from tests.clients.boto import all_keys, body_of
-from tests.clients.contract import ClientContract, ConditionFailed, Level, Missing
+from tests.clients.contract import PAST_INLINE, ClientContract, ConditionFailed, Level, Missing
 from tests.clients.plain_http import fetch
+from tests.clients.tls import TlsServer
 from tests.fixtures.mc import find_or_build_mc
 from tests.fixtures.server import RunningServer
 
@@ -143,7 +146,9 @@ def mc(lakebed_server: RunningServer, tmp_path: Path) -> Mc:
 
 
 class TestMc(ClientContract):
-    cannot = {"link_to_put": "`mc share upload` makes a POST form, not a link for PUT: see the test of the form"}
+    cannot: ClassVar[Mapping[str, str]] = {
+        "link_to_put": "`mc share upload` makes a POST form, not a link for PUT: see the test of the form",
+    }
 
     @pytest.fixture
     def client(self, mc: Mc) -> Mc:
@@ -206,3 +211,14 @@ def test_tags_are_set_and_read(mc: Mc, s3: Any, bucket: str) -> None:
     assert {item["Key"]: item["Value"] for item in found} == {"stage": "raw", "team": "data"}
     (listed,) = mc.run("tag", "list", f"lakebed/{bucket}/k")
     assert listed["tagset"] == {"stage": "raw", "team": "data"}
+
+
+@pytest.mark.parametrize("body", [b"", b"a few bytes", PAST_INLINE], ids=len)
+def test_body_reads_back_over_tls(tls_server: TlsServer, tmp_path: Path, new_name: str, body: bytes) -> None:
+    trusted = tmp_path / "mc" / "certs" / "CAs"
+    trusted.mkdir(parents=True)
+    shutil.copy(tls_server.trust, trusted)
+    mc = Mc(find_or_build_mc(), tls_server.server, tmp_path)
+    mc.make_bucket(new_name)
+    mc.put(new_name, "k", body)
+    assert mc.get(new_name, "k") == body

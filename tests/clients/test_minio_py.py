@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import urllib3
 from minio import Minio, S3Error
-from minio.commonconfig import CopySource
+from minio.commonconfig import ComposeSource, CopySource
 from minio.deleteobjects import DeleteObject
+
 from tests.clients.boto import REGION, all_keys
 from tests.clients.contract import ClientContract, ConditionFailed, Level, Missing
 from tests.fixtures.server import RunningServer
@@ -136,8 +137,6 @@ def test_many_objects_are_removed_at_once(minio_py: Minio, s3: Any, bucket: str)
 
 
 def test_composed_object_is_its_sources_in_order(minio_py: Minio, s3: Any, bucket: str) -> None:
-    from minio.commonconfig import ComposeSource
-
     first, second = b"a" * (5 * 1024 * 1024), b"the end"
     s3.put_object(Bucket=bucket, Key="first", Body=first)
     s3.put_object(Bucket=bucket, Key="second", Body=second)

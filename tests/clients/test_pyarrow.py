@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
+
 from tests.clients.boto import REGION, all_keys, body_of
-from tests.clients.contract import ClientContract, Level, Missing
+from tests.clients.contract import PAST_INLINE, ClientContract, Level, Missing
 from tests.clients.plain_http import fetch
+from tests.clients.tls import TlsServer
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
@@ -94,17 +96,23 @@ class PyArrow:
         raise NotImplementedError(TestPyArrow.cannot["link_to_put"])
 
 
-@pytest.fixture(scope="module")
-def arrow_files(lakebed_server: RunningServer) -> Any:
+def _file_system(server: RunningServer, **options: str) -> Any:  # Any: pyarrow has no types
+    scheme, _, address = server.endpoint.partition("://")
     return S3FileSystem(
-        access_key=lakebed_server.access_key,
-        secret_key=lakebed_server.secret_key,
-        endpoint_override=lakebed_server.endpoint.removeprefix("http://"),
-        scheme="http",
+        access_key=server.access_key,
+        secret_key=server.secret_key,
+        endpoint_override=address,
+        scheme=scheme,
         region=REGION,
         allow_bucket_creation=True,
         allow_bucket_deletion=True,
+        **options,
     )
+
+
+@pytest.fixture(scope="module")
+def arrow_files(lakebed_server: RunningServer) -> Any:
+    return _file_system(lakebed_server)
 
 
 _NO_CONDITIONS = "pyarrow's files have no conditional write: see the tests of what its streams promise"
@@ -112,7 +120,7 @@ _NO_LINKS = "pyarrow does not presign: see the test of a link that boto3 made"
 
 
 class TestPyArrow(ClientContract):
-    cannot = {
+    cannot: ClassVar[Mapping[str, str]] = {
         "metadata": "pyarrow's files carry a content type and its like, no metadata of the user's own",
         "create": _NO_CONDITIONS,
         "replace": _NO_CONDITIONS,
@@ -162,3 +170,12 @@ def test_directory_is_deleted_with_all_that_is_in_it(arrow_files: Any, s3: Any, 
         s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     arrow_files.delete_dir(f"{bucket}/folder")
     assert all_keys(s3, bucket) == ["keep"]
+
+
+@pytest.mark.parametrize("body", [b"", b"a few bytes", PAST_INLINE, b"0123456789" * 1_200_000], ids=len)
+def test_body_reads_back_over_tls(tls_server: TlsServer, new_name: str, body: bytes) -> None:
+    files = _file_system(tls_server.server, tls_ca_file_path=str(tls_server.trust))
+    files.create_dir(new_name)
+    client = PyArrow(files)
+    client.put(new_name, "k", body)
+    assert client.get(new_name, "k") == body

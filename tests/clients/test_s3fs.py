@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from s3fs import S3FileSystem
+
 from tests.clients.boto import REGION, all_keys, body_of
 from tests.clients.contract import ClientContract, ConditionFailed, Level, Missing
 from tests.fixtures.server import RunningServer

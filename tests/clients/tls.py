@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, RunningServer, free_port
 
 START_SECONDS = 30.0
@@ -31,6 +32,14 @@ class Certificate:
 
     certificate: Path
     key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class TlsServer:
+    """A running server, and the certificate that its clients trust."""
+
+    server: RunningServer
+    trust: Path
 
 
 def make_certificate(folder: Path) -> Certificate:
@@ -63,9 +72,7 @@ def make_certificate(folder: Path) -> Certificate:
     made = Certificate(folder / "certificate.pem", folder / "key.pem")
     made.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     made.key.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return made
 

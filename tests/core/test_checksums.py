@@ -24,7 +24,7 @@ from lakebed.core.checksums import (
     parse_type,
     resolve_type,
 )
-from lakebed.core.errors import IntegrityMismatch, InvalidInput, NotSupported
+from lakebed.core.errors import IntegrityMismatch, InvalidInput
 
 A = ChecksumAlgorithm
 algorithms = st.sampled_from(list(A))
@@ -47,11 +47,36 @@ def digest(algorithm: ChecksumAlgorithm, body: bytes) -> bytes:
         (A.CRC64NVME, "ae8b14860a799888"),
         (A.SHA1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
         (A.SHA256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+        (A.MD5, "25f9e794323b453885f5181f1b624d0b"),
     ],
 )
 def test_digest_is_the_published_check_value(algorithm: ChecksumAlgorithm, expected: str) -> None:
     assert digest(algorithm, b"123456789").hex() == expected
     assert algorithm.digest_size == len(expected) // 2
+
+
+# Over no bytes at all, as published by the algorithms' authors.
+@pytest.mark.parametrize(
+    ("algorithm", "expected"),
+    [
+        (A.XXHASH64, "ef46db3751d8e999"),
+        (A.XXHASH3, "2d06800538d394c2"),
+        (A.XXHASH128, "99aa06d3014798d86001c324468d497f"),
+        (A.SHA512, hashlib.sha512(b"").hexdigest()),
+    ],
+)
+def test_digest_of_nothing_is_the_published_one(algorithm: ChecksumAlgorithm, expected: str) -> None:
+    assert digest(algorithm, b"").hex() == expected
+    assert algorithm.digest_size == len(expected) // 2
+
+
+@given(algorithms, st.binary(max_size=300), st.binary(max_size=300))
+def test_digest_ends_nothing(algorithm: ChecksumAlgorithm, first: bytes, second: bytes) -> None:
+    hasher = new_hasher(algorithm)
+    hasher.update(first)
+    assert hasher.digest() == digest(algorithm, first)
+    hasher.update(second)
+    assert hasher.digest() == digest(algorithm, first + second)
 
 
 @given(algorithms, pieces)
@@ -143,6 +168,11 @@ def test_claim_matches_only_the_same_digest_and_number_of_parts() -> None:
         (A.CRC32C, ChecksumType.COMPOSITE, None),
         (A.SHA1, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
         (A.SHA256, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
+        (A.SHA512, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
+        (A.MD5, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
+        (A.XXHASH64, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
+        (A.XXHASH3, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
+        (A.XXHASH128, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
     ],
 )
 def test_types_that_each_algorithm_allows_on_multipart(
@@ -160,8 +190,7 @@ def test_types_that_each_algorithm_allows_on_multipart(
 def test_names_are_read_in_any_case_and_others_are_refused_clearly() -> None:
     assert parse_algorithm("crc64nvme") is A.CRC64NVME
     assert parse_type("FULL_OBJECT") is ChecksumType.FULL_OBJECT
-    with pytest.raises(NotSupported, match="XXHASH3"):
-        parse_algorithm("xxhash3")
+    assert parse_algorithm("xxhash3") is A.XXHASH3
     with pytest.raises(InvalidInput, match="expected=CRC32,CRC32C"):
         parse_algorithm("CRC16")
     with pytest.raises(InvalidInput, match="COMPOSITE"):

@@ -94,7 +94,7 @@ class Rolled:
 def list_keys(keys: Sequence[str], prefix: str, delimiter: str, after: str = "") -> list[str | Rolled]:
     """What a listing tells, keys and common prefixes in their order. A key may be given more than once.
 
-    What starts inside a common prefix does not tell of that prefix: a page that ended on it has told it already.
+    What starts after a common prefix leaves out all of it: a page that ended there has told it already.
     """
     told: list[str | Rolled] = []
     for key in sorted(keys, key=str.encode):
@@ -105,6 +105,6 @@ def list_keys(keys: Sequence[str], prefix: str, delimiter: str, after: str = "")
             told.append(key)
             continue
         rolled = Rolled(prefix + head + found)
-        if rolled not in told[-1:] and not after.startswith(rolled.prefix):
+        if rolled not in told[-1:] and rolled.prefix != after:
             told.append(rolled)
     return told

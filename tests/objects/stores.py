@@ -24,8 +24,9 @@ from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.contents import ByteRange, Contents, ContentSource
 from lakebed.objects.copying import ObjectCopier
 from lakebed.objects.deleting import Deleted, Doomed, ObjectDeleter
+from lakebed.objects.digests import Expectations
 from lakebed.objects.facilities import Facilities
-from lakebed.objects.ingest import Expectations, Ingested, Ingester
+from lakebed.objects.ingest import Ingested, Ingester
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.listing import Lister
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes, StoredUpload

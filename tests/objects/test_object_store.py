@@ -66,13 +66,15 @@ ABSENT_VERSION = "0" * 28
 PREFIXES = ("", "a", "a/", "a/b", "é/\U0010ffff", "z")
 DELIMITERS = ("", "/", "b/")
 
-buckets = st.sampled_from(BUCKETS)
-keys = st.sampled_from(KEYS)
+# One bucket and one key are met more often than the others: what is interesting happens to one key again and again.
+buckets = st.sampled_from(("bucket-1", *BUCKETS))
+keys = st.sampled_from(("a/b", "a/b", "a/b", *KEYS))
 bodies = st.sampled_from((b"", b"x", b"inline to the end", b"a body that goes to the byte store", b"y" * 70_000))
-part_bodies = st.sampled_from((b"", b"abc", b"part", b"a longer part than the others"))
+part_bodies = st.sampled_from((b"", b"abc", b"part", b"a longer part", b"the longest of all the parts"))
 metadata = st.sampled_from(({}, {"colour": "red"}, {"colour": "blue", "shape": "round"}))
 encryption = st.sampled_from((None, True, False))
 ages = st.integers(0, 3)
+places = st.integers(0, 1000)
 conditions = st.sampled_from(("none", "absent", "same", "other", "not same", "any"))
 
 
@@ -123,15 +125,26 @@ class ObjectStoreMachine(RuleBasedStateMachine):
 
     # -- writing --------------------------------------------------------------------------------------------------
 
-    @initialize(seed=st.integers(0, 2**32))
-    def choose_pages(self, seed: int) -> None:
+    @initialize(seed=st.integers(0, 2**32), status=st.sampled_from(tuple(Versioning)))
+    def begin_example(self, seed: int, status: Versioning) -> None:
         """Pages of listings are as long as this generator says."""
         self.random = Random(seed)
+        if status is not Versioning.UNVERSIONED:
+            self.set_versioning(BUCKETS[0], status)
 
-    @rule(name=buckets, key=keys, body=bodies, meta=metadata, encrypt=encryption, condition=conditions)
-    def put(self, name: str, key: str, body: bytes, meta: dict[str, str], encrypt: bool | None, condition: str) -> None:
-        bucket = self.model[name]
-        current = bucket.current(key)
+    @rule(name=buckets, key=keys, written=st.lists(st.tuples(bodies, metadata, encryption), min_size=1, max_size=3))
+    def put(self, name: str, key: str, written: list[tuple[bytes, dict[str, str], bool | None]]) -> None:
+        for body, meta, encrypt in written:
+            self._put(name, key, body, meta, encrypt, "none")
+
+    @rule(name=buckets, key=keys, body=bodies, condition=conditions)
+    def put_on_condition(self, name: str, key: str, body: bytes, condition: str) -> None:
+        self._put(name, key, body, {}, None, condition)
+
+    def _put(
+        self, name: str, key: str, body: bytes, meta: dict[str, str], encrypt: bool | None, condition: str
+    ) -> None:
+        current = self.model[name].current(key)
         writing = self.store.put(
             name,
             key,
@@ -168,10 +181,20 @@ class ObjectStoreMachine(RuleBasedStateMachine):
         versions = self.model[name].keys.get(key, [])
         return versions[age].id if age < len(versions) else ABSENT_VERSION
 
+    def _choose(self, place: int) -> tuple[str, str, str]:
+        """A version that exists: its bucket, its key, its id."""
+        everything = [
+            (name, key, version.id) for name, bucket in self.model.items() for key, version, _ in bucket.versions()
+        ]
+        return everything[place % len(everything)]
+
+    def _has_versions(self) -> bool:
+        return any(bucket.keys for bucket in self.model.values())
+
+    @precondition(_has_versions)
     @rule(
-        source=buckets,
-        key=keys,
-        age=st.none() | ages,
+        place=places,
+        by_version=st.booleans(),
         to=buckets,
         to_key=keys,
         changed=metadata,
@@ -181,9 +204,8 @@ class ObjectStoreMachine(RuleBasedStateMachine):
     )
     def copy(
         self,
-        source: str,
-        key: str,
-        age: int | None,
+        place: int,
+        by_version: bool,
         to: str,
         to_key: str,
         changed: dict[str, str],
@@ -191,7 +213,27 @@ class ObjectStoreMachine(RuleBasedStateMachine):
         encrypt: bool | None,
         condition: str,
     ) -> None:
-        version = None if age is None else self._pick(source, key, age)
+        source, key, chosen = self._choose(place)
+        version = chosen if by_version else None
+        self._copy(source, key, version, to, to_key, changed if replaces else None, encrypt, condition)
+
+    @precondition(_has_versions)
+    @rule(place=places, changed=metadata, encrypt=encryption)
+    def copy_onto_itself(self, place: int, changed: dict[str, str], encrypt: bool | None) -> None:
+        name, key, _ = self._choose(place)
+        self._copy(name, key, None, name, key, changed, encrypt, "none")
+
+    def _copy(
+        self,
+        source: str,
+        key: str,
+        version: str | None,
+        to: str,
+        to_key: str,
+        changed: dict[str, str] | None,
+        encrypt: bool | None,
+        condition: str,
+    ) -> None:
         original = self._find(source, key, version)
         current = self.model[to].current(to_key)
         copying = self.store.copier.copy(
@@ -199,10 +241,10 @@ class ObjectStoreMachine(RuleBasedStateMachine):
             CopySource(source, key, version),
             to,
             NewObject(to_key, DEFAULT_ATTRIBUTES, encrypt, _stated(condition, current)),
-            CopyChanges(ObjectAttributes(metadata=changed) if replaces else None),
+            CopyChanges(None if changed is None else ObjectAttributes(metadata=changed)),
         )
         failure = _failure(condition, current)
-        if (source, key, version) == (to, to_key, None) and not replaces and encrypt is None:
+        if (source, key, version) == (to, to_key, None) and changed is None and encrypt is None:
             failure = InvalidInput
         if isinstance(original, type):
             failure = original
@@ -222,7 +264,7 @@ class ObjectStoreMachine(RuleBasedStateMachine):
                 original.body,
                 original.etag if shares else md5(original.body),
                 self.clock.now_ms(),
-                changed if replaces else original.metadata,
+                original.metadata if changed is None else changed,
                 original.tags,
                 bool(encrypt),
                 original.part_sizes if shares else (),
@@ -298,9 +340,11 @@ class ObjectStoreMachine(RuleBasedStateMachine):
             return
         self._deleted(name, doomed, self.run(deleting))
 
-    @rule(name=buckets, key=keys, age=ages)
-    def delete_version(self, name: str, key: str, age: int) -> None:
-        doomed = Doomed(key, self._pick(name, key, age))
+    @precondition(_has_versions)
+    @rule(place=places)
+    def delete_version(self, place: int) -> None:
+        name, key, version = self._choose(place)
+        doomed = Doomed(key, version)
         self._deleted(name, doomed, self.run(self.store.deleter.delete(ROOT, name, doomed)))
 
     @rule(name=buckets, chosen=st.lists(st.tuples(keys, st.none() | ages, st.booleans()), max_size=4))
@@ -335,13 +379,21 @@ class ObjectStoreMachine(RuleBasedStateMachine):
     def _has_uploads(self) -> bool:
         return bool(self._uploads())
 
-    @rule(name=buckets, key=keys, meta=metadata, encrypt=encryption)
-    def begin(self, name: str, key: str, meta: dict[str, str], encrypt: bool | None) -> None:
-        upload = self.run(self.store.begin(name, key, attributes=ObjectAttributes(metadata=meta), encrypt=encrypt))
-        self.model[name].uploads[upload.id] = ModelUpload(key, meta, bool(encrypt))
+    @rule(
+        name=buckets,
+        key=keys,
+        meta=metadata,
+        encrypt=encryption,
+        parts=st.dictionaries(st.integers(1, 3), part_bodies),
+    )
+    def begin(self, name: str, key: str, meta: dict[str, str], encrypt: bool | None, parts: dict[int, bytes]) -> None:
+        stored = self.run(self.store.begin(name, key, attributes=ObjectAttributes(metadata=meta), encrypt=encrypt))
+        for number, body in parts.items():
+            self.run(self.store.put_part(stored, number, body))
+        self.model[name].uploads[stored.id] = ModelUpload(key, meta, bool(encrypt), dict(parts))
 
     @precondition(_has_uploads)
-    @rule(which=st.integers(0, 100), number=st.integers(1, 3), body=part_bodies)
+    @rule(which=places, number=st.integers(1, 3), body=part_bodies)
     def put_part(self, which: int, number: int, body: bytes) -> None:
         name, upload_id, upload = self._uploads()[which % len(self._uploads())]
         admitting = self.store.uploads.admit_part(ROOT, name, upload.key, upload_id, number)
@@ -354,9 +406,20 @@ class ObjectStoreMachine(RuleBasedStateMachine):
         upload.parts[number] = body
 
     @precondition(_has_uploads)
-    @rule(which=st.integers(0, 100), numbers=st.sets(st.integers(1, 3), min_size=1), condition=conditions)
-    def complete(self, which: int, numbers: set[int], condition: str) -> None:
+    @rule(which=places, left_out=st.none() | st.integers(1, 3))
+    def complete(self, which: int, left_out: int | None) -> None:
+        """Of all parts, or of all but one."""
         name, upload_id, upload = self._uploads()[which % len(self._uploads())]
+        numbers = {number for number in upload.parts if number != left_out} or {1}
+        self._complete(name, upload_id, upload, numbers, "none")
+
+    @precondition(_has_uploads)
+    @rule(which=places, numbers=st.sets(st.integers(1, 3), min_size=1), condition=conditions)
+    def complete_on_condition(self, which: int, numbers: set[int], condition: str) -> None:
+        name, upload_id, upload = self._uploads()[which % len(self._uploads())]
+        self._complete(name, upload_id, upload, numbers, condition)
+
+    def _complete(self, name: str, upload_id: str, upload: ModelUpload, numbers: set[int], condition: str) -> None:
         bucket = self.model[name]
         current = bucket.current(upload.key)
         listed = tuple((number, md5(upload.parts.get(number, b""))) for number in sorted(numbers))
@@ -400,7 +463,7 @@ class ObjectStoreMachine(RuleBasedStateMachine):
         )
 
     @precondition(_has_uploads)
-    @rule(which=st.integers(0, 100))
+    @rule(which=places)
     def abort(self, which: int) -> None:
         name, upload_id, upload = self._uploads()[which % len(self._uploads())]
         aborting = self.store.uploads.abort(ROOT, name, upload.key, upload_id)
@@ -551,7 +614,7 @@ def _run_machine(open_object_store: OpenObjectStore, examples: int, steps: int) 
 
 @pytest.mark.slow
 def test_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
-    _run_machine(open_object_store, examples=8, steps=25)
+    _run_machine(open_object_store, examples=40, steps=40)
 
 
 @pytest.mark.heavy

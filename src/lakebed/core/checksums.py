@@ -1,4 +1,4 @@
-"""Checksums of objects: five algorithms, running hashers, and what becomes of them when an object is made of parts.
+"""Checksums of objects: ten algorithms, running hashers, and what becomes of them when an object is made of parts.
 
 A multipart object has one of two kinds of checksum. FULL_OBJECT is the checksum of all its bytes, which CRCs allow to
 be calculated from those of the parts and their lengths; COMPOSITE is the checksum of the parts' digests, written with
@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeAlias
 
 from awscrt import checksums as crt
 
-from .errors import IntegrityMismatch, InvalidInput, NotSupported
+from .errors import IntegrityMismatch, InvalidInput
 
 __all__ = [
     "DEFAULT_ALGORITHM",
@@ -51,6 +51,11 @@ class ChecksumAlgorithm(StrEnum):
     CRC64NVME = "CRC64NVME"
     SHA1 = "SHA1"
     SHA256 = "SHA256"
+    SHA512 = "SHA512"
+    MD5 = "MD5"
+    XXHASH64 = "XXHASH64"
+    XXHASH3 = "XXHASH3"
+    XXHASH128 = "XXHASH128"
 
     @property
     def digest_size(self) -> int:
@@ -79,6 +84,11 @@ _DIGEST_BYTES: Final[Mapping[ChecksumAlgorithm, int]] = {
     ChecksumAlgorithm.CRC64NVME: 8,
     ChecksumAlgorithm.SHA1: 20,
     ChecksumAlgorithm.SHA256: 32,
+    ChecksumAlgorithm.SHA512: 64,
+    ChecksumAlgorithm.MD5: 16,
+    ChecksumAlgorithm.XXHASH64: 8,
+    ChecksumAlgorithm.XXHASH3: 8,
+    ChecksumAlgorithm.XXHASH128: 16,
 }
 
 _CRC_OF_TWO: Final[Mapping[ChecksumAlgorithm, Callable[[int, int, int], int]]] = {
@@ -88,16 +98,12 @@ _CRC_OF_TWO: Final[Mapping[ChecksumAlgorithm, Callable[[int, int, int], int]]] =
 }
 
 _TYPES: Final[Mapping[ChecksumAlgorithm, tuple[ChecksumType, ...]]] = {
+    **dict.fromkeys(ChecksumAlgorithm, (ChecksumType.COMPOSITE,)),
     ChecksumAlgorithm.CRC32: (ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
     ChecksumAlgorithm.CRC32C: (ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
     ChecksumAlgorithm.CRC64NVME: (ChecksumType.FULL_OBJECT,),
-    ChecksumAlgorithm.SHA1: (ChecksumType.COMPOSITE,),
-    ChecksumAlgorithm.SHA256: (ChecksumType.COMPOSITE,),
 }
 """What each algorithm allows on a multipart object; the first is what it means when the client names none."""
-
-_KNOWN_ELSEWHERE: Final = frozenset({"SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"})
-"""In S3's current model and not in this build."""
 
 _PART_COUNT: Final = re.compile("[1-9][0-9]{0,4}")
 
@@ -131,17 +137,38 @@ class _RunningCrc:
         return self._value.to_bytes(self._size, "big")
 
 
+class _RunningXxhash:
+    """An XXHash as a hasher."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: crt.XXHash) -> None:
+        self._state = state
+
+    def update(self, data: Buffer, /) -> None:
+        self._state.update(bytes(data))  # it takes nothing else, whatever it says
+
+    def digest(self) -> bytes:
+        return bytes(self._state.finalize())  # which ends nothing: more may follow
+
+
+_NEW_HASHER: Final[Mapping[ChecksumAlgorithm, Callable[[], Hasher]]] = {
+    ChecksumAlgorithm.CRC64NVME: lambda: _RunningCrc(crt.crc64nvme, 8),
+    ChecksumAlgorithm.CRC32C: lambda: _RunningCrc(crt.crc32c, 4),
+    ChecksumAlgorithm.CRC32: lambda: _RunningCrc(zlib.crc32, 4),
+    ChecksumAlgorithm.SHA1: lambda: hashlib.sha1(usedforsecurity=False),
+    ChecksumAlgorithm.SHA256: hashlib.sha256,
+    ChecksumAlgorithm.SHA512: hashlib.sha512,
+    ChecksumAlgorithm.MD5: lambda: hashlib.md5(usedforsecurity=False),
+    ChecksumAlgorithm.XXHASH64: lambda: _RunningXxhash(crt.XXHash.new_xxhash64()),
+    ChecksumAlgorithm.XXHASH3: lambda: _RunningXxhash(crt.XXHash.new_xxhash3_64()),
+    ChecksumAlgorithm.XXHASH128: lambda: _RunningXxhash(crt.XXHash.new_xxhash3_128()),
+}
+
+
 def new_hasher(algorithm: ChecksumAlgorithm) -> Hasher:
     """A hasher that has seen nothing yet."""
-    if algorithm is ChecksumAlgorithm.CRC64NVME:
-        return _RunningCrc(crt.crc64nvme, 8)
-    if algorithm is ChecksumAlgorithm.CRC32C:
-        return _RunningCrc(crt.crc32c, 4)
-    if algorithm is ChecksumAlgorithm.CRC32:
-        return _RunningCrc(zlib.crc32, 4)
-    if algorithm is ChecksumAlgorithm.SHA1:
-        return hashlib.sha1(usedforsecurity=False)
-    return hashlib.sha256()
+    return _NEW_HASHER[algorithm]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +200,8 @@ class Checksum:
         ):
             raise IntegrityMismatch(
                 f"checksum does not match the bytes. algorithm={self.algorithm} "
-                f"claimed={self.text} calculated={actual.text}"
+                f"claimed={self.text} calculated={actual.text}",
+                digest=actual.algorithm,
             )
 
 
@@ -199,13 +227,10 @@ def parse_checksum(algorithm: ChecksumAlgorithm, text: str) -> Checksum:
 
 
 def parse_algorithm(name: str) -> ChecksumAlgorithm:
-    """Read an algorithm's name in any case. Raises NotSupported for S3's others, InvalidInput for the rest."""
-    upper = name.upper()
+    """Read an algorithm's name in any case. Raises InvalidInput."""
     try:
-        return ChecksumAlgorithm(upper)
+        return ChecksumAlgorithm(name.upper())
     except ValueError:
-        if upper in _KNOWN_ELSEWHERE:
-            raise NotSupported(f"checksum algorithm is not supported. algorithm={upper}") from None
         raise InvalidInput(
             f"unknown checksum algorithm. expected={','.join(ChecksumAlgorithm)} value={name[:100]!r}"
         ) from None

@@ -8,7 +8,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── InvalidSetting         a setting is unknown, missing or malformed; names its path
     │   ├── InvalidName            a bucket, key or other name breaks its rules
     │   ├── InvalidRange           a byte range that the object cannot satisfy
-    │   ├── InvalidPart            a multipart list names a part that was not uploaded
+    │   ├── InvalidPart            a part that was not uploaded, listed or asked for
     │   ├── InvalidPartOrder       a multipart list is not ascending
     │   ├── PartTooSmall           a part that is not the last is under 5 MiB
     │   ├── TooLarge               a body, key, header or document is over its limit
@@ -37,6 +37,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     ├── Unauthenticated            who is calling cannot be established
     │   └── CredentialsExpired     refresh the credentials, then retry once
     ├── AccessDenied               the caller is known and may not
+    │   └── VersionProtected       retention or a legal hold keeps the version
     ├── IntegrityMismatch          bytes do not match their digest; send them again from the source
     ├── Incomplete                 the sender stopped before the promised length
     ├── NotSupported               a feature this build does not have; on the printed list
@@ -85,7 +86,13 @@ class InvalidRange(InvalidInput):
 
 
 class InvalidPart(InvalidInput):
-    """A multipart list names a part that was not uploaded, or with another ETag."""
+    """A multipart list names a part that was not uploaded, or with another ETag; or a read one beyond the last."""
+
+    def __init__(self, message: str = "", *, part: int | None = None, count: int | None = None) -> None:
+        super().__init__(message)
+        self.part = part
+        self.count = count
+        """How many parts the object has, when one of them was to be read."""
 
 
 class InvalidPartOrder(InvalidInput):
@@ -220,12 +227,21 @@ class AccessDenied(LakebedError):
     """The caller is known, and may not."""
 
 
+class VersionProtected(AccessDenied):
+    """Retention or a legal hold keeps the version: wait for its end, or have it lifted by who may."""
+
+
 class IntegrityMismatch(LakebedError):
     """Bytes do not match their digest: send them again from the source. `digest` names which one."""
 
-    def __init__(self, message: str = "", *, digest: str = "") -> None:
+    def __init__(
+        self, message: str = "", *, digest: str = "", claimed: str | None = None, calculated: str | None = None
+    ) -> None:
         super().__init__(message)
         self.digest = digest
+        self.claimed = claimed
+        self.calculated = calculated
+        """Both in hexadecimal, where they are known."""
 
 
 class Incomplete(LakebedError):

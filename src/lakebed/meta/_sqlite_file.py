@@ -75,6 +75,9 @@ def connect(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path), statementcachesize=_STATEMENTS)
     try:
         connection.set_busy_timeout(_BUSY_MS)
+        # A plan once made is kept. Without this SQLite plans a join anew whenever its parameters change, because
+        # their values might matter to the plan: 20 µs instead of 5 for the statement behind every GET.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for name, value in (
             ("page_size", PAGE_BYTES),
             ("journal_mode", "WAL"),

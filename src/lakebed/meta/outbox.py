@@ -17,6 +17,10 @@ from ._bell import Bell
 from .seam import MetaStore, Reader, Transaction
 
 _APPEND = "INSERT INTO outbox (kind, subject, payload, occurred_ms) VALUES (?, ?, ?, ?) RETURNING seq"
+_APPEND_IN_TURN = """
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(?))
+INSERT INTO outbox (kind, subject, payload, occurred_ms) SELECT ?, ?, ?, ? FROM turn RETURNING seq
+"""
 _READ = "SELECT seq, kind, subject, payload, occurred_ms FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
 _LAST = "SELECT seq FROM outbox ORDER BY seq DESC LIMIT 1"
 _FIRST_AGES = "SELECT seq, occurred_ms FROM outbox WHERE seq <= ? ORDER BY seq LIMIT ?"
@@ -56,9 +60,11 @@ class Outbox:
 
     async def append(self, tx: Transaction, event: Event) -> int:
         """Add an event to what `tx` commits; its sequence number."""
+        columns = (event.kind, event.subject, event.payload, event.occurred_ms)
         if self._store.dialect == "postgres":
-            await tx.row("SELECT pg_advisory_xact_lock(?)", _ORDER_LOCK)
-        appended = await tx.row(_APPEND, event.kind, event.subject, event.payload, event.occurred_ms)
+            appended = await tx.row(_APPEND_IN_TURN, _ORDER_LOCK, *columns)
+        else:
+            appended = await tx.row(_APPEND, *columns)
         if appended is None:
             raise RuntimeError("an insert returned no row")
         tx.on_commit(self._news.ring)

@@ -2,6 +2,9 @@
 
 Transactions are SERIALIZABLE: PostgreSQL lets them run side by side and stops one when their outcome would not be that
 of any order. A stopped one is simply run again, which is why a work must touch nothing but its transaction.
+
+A caller is answered only after its commit was flushed (`_flush`). Readers may see a commit a moment before that, as on
+SQLite; `sync` is for those who tell others of what they saw.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import asyncpg
 
 from lakebed.core.errors import AlreadyExists, InvalidSetting, StorageFull, Unavailable, WriteConflict
 
+from ._flush import CommitFlush
 from ._sql import numbered
 from .seam import Row, Value, Work
 
@@ -26,6 +30,8 @@ _LONGEST_PAUSE_SECONDS = 0.2
 _COMMAND_SECONDS = 60.0
 _CLOSE_SECONDS = 15.0
 _STATEMENTS = 512
+
+_BEGIN = "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL synchronous_commit = off"
 
 _INTERFERED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 _UNREACHABLE = (
@@ -48,6 +54,7 @@ class PostgresStore:
     def __init__(self, pool: Any, random: Random) -> None:  # Any: asyncpg comes without types
         self._pool = pool
         self._random = random
+        self._flush = CommitFlush(pool)
 
     @classmethod
     async def open(cls, dsn: str, *, connections: int = 16, random: Random) -> PostgresStore:
@@ -109,7 +116,11 @@ class PostgresStore:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def sync(self) -> None:
-        """Return at once: PostgreSQL shows a commit to others only after it is on stable storage."""
+        """Wait until all that is visible to reads is on stable storage too, whichever server wrote it."""
+        try:
+            await self._flush.wait()
+        except Exception as error:
+            raise _translate(error) from error
 
     async def close(self) -> None:
         """Finish what is under way and close the connections, by force if that takes too long. Idempotent."""
@@ -124,40 +135,47 @@ class PostgresStore:
             connection = await self._pool.acquire()
         except Exception as error:
             raise _translate(error) from error
+        told: list[Callable[[], None]] = []
         try:
-            return await self._run(connection, work)
+            result = await self._commit(connection, work, told)
         finally:
             await self._pool.release(connection)
-
-    async def _run(self, connection: Any, work: Work[T]) -> T:  # Any: asyncpg comes without types
-        transaction = connection.transaction(isolation="serializable")
         try:
-            await transaction.start()
+            await self._flush.wait()
         except Exception as error:
-            raise _translate(error) from error
-        told: list[Callable[[], None]] = []
-        scope = PostgresTransaction(connection, told)
-        try:
-            result = await work(scope)
-            if scope.failure is not None:
-                raise scope.failure
-        except BaseException as error:
-            scope.end()
-            await _roll_back(connection, transaction)
-            if isinstance(scope.failure, _Interfered) and error is not scope.failure:
-                raise scope.failure from error  # whatever the work made of the failed statement: it runs again
-            raise
-        scope.end()
-        try:
-            await transaction.commit()
-        except _INTERFERED as error:
-            raise _Interfered(str(error)) from error
-        except (*_UNREACHABLE, asyncpg.InterfaceError) as error:
-            raise Unavailable(f"the answer to a commit was lost. detail={error}", undecided=True) from error
-        except Exception as error:
-            raise _translate(error) from error
+            raise _answer_lost(error) from error
         for hear in told:
             hear()
+        return result
+
+    async def _commit(self, connection: Any, work: Work[T], told: list[Callable[[], None]]) -> T:  # Any: as above
+        try:
+            await connection.execute(_BEGIN)
+        except Exception as error:
+            raise _translate(error) from error
+        transaction = PostgresTransaction(connection, told)
+        try:
+            result = await work(transaction)
+            if transaction.failure is not None:
+                raise transaction.failure
+        except BaseException as error:
+            transaction.end()
+            await _roll_back(connection)
+            if isinstance(transaction.failure, _Interfered) and error is not transaction.failure:
+                raise transaction.failure from error  # whatever the work made of the failed statement: it runs again
+            raise
+        transaction.end()
+        try:
+            outcome = await connection.execute("COMMIT")
+        except _INTERFERED as error:
+            raise _Interfered(str(error)) from error
+        except Exception as error:
+            raise _answer_lost(error) from error
+        except BaseException:
+            connection.terminate()  # cancelled between the question and its answer: nobody else may get that answer
+            raise
+        if outcome != "COMMIT":
+            raise Unavailable(f"the database did not commit. outcome={outcome}")
         return result
 
 
@@ -211,10 +229,10 @@ class PostgresTransaction:
             raise self.failure from error
 
 
-async def _roll_back(connection: Any, transaction: Any) -> None:  # Any: asyncpg comes without types
+async def _roll_back(connection: Any) -> None:  # Any: asyncpg comes without types
     """Roll back whatever happens to the caller meanwhile; a connection that cannot is not used again."""
     try:
-        await asyncio.shield(asyncio.ensure_future(transaction.rollback()))
+        await asyncio.shield(asyncio.ensure_future(connection.execute("ROLLBACK")))
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
         connection.terminate()
 
@@ -239,6 +257,14 @@ def _translate(error: Exception) -> Exception:
     if isinstance(error, _UNREACHABLE) or _is_closed(error):
         return Unavailable(f"the metadata database cannot be used. detail={type(error).__name__}: {error}")
     return error
+
+
+def _answer_lost(error: Exception) -> Exception:
+    """What an error after the word COMMIT was sent means: if the server was not heard, nobody knows."""
+    meaning = _translate(error)
+    if isinstance(error, asyncpg.InterfaceError) or type(meaning) is Unavailable:
+        return Unavailable(f"the answer to a commit was lost. detail={error}", undecided=True)
+    return meaning
 
 
 def _is_closed(error: Exception) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from lakebed.core.errors import (
-    AccessDenied,
     InvalidInput,
     IsDeleteMarker,
     NoSuchConfiguration,
     NoSuchKey,
     NoSuchVersion,
+    VersionProtected,
 )
 from lakebed.meta.seam import Transaction
 
@@ -77,7 +77,7 @@ class Annotations:
             if not may_change_retention(
                 attributes.retention, retention, f.clock.now_ms(), bypass_governance=caller.bypass_governance
             ):
-                raise AccessDenied(f"the version is protected by object lock. key={key}")
+                raise VersionProtected(f"the version is protected by object lock. key={key}")
             return msgspec.structs.replace(attributes, retention=retention)
 
         if caller.bypass_governance:
@@ -86,11 +86,13 @@ class Annotations:
         await self._change(caller, bucket, key, version, (action, action), "ObjectRetention:Put", change)
 
     async def legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None) -> bool:
-        """Whether the version is on legal hold."""
+        """Whether the version is on legal hold. Raises NoSuchConfiguration if it was never said."""
         found_bucket, found = await self._reader.find(
             caller, bucket, key, version, "s3:GetObjectLegalHold", "s3:GetObjectLegalHold"
         )
         _need_lock(found_bucket)
+        if found.attributes.legal_hold is None:
+            raise NoSuchConfiguration("object-retention", "the version has no legal hold")
         return found.attributes.legal_hold
 
     async def set_legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None, on: bool) -> None:
@@ -142,4 +144,4 @@ class Annotations:
 
 def _need_lock(bucket: Bucket) -> None:
     if bucket.settings.object_lock is None:
-        raise InvalidInput("the bucket is missing Object Lock Configuration")
+        raise InvalidInput("the bucket has no object lock", argument="object-lock")

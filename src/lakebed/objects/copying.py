@@ -17,9 +17,10 @@ from . import rows
 from .conditions import NO_READ_CONDITIONS, ReadConditions, check_copy_source, check_write
 from .config.tagging import TagSet
 from .contents import ByteRange, ContentSource
+from .digests import Expectations
 from .events import tell_of_object
 from .facilities import Facilities
-from .ingest import Expectations, Ingested
+from .ingest import Ingested
 from .model import MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, StoredUpload
 from .multipart import MultipartUploads
 from .publish import Displaced, make_current

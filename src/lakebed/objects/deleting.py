@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakebed.core.errors import AccessDenied, LakebedError, NoSuchBucket
+from lakebed.core.errors import LakebedError, NoSuchBucket, VersionProtected
 from lakebed.core.ids import VersionId
 from lakebed.meta.seam import Transaction
 
@@ -156,7 +156,7 @@ class ObjectDeleter:
             return Deleted(doomed.key, version=doomed.version)
         check_delete(doomed.conditions, found.etag, found.size, found.modified_ms)
         if is_protected(found, now_ms, bypass=caller.bypass_governance):
-            raise AccessDenied(f"the version is protected by object lock. key={found.key} version={found.version}")
+            raise VersionProtected(f"the version is protected by object lock. key={found.key} version={found.version}")
         if found is current:
             await remove_current(tx, bucket, found, displaced)
         else:

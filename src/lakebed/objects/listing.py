@@ -267,6 +267,12 @@ class _Page:
         prefix, delimiter, limit = self._prefix, self._delimiter, self._limit
         entries, prefixes = self._entries, self._prefixes
         room = limit - len(entries) - len(prefixes)
+        if not delimiter and batch and batch[-1][0].startswith(prefix):
+            # Rows are in order and none is before the prefix: if the last has it, all have.
+            entries += batch[:room]
+            self._last = entries[-1]
+            self._truncated = len(batch) > room
+            return None if self._truncated else ""
         rolled = ""
         for row in batch:
             key = row[0]

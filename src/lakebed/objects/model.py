@@ -47,7 +47,8 @@ class ObjectAttributes(msgspec.Struct, frozen=True, array_like=True, omit_defaul
     part_count: int = 0
     encrypted: bool = False
     retention: Retention | None = None
-    legal_hold: bool = False
+    legal_hold: bool | None = None
+    """None if it was never said whether there is one."""
 
 
 class UploadAttributes(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, kw_only=True):

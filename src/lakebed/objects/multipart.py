@@ -33,9 +33,10 @@ from lakebed.meta.seam import Reader, Transaction
 from . import rows
 from .bucket import Bucket
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
+from .digests import Expectations
 from .events import tell_of_object
 from .facilities import Facilities
-from .ingest import ByteStream, Expectations, Ingested
+from .ingest import ByteStream, Ingested
 from .model import (
     MAX_PARTS,
     MAX_PUT_BYTES,

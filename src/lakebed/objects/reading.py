@@ -28,7 +28,7 @@ class RangeRequest:
     def resolve(self, size: int) -> ByteRange:
         """The bytes of an object of this size. Raises InvalidRange when there are none."""
         if self.suffix is not None:
-            if self.suffix == 0 or size == 0:
+            if self.suffix == 0:
                 raise InvalidRange("the range is not satisfiable", size=size)
             return ByteRange(max(0, size - self.suffix), size)
         first = self.first or 0
@@ -178,7 +178,7 @@ def part_range(pieces: list[Piece], found: StoredObject, part: int) -> ByteRange
     """The bytes that were uploaded as one part. Raises InvalidPart. An object put whole is its own part 1."""
     if not found.attributes.part_count:
         if part != 1:
-            raise InvalidPart(f"the object has no such part. part={part}")
+            raise InvalidPart(f"the object has no such part. part={part}", part=part, count=1)
         return ByteRange(0, found.size)
     offset = 0
     # Parts may have been numbered with gaps: the k-th in order answers to k, as S3 counts them.
@@ -186,7 +186,7 @@ def part_range(pieces: list[Piece], found: StoredObject, part: int) -> ByteRange
         if number == part:
             return ByteRange(offset, offset + piece.size)
         offset += piece.size
-    raise InvalidPart(f"the object has no such part. part={part}")
+    raise InvalidPart(f"the object has no such part. part={part}", part=part, count=len(pieces))
 
 
 def _tag_conditions(found: StoredObject) -> dict[str, str | tuple[str, ...]]:

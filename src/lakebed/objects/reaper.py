@@ -53,6 +53,8 @@ class BlobReaper:
             except LakebedError as error:
                 # The rows are still there: the next sweep tries again.
                 log.warning("garbage could not be removed", extra={"blobs": len(batch)}, exc_info=error)
+            except Exception:
+                log.exception("removing garbage crashed", extra={"blobs": len(batch)})
 
     async def sweep(self) -> int:
         """Remove everything that is due; how many blobs that was."""

@@ -1,25 +1,26 @@
 """Finds what crashes leave behind: blobs nobody refers to, uploads of the byte store nobody ends, old results.
 
-A blob is written before the transaction that refers to it, so a blob without a row may be on its way: only one older
-than the safety window is an orphan.
+A blob is written before the transaction that refers to it, so a blob without a row may be on its way: only one whose
+bytes were complete for the safety window is an orphan. How long its upload took before that does not count.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
 from lakebed.core.ids import BlobId, UploadId, blob_age_ms
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.folder import FolderStorage
-from lakebed.storage.seam import Key, ObjectStorage
+from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
 
 from . import rows
 from .multipart import RESULT_KEPT_MS
 from .reaper import BlobReaper
 
 _BATCH = 500
-_BLOB_NAME_LENGTH = 32
+_BLOB_NAME = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Sweeper:
         batch: list[Key] = []
         async for head in self._storage.list_prefix("blobs/"):
             name = head.key.rpartition("/")[2]
-            if len(name) != _BLOB_NAME_LENGTH or blob_age_ms(BlobId(name), self._clock) < self._window_ms:
+            if not _BLOB_NAME.fullmatch(name) or self._is_young(BlobId(name), head):
                 continue
             if await self._meta.row(rows.BLOB_IS_LIVE, name, name) is None:
                 batch.append(head.key)
@@ -71,6 +72,10 @@ class Sweeper:
         if isinstance(self._storage, FolderStorage):
             await self._storage.sweep_temporary(self._window_ms)
         return removed + len(batch)
+
+    def _is_young(self, blob: BlobId, head: ObjectHead) -> bool:
+        complete_for_ms = self._clock.now_ms() - head.modified_ms
+        return min(blob_age_ms(blob, self._clock), complete_for_ms) < self._window_ms
 
     async def _stale_uploads(self) -> int:
         """Uploads into the byte store itself, whose writer died."""

@@ -15,9 +15,10 @@ from . import rows
 from .bucket import Bucket, bucket_from
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
 from .config.object_lock import default_retention
+from .digests import Expectations
 from .events import tell_of_object
 from .facilities import Facilities
-from .ingest import ByteStream, Expectations, Ingested
+from .ingest import ByteStream, Ingested
 from .model import MAX_METADATA_BYTES, MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, pack_checksum
 from .names import check_key
 from .publish import Displaced, keep_blob, keep_content, make_current
@@ -160,12 +161,12 @@ def authorize_write(f: Facilities, caller: Caller, bucket: Bucket, new: NewObjec
     f.authorize(caller, bucket, "s3:PutObject", new.key, extra or None)
     if attributes.tags.tags:
         f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, extra)
-    if attributes.retention is not None or attributes.legal_hold:
+    if attributes.retention is not None or attributes.legal_hold is not None:
         if bucket.settings.object_lock is None:
-            raise InvalidInput("the bucket has no object lock configuration", argument="x-amz-object-lock-mode")
+            raise InvalidInput("the bucket has no object lock", argument="x-amz-object-lock")
         if attributes.retention is not None:
             f.authorize(caller, bucket, "s3:PutObjectRetention", new.key)
-        if attributes.legal_hold:
+        if attributes.legal_hold is not None:
             f.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key)
     if new.conditions.if_match is not None:
         f.authorize(caller, bucket, "s3:GetObject", new.key)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 from lakebed.core.ids import RequestIds
@@ -17,6 +18,9 @@ log = logging.getLogger("lakebed.server")
 IDLE_SECONDS: Final = 120.0
 """A connection on which nothing moved for so long is closed: idle ones, and clients that stopped in the middle."""
 
+LINGER_SECONDS: Final = 10.0
+"""How long a client that has its last answer may take to notice it: its connection is not good for anything else."""
+
 _WATCH_SECONDS: Final = 5.0
 
 
@@ -24,15 +28,24 @@ class Connections:
     """All connections of this process. Implements `ConnectionSet`."""
 
     def __init__(
-        self, application: Application, reject: Rejecter, *, limit: int, tls: ssl.SSLContext | None = None
+        self,
+        application: Application,
+        reject: Rejecter,
+        *,
+        limit: int,
+        tls: ssl.SSLContext | None = None,
+        report: Callable[[float], None] | None = None,
     ) -> None:
+        """Serve up to `limit` connections at once; `report` is told how many are open whenever that changes."""
         self.request_ids = RequestIds()
         self.draining = False
         self._application = application
         self._reject = reject
         self._limit = limit
         self._tls = tls
+        self._report = report
         self._open: set[HttpProtocol] = set()
+        self._turned_away: set[HttpProtocol] = set()
         self._empty = asyncio.Event()
         self._empty.set()
         self._opening: set[asyncio.Task[None]] = set()
@@ -62,14 +75,31 @@ class Connections:
         """A connection began. One over the limit is told so and closed."""
         self._open.add(connection)
         self._empty.clear()
-        if len(self._open) > self._limit:
-            connection.turn_away(HeadFault(503, "too many connections; please try again"))
+        self._tell()
+        if self.draining:
+            connection.close_when_idle()
+        elif len(self._open) - len(self._turned_away) > self._limit:
+            self._turn_away(connection)
 
     def closed(self, connection: HttpProtocol) -> None:
         """A connection ended."""
         self._open.discard(connection)
+        self._turned_away.discard(connection)
+        self._tell()
         if not self._open:
             self._empty.set()
+
+    def _turn_away(self, connection: HttpProtocol) -> None:
+        if len(self._turned_away) >= self._limit:
+            # So many that even telling them costs too much.
+            connection.abort()
+            return
+        self._turned_away.add(connection)
+        connection.turn_away(HeadFault(503, "too many connections; please try again"))
+
+    def _tell(self) -> None:
+        if self._report is not None:
+            self._report(float(len(self._open)))
 
     @property
     def count(self) -> int:
@@ -81,14 +111,20 @@ class Connections:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            oldest = loop.time() - IDLE_SECONDS
-            for connection in [c for c in self._open if c.last_activity < oldest]:
-                if connection.is_stalled:
-                    connection.abort()
+            self.close_stalled(loop.time())
+
+    def close_stalled(self, now: float) -> None:
+        """Close the connections whose other side has not moved for too long before `now`."""
+        for connection in list(self._open):
+            patience = LINGER_SECONDS if connection.is_lingering else IDLE_SECONDS
+            if connection.is_stalled(now - patience):
+                connection.abort()
 
     async def drain(self, grace_seconds: float) -> None:
         """Let answers under way finish, then close everything."""
         self.draining = True
+        for task in self._opening:
+            task.cancel()
         for connection in list(self._open):
             connection.close_when_idle()
         try:

@@ -51,6 +51,7 @@ async def _serve(
             parts.reject,
             limit=max(1, settings.server.max_connections // settings.server.workers),
             tls=tls_context(settings),
+            report=parts.instruments.connections.set,
         )
         channel.setblocking(False)
         loop.add_reader(channel, _take_connections, channel, connections, stop)
@@ -132,4 +133,7 @@ async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], A
                 await chore()
         except LakebedError as error:
             log.warning("a chore failed; it is tried again at the next interval", extra={"chore": name}, exc_info=error)
+        except Exception:
+            # A mistake of ours must not end the chore for the life of the process.
+            log.exception("a chore crashed; it is tried again at the next interval", extra={"chore": name})
         await asyncio.sleep(seconds)

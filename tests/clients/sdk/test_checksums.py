@@ -13,8 +13,9 @@ from uuid import uuid4
 
 import pytest
 from awscrt import checksums as crt
+
 from tests.clients.boto import body_of, connected, refused
-from tests.clients.sdk.conftest import TlsServer
+from tests.clients.tls import TlsServer
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
@@ -57,7 +58,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[tuple[str, Any]]:
         trust = None
     else:
         tls: TlsServer = request.getfixturevalue("tls_server")
-        server, trust = tls.server, tls.trust
+        server, trust = tls.server, str(tls.trust)
     with connected(server, verify=trust) as client:
         yield request.param, client
 
@@ -138,15 +139,11 @@ def test_checksum_of_an_object_in_parts(place: Place, algorithm: str, kind: str)
     target["UploadId"] = upload["UploadId"]
     listed = []
     for number, part in enumerate(parts, 1):
-        put = place.client.upload_part(
-            **target, PartNumber=number, Body=io.BytesIO(part), ChecksumAlgorithm=algorithm
-        )
+        put = place.client.upload_part(**target, PartNumber=number, Body=io.BytesIO(part), ChecksumAlgorithm=algorithm)
         assert put[field] == _text(digest(part))
         listed.append({"PartNumber": number, "ETag": put["ETag"], field: put[field]})
     assert [part[field] for part in place.client.list_parts(**target)["Parts"]] == [part[field] for part in listed]
-    done = place.client.complete_multipart_upload(
-        **target, MultipartUpload={"Parts": listed}, ChecksumType=kind
-    )
+    done = place.client.complete_multipart_upload(**target, MultipartUpload={"Parts": listed}, ChecksumType=kind)
     if kind == "COMPOSITE":
         expected = _text(digest(b"".join(map(digest, parts)))) + "-3"
     else:
@@ -196,9 +193,7 @@ def test_copy_keeps_the_checksum_or_takes_another(place: Place) -> None:
     source = {"Bucket": place.bucket, "Key": "k"}
     kept = place.client.copy_object(Bucket=place.bucket, Key="kept", CopySource=source)
     assert kept["CopyObjectResult"]["ChecksumSHA1"] == KNOWN["SHA1"]
-    other = place.client.copy_object(
-        Bucket=place.bucket, Key="other", CopySource=source, ChecksumAlgorithm="CRC64NVME"
-    )
+    other = place.client.copy_object(Bucket=place.bucket, Key="other", CopySource=source, ChecksumAlgorithm="CRC64NVME")
     assert other["CopyObjectResult"]["ChecksumCRC64NVME"] == KNOWN["CRC64NVME"]
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+
 from tests.clients.boto import all_keys, refused
 
 pytestmark = pytest.mark.integration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.clients.boto import all_keys, body_of, refused
 
 pytestmark = pytest.mark.integration
@@ -86,9 +87,7 @@ def test_listing_shows_versions_and_markers_newest_first(s3: Any, versioned: str
 
 def test_pages_of_versions_make_the_whole(s3: Any, versioned: str) -> None:
     put = [(key, _put(s3, versioned, key, b"")) for key in ("a", "a", "a", "b/1", "b/2", "c")]
-    pages = list(
-        s3.get_paginator("list_object_versions").paginate(Bucket=versioned, PaginationConfig={"PageSize": 2})
-    )
+    pages = list(s3.get_paginator("list_object_versions").paginate(Bucket=versioned, PaginationConfig={"PageSize": 2}))
     assert len(pages) == 3
     listed = [(item["Key"], item["VersionId"]) for page in pages for item in page["Versions"]]
     assert sorted(listed) == sorted(put)
@@ -120,9 +119,7 @@ def test_suspended_bucket_replaces_only_the_null_version(s3: Any, versioned: str
 def test_old_version_is_copied_forward(s3: Any, versioned: str) -> None:
     first = _put(s3, versioned, "k", b"first")
     _put(s3, versioned, "k", b"second")
-    copied = s3.copy_object(
-        Bucket=versioned, Key="k", CopySource={"Bucket": versioned, "Key": "k", "VersionId": first}
-    )
+    copied = s3.copy_object(Bucket=versioned, Key="k", CopySource={"Bucket": versioned, "Key": "k", "VersionId": first})
     assert copied["CopySourceVersionId"] == first
     assert body_of(s3, versioned, "k") == b"first"
 

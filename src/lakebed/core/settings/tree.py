@@ -199,7 +199,7 @@ class ObjectsSettings:
 
     sweep_interval: Pause = 3_600.0
     orphan_window: Annotated[float, SECONDS, Within(1)] = 86_400.0
-    """Age at which bytes that no object refers to are removed. An upload slower than this loses its bytes."""
+    """How long bytes stay that were stored and that no object refers to: crashes leave some."""
 
     lifecycle_interval: Pause = 3_600.0
     lifecycle_day: Pause = 86_400.0

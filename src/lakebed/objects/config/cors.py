@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
 
-__all__ = ["CorsConfiguration", "CorsGrant", "CorsRule", "grant", "preflight"]
+__all__ = ["METHODS", "CorsConfiguration", "CorsGrant", "CorsRule", "grant", "is_header_name", "preflight"]
 
 MAX_RULES: Final = 100
-_METHODS: Final = frozenset({"GET", "PUT", "HEAD", "POST", "DELETE"})
+METHODS: Final = frozenset({"GET", "PUT", "HEAD", "POST", "DELETE"})
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MAX_ID: Final = 255
 _VARY: Final = ("Vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
 
@@ -22,6 +24,11 @@ def _matches(pattern: str, text: str) -> bool:
     if not star:
         return pattern == text
     return len(text) >= len(before) + len(after) and text.startswith(before) and text.endswith(after)
+
+
+def is_header_name(text: str) -> bool:
+    """Whether a text can be the name of a header, or a pattern for some (RFC 9110 §5.1)."""
+    return _HEADER_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +46,17 @@ class CorsRule:
         if not self.origins or not self.methods:
             raise InvalidInput("cors rule needs at least one origin and one method")
         for method in self.methods:
-            if method not in _METHODS:
+            if method not in METHODS:
                 raise InvalidInput(f"unsupported method in cors rule. method={method}")
         for pattern in (*self.origins, *self.headers):
             if pattern.count("*") > 1:
                 raise InvalidInput(f"cors pattern has more than one wildcard. pattern={pattern}")
+        for header in (*self.headers, *self.exposed_headers):
+            if not is_header_name(header):
+                raise InvalidInput(f"not the name of a header. header={header}")
         for header in self.exposed_headers:
             if "*" in header:
                 raise InvalidInput(f"exposed header has a wildcard. header={header}")
-        if self.max_age_seconds is not None and self.max_age_seconds < 0:
-            raise InvalidInput(
-                "max age must not be negative", argument="MaxAgeSeconds", value=str(self.max_age_seconds)
-            )
         if self.id is not None and len(self.id) > _MAX_ID:
             raise InvalidInput(f"rule id may have {_MAX_ID} characters. length={len(self.id)}", argument="ID")
 

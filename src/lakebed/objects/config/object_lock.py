@@ -67,9 +67,15 @@ class DefaultRetention:
         if (self.days is None) == (self.years is None):
             raise InvalidInput("default retention needs days or years, not both")
         if self.days is not None and not 1 <= self.days <= _MAX_DAYS:
-            raise InvalidRetention(f"retention must be 1 to {_MAX_DAYS} days. days={self.days}")
+            raise InvalidRetention(
+                f"retention must be 1 to {_MAX_DAYS} days. days={self.days}", argument="Days", value=str(self.days)
+            )
         if self.years is not None and not 1 <= self.years <= _MAX_YEARS:
-            raise InvalidRetention(f"retention must be 1 to {_MAX_YEARS} years. years={self.years}")
+            raise InvalidRetention(
+                f"retention must be 1 to {_MAX_YEARS} years. years={self.years}",
+                argument="Years",
+                value=str(self.years),
+            )
 
 
 @dataclass(frozen=True, slots=True)

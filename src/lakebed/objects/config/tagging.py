@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ MAX_OBJECT_TAGS: Final = 10
 MAX_BUCKET_TAGS: Final = 50
 _MAX_KEY: Final = 128
 _MAX_VALUE: Final = 256
+_BROKEN_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _PUNCTUATION: Final = frozenset("_.:/=+-@")
 
 
@@ -43,13 +45,29 @@ class Tag:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.key) <= _MAX_KEY:
-            raise InvalidTag(f"tag key must have 1 to {_MAX_KEY} characters. length={len(self.key)}")
+            raise InvalidTag(
+                f"tag key must have 1 to {_MAX_KEY} characters. length={len(self.key)}", argument="Key", value=self.key
+            )
         if len(self.value) > _MAX_VALUE:
-            raise InvalidTag(f"tag value may have {_MAX_VALUE} characters. key={self.key} length={len(self.value)}")
-        if not _is_allowed(self.key) or not _is_allowed(self.value):
-            raise InvalidTag(f"tag has a character that is not allowed. key={self.key!r} value={self.value!r}")
+            raise InvalidTag(
+                f"tag value may have {_MAX_VALUE} characters. key={self.key} length={len(self.value)}",
+                argument="Value",
+                value=self.value,
+            )
+        if not _is_allowed(self.key):
+            raise InvalidTag(
+                f"tag key has a character that is not allowed. key={self.key!r}", argument="Key", value=self.key
+            )
+        if not _is_allowed(self.value):
+            raise InvalidTag(
+                f"tag value has a character that is not allowed. value={self.value!r}",
+                argument="Value",
+                value=self.value,
+            )
         if self.key.lower().startswith("aws:"):
-            raise InvalidTag(f"tag keys that begin with aws: are reserved. key={self.key}")
+            raise InvalidTag(
+                f"tag keys that begin with aws: are reserved. key={self.key}", argument="Key", value=self.key
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +78,11 @@ class TagSet:
 
     def __post_init__(self) -> None:
         if len(self.tags) > MAX_BUCKET_TAGS:
-            raise InvalidTag(f"too many tags. count={len(self.tags)} limit={MAX_BUCKET_TAGS}")
+            raise InvalidTag(f"too many tags. count={len(self.tags)} limit={MAX_BUCKET_TAGS}", argument="BucketTags")
         seen: set[str] = set()
         for tag in self.tags:
             if tag.key in seen:
-                raise InvalidTag(f"tag key is repeated. key={tag.key}")
+                raise InvalidTag(f"tag key is repeated. key={tag.key}", argument="TagSet", value=tag.key)
             seen.add(tag.key)
 
     def __iter__(self) -> Iterator[Tag]:
@@ -90,7 +108,7 @@ def object_tags(tags: Iterable[Tag]) -> TagSet:
     """The tags of an object: at most 10. Raises InvalidTag."""
     made = TagSet(tuple(tags))
     if len(made) > MAX_OBJECT_TAGS:
-        raise InvalidTag(f"too many tags. count={len(made)} limit={MAX_OBJECT_TAGS}")
+        raise InvalidTag(f"too many tags. count={len(made)} limit={MAX_OBJECT_TAGS}", argument="ObjectTags")
     return made
 
 
@@ -100,13 +118,30 @@ def parse_tag_query(text: str) -> TagSet:
     Raises InvalidInput if it is not of that form, InvalidTag if the tags break their rules.
     """
     tags = []
-    for pair in text.split("&") if text else ():
+    if _BROKEN_ESCAPE.search(text):
+        raise _malformed_query(text)
+    seen: set[str] = set()
+    for pair in filter(None, text.split("&")):
         key, _, value = pair.partition("=")
         try:
-            tags.append(Tag(unquote_plus(key, errors="strict"), unquote_plus(value, errors="strict")))
+            tag = Tag(unquote_plus(key, errors="strict"), unquote_plus(value, errors="strict"))
         except UnicodeDecodeError as error:
-            raise InvalidInput("tags are not percent-encoded utf-8", argument="x-amz-tagging", value=text) from error
+            raise _malformed_query(text) from error
+        except InvalidTag as error:
+            if key:
+                raise
+            raise _malformed_query(text) from error
+        if tag.key in seen:
+            raise _malformed_query(text)
+        seen.add(tag.key)
+        tags.append(tag)
     return object_tags(tags)
+
+
+def _malformed_query(text: str) -> InvalidInput:
+    return InvalidInput(
+        "tags are not percent-encoded utf-8 with each key once", argument="x-amz-tagging", value=text[:1000]
+    )
 
 
 def format_tag_query(tags: TagSet) -> str:

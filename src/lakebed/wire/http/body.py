@@ -78,6 +78,11 @@ class RequestBody:
         return len(self._pieces) >= MAX_WAITING
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether its reader waits for the sender, rather than the sender for its reader."""
+        return self._waiter is not None
+
+    @property
     def awaits_continue(self) -> bool:
         """Whether the client still waits for 100 Continue."""
         return self._on_first_read is not None
@@ -107,7 +112,7 @@ class RequestBody:
                 self._waiter = None
         piece = self._pieces.popleft()
         self.taken += len(piece)
-        if self._on_room is not None and not self.finished:
+        if self._on_room is not None and not self.finished and len(self._pieces) < MAX_WAITING:
             self._on_room()
         return piece
 

@@ -8,38 +8,60 @@ does: time limits are the connection's (see `server`).
 from __future__ import annotations
 
 import asyncio
-import types
 from collections.abc import Coroutine, Generator
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeAlias
+
+Exchanged: TypeAlias = Any  # whatever futures and the loop's tasks hand each other
 
 # Tasks are only weakly held by the loop: whoever starts one must hold it.
 _running: set[asyncio.Task[None]] = set()
 
 
-def start_eagerly(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run `coroutine` until it waits; the rest, if any, runs as a task."""
+def start_eagerly(coroutine: Coroutine[Exchanged, Exchanged, None]) -> None:
+    """Run `coroutine` until it waits; the rest, if any, runs as a task.
+
+    What it raises before its first wait is raised here; afterwards nobody is there to take it, so it must not raise.
+    """
     try:
         awaited = coroutine.send(None)
     except StopIteration:
         return
-    task = asyncio.get_running_loop().create_task(_continue(coroutine, awaited))
+    task = asyncio.get_running_loop().create_task(_Begun(coroutine, awaited))
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
-@types.coroutine
-def _continue(coroutine: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """Drive a coroutine that was already started: hand its futures to the task, and their results back."""
-    while True:
-        try:
-            value = yield awaited
-        except BaseException as error:  # cancellation and errors alike belong to the coroutine
-            try:
-                awaited = coroutine.throw(error)
-            except StopIteration:
-                return
-        else:
-            try:
-                awaited = coroutine.send(value)
-            except StopIteration:
-                return
+class _Begun(Coroutine[Exchanged, Exchanged, None]):
+    """A coroutine that already waits: tells the task for what, then is that coroutine.
+
+    Not a generator around it: a task cancelled before its first step would end the generator before its first line,
+    and the coroutine would never learn of it.
+    """
+
+    __slots__ = ("_awaited", "_coroutine", "_told")
+
+    def __init__(self, coroutine: Coroutine[Exchanged, Exchanged, None], awaited: Exchanged) -> None:
+        self._coroutine = coroutine
+        self._awaited = awaited
+        self._told = False
+
+    def send(self, value: Exchanged) -> Exchanged:
+        """Go on with the result of what was awaited."""
+        if self._told:
+            return self._coroutine.send(value)
+        self._told = True
+        awaited, self._awaited = self._awaited, None
+        return awaited
+
+    def throw(self, kind: Exchanged, value: Exchanged = None, trace: TracebackType | None = None) -> Exchanged:
+        """Go on with an error: cancellation and errors alike belong to the coroutine."""
+        self._told = True
+        return self._coroutine.throw(kind if value is None else value)
+
+    def close(self) -> None:
+        """End it where it waits."""
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Exchanged, Exchanged, None]:
+        raise NotImplementedError("only a task drives it")

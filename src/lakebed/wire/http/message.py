@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
+from lakebed.core.errors import InvalidInput
+
 if TYPE_CHECKING:
     from .body import RequestBody
 
@@ -49,7 +51,7 @@ class Request:
     def query(self) -> dict[str, str]:
         """Decoded query parameters; the first of repeated ones; a bare name has an empty value.
 
-        A value that is not UTF-8 keeps its bytes as surrogates, for whoever validates it to refuse.
+        Raises InvalidInput when one is not UTF-8.
         """
         if self._query is None:
             self._query = parse_query(self.raw_query) if self.raw_query else {}
@@ -57,7 +59,7 @@ class Request:
 
 
 def parse_query(raw: str) -> dict[str, str]:
-    """Split a raw query string and decode its names and values; `+` is a space."""
+    """Split a raw query string and decode its names and values; `+` is a space. Raises InvalidInput."""
     parsed: dict[str, str] = {}
     for pair in raw.split("&"):
         if not pair:
@@ -68,10 +70,13 @@ def parse_query(raw: str) -> dict[str, str]:
 
 
 def decode_component(text: str) -> str:
-    """Decode one query name or value."""
-    if "%" not in text and "+" not in text:
+    """Decode one query name or value. Raises InvalidInput when it is not UTF-8."""
+    if "%" not in text and "+" not in text and text.isascii():
         return text
-    return unquote_to_bytes(text.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode("utf-8", RAW_ERRORS)
+    try:
+        return unquote_to_bytes(text.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput("a query parameter is not utf-8", argument=text) from error
 
 
 @dataclass(frozen=True, slots=True)

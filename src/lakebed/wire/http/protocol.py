@@ -4,7 +4,8 @@ Small requests are the hot path. A handler is started inside the callback that r
 first has to wait; most reads never do, so most requests cost neither a task nor a turn of the event loop.
 
 Invariant: at most one handler runs on a connection; bytes of a following request wait in `_pending` until its answer
-has been written.
+has been written. What may wait there is bounded, as is what waits for the reader of a body: beyond that the socket is
+not read.
 """
 
 from __future__ import annotations
@@ -13,21 +14,24 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, cast
-
-import httptools
+from typing import Final, Protocol, cast
 
 from lakebed.core.ids import RequestIds
 
 from .body import CHUNK_BYTES, RequestBody
+from .chunks import ChunkDecoder, MalformedChunks
 from .eager import start_eagerly
-from .message import RAW_ERRORS, HeadFault, Rejecter, Request, Response
+from .head import MAX_HEAD_BYTES, HeadRefused, RequestHead
+from .message import HeadFault, Rejecter, Request, Response
 from .responder import Responder
 
 log = logging.getLogger("lakebed.http")
 
-MAX_HEAD_BYTES: Final = 64 * 1024
-"""Largest request head: 8 KiB of headers is S3's own limit, presigned URLs with session tokens are longer."""
+MAX_PENDING_BYTES: Final = 2 * MAX_HEAD_BYTES
+"""How much a client may send ahead of our answers before reading from it pauses."""
+
+SKIP_BYTES: Final = 64 * 1024
+"""An unread body with no more than this to come is passed over, and the connection goes on."""
 
 LINGER_BYTES: Final = 64 * 1024 * 1024
 """How much of an unread body is thrown away so that the client reads our answer before it sees a reset."""
@@ -68,20 +72,21 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made before any use
         self._responder: Responder = None  # type: ignore[assignment]  # likewise
         self._pending = b""
+        self._pending_is_due = False
         self._request: Request | None = None
         self._body: RequestBody | None = None
-        self._chunk_parser: Any = None  # httptools has no types
+        self._chunks: ChunkDecoder | None = None
         self._fill: memoryview | None = None
         self._fill_used = 0
         self._reading_paused = False
         self._discarding = False
         self._discard_left = 0
+        self._skip_left = 0
         self._closing = False
         self._eof = False
-        self.last_activity = 0.0
-        # Filled by the parser's callbacks.
-        self._url = b""
-        self._headers: dict[str, str] = {}
+        self._unsent = 0
+        self._now = asyncio.get_running_loop().time
+        self.last_activity = self._now()
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
@@ -92,7 +97,6 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._peer = peer[0] if isinstance(peer, tuple) else ""
         self._responder = Responder(self._transport, zero_copy=self._scheme == "http")
         self._connections.opened(self)
-        self.touch()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the reader and the writer that the other side is gone."""
@@ -115,7 +119,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._eof = True
         if self._body is not None and not self._body.finished:
             self._body.abort()
-        return self._request is not None
+        # TLS cannot be closed by half.
+        return (self._request is not None or self._pending_is_due) and self._scheme == "http"
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: a body's own buffer while a large body arrives, the shared one otherwise."""
@@ -125,7 +130,9 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have arrived in the buffer that `get_buffer` gave."""
-        self.touch()
+        if self._request is not None or not self._pending:
+            # Not for every further byte of a head: it must be whole in time.
+            self.last_activity = self._now()
         if self._fill is not None:
             self._fill_used += nbytes
             if self._fill_used == len(self._fill):
@@ -138,50 +145,46 @@ class HttpProtocol(asyncio.BufferedProtocol):
     def _received(self, data: bytes) -> None:
         if self._discarding:
             self._discard(data)
+        elif self._skip_left:
+            self._skip(data)
         elif self._body is not None and not self._body.finished:
             self._feed_body(data)
-        elif self._request is not None or self._closing:
-            # The next request, sent ahead of our answer. More than a head's worth is a client we do not serve.
+        elif self._request is not None or self._pending_is_due or self._closing:
             self._pending += data
-            if len(self._pending) > 2 * MAX_HEAD_BYTES:
+            if len(self._pending) > MAX_PENDING_BYTES:
                 self._pause_reading()
         else:
             self._feed_head(self._pending + data if self._pending else data)
 
     def _feed_head(self, data: bytes) -> None:
+        if data[:1] in (b"\r", b"\n"):
+            # Blank lines before a request are passed over (RFC 9112 §2.2).
+            data = data.lstrip(b"\r\n")
         end = data.find(b"\r\n\r\n")
         if end < 0:
-            self._pending = data.lstrip(b"\r\n") if data[:1] in (b"\r", b"\n") else data
+            self._pending = data
             if len(data) > MAX_HEAD_BYTES:
                 self._refuse(HeadFault(431, "the request head is too large"))
+            elif data and not data[:1].isalpha():
+                # TLS on a plain port, or noise: its end would never come.
+                self._refuse(HeadFault(400, "the request head is malformed"))
             return
         end += 4
         if end > MAX_HEAD_BYTES:
             self._refuse(HeadFault(431, "the request head is too large"))
             return
         self._pending = b""
-        self._headers = {}
-        self._url = b""
-        parser = httptools.HttpRequestParser(self)
         try:
-            parser.feed_data(memoryview(data)[:end])
-        except httptools.HttpParserUpgrade:
-            self._refuse(HeadFault(400, "protocol upgrades are not supported"))
+            head = RequestHead(data, end)
+            body = head.body()
+        except HeadRefused as refused:
+            self._refuse(refused.fault)
             return
-        except httptools.HttpParserError as error:
-            self._refuse(HeadFault(400, f"the request head is malformed: {error}"))
-            return
-        body = self._make_body(parser)
-        if body is None:
-            return
-        path, _, query = self._url.decode("utf-8", RAW_ERRORS).partition("?")
-        if not path.startswith("/"):
-            path = _path_of_absolute(path)
         request = Request(
-            parser.get_method().decode(),
-            path,
-            query,
-            self._headers,
+            head.method,
+            head.path,
+            head.query,
+            head.headers,
             body,
             self._scheme,
             self._peer,
@@ -189,8 +192,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         )
         self._request = request
         self._responder.begin(
-            keep_alive=parser.should_keep_alive() and not self._connections.draining,
-            version_1_0=parser.get_http_version() == "1.0",
+            keep_alive=head.keep_alive and not self._connections.draining, version_1_0=head.version_1_0
         )
         if body.finished:
             self._body = None
@@ -198,42 +200,17 @@ class HttpProtocol(asyncio.BufferedProtocol):
         else:
             self._body = body
             if body.chunked:
-                self._chunk_parser = parser
-            self._expect_body(request, body)
+                self._chunks = ChunkDecoder()
+            body.attach(self._responder.send_continue if head.expects_continue else None, self._resume_reading)
             if len(data) > end:
                 self._feed_body(data[end:])
         start_eagerly(self._respond(request))
 
-    def _make_body(self, parser: Any) -> RequestBody | None:  # Any: httptools has no types
-        headers = self._headers
-        if "transfer-encoding" in headers:
-            if headers["transfer-encoding"].strip().lower() != "chunked":
-                self._refuse(HeadFault(501, "this transfer coding is not supported"))
-                return None
-            return RequestBody(None, chunked=True)
-        length = headers.get("content-length")
-        if length is None:
-            return RequestBody(0)
-        if not (length.isascii() and length.isdigit()):
-            self._refuse(HeadFault(400, "the content length is not a number"))
-            return None
-        return RequestBody(int(length))
-
-    def _expect_body(self, request: Request, body: RequestBody) -> None:
-        announce = None
-        if "expect" in request.headers and request.headers["expect"].strip().lower() == "100-continue":
-            announce = self._responder.send_continue
-        body.attach(announce, self._resume_reading)
-
     def _feed_body(self, data: bytes) -> None:
         body = self._body
         assert body is not None  # noqa: S101  # callers have checked; keeps the type checker honest
-        if self._chunk_parser is not None:
-            try:
-                self._chunk_parser.feed_data(data)
-            except httptools.HttpParserError:
-                body.abort()
-                self._closing = True
+        if self._chunks is not None:
+            self._feed_chunks(self._chunks, body, data)
             return
         assert body.length is not None  # noqa: S101  # a body that is not chunked has a length
         missing = body.length - body.received
@@ -247,6 +224,24 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if missing - len(data) > _SCRATCH_BYTES:
             self._start_fill(missing - len(data))
         if body.is_full:
+            self._pause_reading()
+
+    def _feed_chunks(self, chunks: ChunkDecoder, body: RequestBody, data: bytes) -> None:
+        try:
+            pieces, used = chunks.feed(data)
+        except MalformedChunks:
+            # Whatever follows is read as part of this body, and thrown away with it.
+            self._body = self._chunks = None
+            body.abort()
+            return
+        if pieces:
+            # As one: what waits for the reader is counted in pieces, and chunks can be of a byte each.
+            body.push(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if chunks.is_done:
+            self._body = self._chunks = None
+            self._pending = data[used:]
+            body.finish()
+        elif body.is_full:
             self._pause_reading()
 
     def _start_fill(self, missing: int) -> None:
@@ -267,75 +262,91 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if body.is_full:
             self._pause_reading()
 
-    # -- the parser's callbacks -----------------------------------------------------------------------------------
-
-    def on_url(self, url: bytes) -> None:
-        """A piece of the target."""
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One header; repeated ones are joined as RFC 9110 §5.3 says."""
-        field = name.decode("latin-1").lower()
-        text = value.decode("utf-8", RAW_ERRORS)
-        headers = self._headers
-        headers[field] = f"{headers[field]},{text}" if field in headers else text
-
-    def on_body(self, data: bytes) -> None:
-        """A piece of a chunked body."""
-        body = self._body
-        if body is not None and data:
-            body.push(data)
-            if body.is_full:
-                self._pause_reading()
-
-    def on_message_complete(self) -> None:
-        """The end of a chunked body."""
-        if self._chunk_parser is not None and self._body is not None:
-            self._chunk_parser = None
-            body, self._body = self._body, None
-            body.finish()
-
     # -- answering ------------------------------------------------------------------------------------------------
 
     async def _respond(self, request: Request) -> None:
-        response = await self._application(request)
+        """Answer one request. Never raises but for cancellation: nobody is there to take it."""
+        try:
+            response = await self._application(request)
+        except Exception:
+            log.exception("a handler failed", extra={"request_id": request.request_id})
+            response = self._crash_answer(request)
+        if not request.body.finished and not self._can_skip(request.body):
+            self._responder.keep_alive = False
         try:
             await self._responder.send(response, is_head=request.method == "HEAD")
         except ConnectionError:
             self._closing = True
+            self._transport.abort()
+        except Exception:
+            log.exception("an answer could not be sent", extra={"request_id": request.request_id})
+            self._closing = True
+            if self._responder.started:
+                # Its head has promised a body that will not come: only this tells the client.
+                self._transport.abort()
+            else:
+                self._responder.keep_alive = False
+                self._responder.send_now(self._crash_answer(request))
         self._finish(request)
+
+    def _crash_answer(self, request: Request) -> Response:
+        response = self._reject(HeadFault(500, "internal error; please try again"), request.request_id)
+        response.close = True
+        return response
 
     def _finish(self, request: Request) -> None:
         """The answer has been written: go on with the next request, or end."""
-        self.touch()
+        self.last_activity = self._now()
         self._request = None
         if self._closing:
             self._transport.close()
             return
+        if not self._responder.keep_alive or (self._eof and not self._pending):
+            if request.body.finished or self._eof:
+                self._transport.close()
+            else:
+                self._linger()
+            return
         if not request.body.finished:
-            self._linger(request)
-            return
-        if not self._responder.keep_alive or self._eof:
-            self._transport.close()
-            return
-        self._resume_reading()
+            assert request.body.length is not None  # noqa: S101  # `_can_skip` has said so
+            self._skip_left = request.body.length - request.body.received
+            self._body = None
         if self._pending:
             # On the next turn: a client that sends many requests ahead must not starve the others.
+            self._pending_is_due = True
             asyncio.get_running_loop().call_soon(self._next_pending)
+        else:
+            self._resume_reading()
 
     def _next_pending(self) -> None:
-        if self._request is None and not self._closing and self._pending:
-            data, self._pending = self._pending, b""
-            self._feed_head(data)
+        self._pending_is_due = False
+        if self._closing:
+            return
+        data, self._pending = self._pending, b""
+        self._feed_head(data)
+        if self._eof and self._request is None and not self._pending_is_due:
+            # What is left of the client's bytes is no request.
+            self._transport.close()
+        elif len(self._pending) <= MAX_PENDING_BYTES and (self._body is None or not self._body.is_full):
+            self._resume_reading()
 
-    def _linger(self, request: Request) -> None:
-        """The client still sends a body that nobody will read: let it finish, then close."""
+    def _can_skip(self, body: RequestBody) -> bool:
+        """Whether so little of an unread body is to come, and surely comes, that the connection can go on behind it."""
+        if body.length is None or body.awaits_continue or self._fill is not None or self._eof:
+            return False
+        return body.length - body.received <= SKIP_BYTES
+
+    def _skip(self, data: bytes) -> None:
+        skipped = min(self._skip_left, len(data))
+        self._skip_left -= skipped
+        if skipped < len(data):
+            self._feed_head(data[skipped:])
+
+    def _linger(self) -> None:
+        """The client still sends what nobody will read: let it finish, so that it reads our answer, then close."""
         self._fill = None
         self._body = None
-        self._chunk_parser = None
-        if request.body.awaits_continue or self._eof:
-            self._transport.close()
-            return
+        self._chunks = None
         self._discarding = True
         self._pending = b""
         self._discard_left = LINGER_BYTES
@@ -355,12 +366,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     def _refuse(self, fault: HeadFault) -> None:
         """Answer a head that cannot be read, and close: where the next request begins is unknown."""
-        self._pending = b""
-        self._closing = True
+        self._send_fault(fault)
+        self._linger()
+
+    def _send_fault(self, fault: HeadFault) -> None:
         self._responder.begin(keep_alive=False, version_1_0=False)
         response = self._reject(fault, self._connections.request_ids.next())
         self._responder.send_now(response)
-        self._transport.close()
 
     # -- flow control and life ------------------------------------------------------------------------------------
 
@@ -374,15 +386,24 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
-    def touch(self) -> None:
-        """Something happened on this connection."""
-        self.last_activity = asyncio.get_running_loop().time()
+    def is_stalled(self, since: float) -> bool:
+        """Whether the other side has let us wait since then: for a request, for more of a body, or to take our bytes.
+
+        To be asked from time to time: a client that takes what we have buffered shows only by what is left of it.
+        """
+        unsent = self._transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._unsent = unsent
+            self.last_activity = self._now()
+        if self.last_activity >= since or self._responder.last_progress >= since:
+            return False
+        request = self._request
+        return request is None or request.body.is_awaited or self._responder.is_blocked
 
     @property
-    def is_stalled(self) -> bool:
-        """Whether the other side is who we wait for: for a request, for more of a body, or to take our bytes."""
-        request = self._request
-        return request is None or not request.body.finished or self._responder.is_blocked
+    def is_lingering(self) -> bool:
+        """Whether all is said, and the other side is only let finish."""
+        return self._discarding
 
     @property
     def is_idle(self) -> bool:
@@ -407,12 +428,3 @@ def tune_socket(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
     if connection.family in (socket.AF_INET, socket.AF_INET6):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _path_of_absolute(target: str) -> str:
-    """The path of an absolute-form target (`http://host/path`), as proxies send it."""
-    scheme, separator, rest = target.partition("://")
-    if not separator or scheme.lower() not in ("http", "https"):
-        return target
-    slash = rest.find("/")
-    return "/" if slash < 0 else rest[slash:]

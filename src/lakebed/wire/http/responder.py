@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from email.utils import formatdate
 from typing import Final
 
-from .message import RAW_ERRORS, REASONS, FileSlice, Headers, Response
+from .message import RAW_ERRORS, REASONS, FileSlice, Response
 
 SENDFILE_BYTES: Final = 1024 * 1024
 """Most bytes of one sendfile call: a disk that has to be waited for holds the loop no longer than that."""
 
+_TURN_BYTES: Final = 8 * SENDFILE_BYTES
+"""After so many bytes to a client that takes them as fast as they come, other connections have their turn."""
+
 _READ_BYTES: Final = 256 * 1024
+
+_BARE: Final = (204, 304)
+"""Answers that never have a body, whatever their headers say."""
+
+
+class BrokenPromise(RuntimeError):
+    """The head of an answer promised another body than there is."""
 
 
 class _DateHeader:
@@ -40,7 +50,17 @@ _date = _DateHeader()
 class Responder:
     """The writing half of one connection."""
 
-    __slots__ = ("_lost", "_paused", "_socket_descriptor", "_transport", "_version_1_0", "_zero_copy", "keep_alive")
+    __slots__ = (
+        "_lost",
+        "_paused",
+        "_socket_descriptor",
+        "_transport",
+        "_version_1_0",
+        "_zero_copy",
+        "keep_alive",
+        "last_progress",
+        "started",
+    )
 
     def __init__(self, transport: asyncio.Transport, *, zero_copy: bool) -> None:
         self._transport = transport
@@ -50,100 +70,105 @@ class Responder:
         self._socket_descriptor = -1
         self._version_1_0 = False
         self.keep_alive = True
+        self.started = False
+        """Whether something of the answer was written."""
+        self.last_progress = 0.0
+        """When a client that had let us wait last took bytes of a file."""
 
     def begin(self, *, keep_alive: bool, version_1_0: bool) -> None:
         """A request has arrived: note how its answer has to end."""
         self.keep_alive = keep_alive
+        self.started = False
         self._version_1_0 = version_1_0
 
     def send_continue(self) -> None:
         """Ask the client for its body."""
-        self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not self._lost:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def send_now(self, response: Response) -> None:
         """Write an answer whose body is bytes."""
         self._transport.write(self._head(response, len(response.body)) + response.body)
 
     async def send(self, response: Response, *, is_head: bool) -> None:
-        """Write the answer. Raises ConnectionError if the client goes away before its end."""
+        """Write the answer, and close its files and its stream, whatever happens.
+
+        Raises ConnectionError if the client goes away before its end. After any other error a part may have been sent
+        (see `started`), and only ending the connection tells the client.
+        """
         if response.close:
             self.keep_alive = False
-        if not response.files and response.stream is None:
-            length = len(response.body) if response.length is None else response.length
-            head = self._head(response, length)
-            self._transport.write(head if is_head else head + response.body)
-            if self._paused is not None:
-                await self._drained()
+        is_bare = is_head or response.status in _BARE
+        if response.files or response.stream is not None:
+            try:
+                await self._send_long(response, is_bare=is_bare)
+            finally:
+                await _let_go(response)
             return
-        try:
-            if is_head:
-                self._transport.write(self._head(response, response.length))
-            elif response.files:
-                self._transport.write(self._head(response, response.length))
-                await self._send_files(response.files)
-            else:
-                await self._send_stream(response)
-        finally:
-            for piece in response.files:
-                os.close(piece.descriptor)
+        head = self._head(response, len(response.body) if response.length is None else response.length)
+        if self._lost:
+            raise ConnectionResetError("the client went away")
+        self.started = True
+        self._transport.write(head if is_bare else head + response.body)
+        if self._paused is not None:
+            await self._drained()
 
     # -- bodies ---------------------------------------------------------------------------------------------------
 
-    async def _send_stream(self, response: Response) -> None:
-        stream = response.stream
-        assert stream is not None  # noqa: S101  # the caller has checked
-        chunked = response.length is None and not self._version_1_0
-        if response.length is None and self._version_1_0:
+    async def _send_long(self, response: Response, *, is_bare: bool) -> None:
+        chunked = response.stream is not None and response.length is None and not self._version_1_0
+        if response.length is None and not chunked:
+            # Only the connection's end tells where the body ends.
             self.keep_alive = False
-        self._transport.write(self._head(response, response.length, chunked=chunked))
+        head = self._head(response, response.length, chunked=chunked)
+        self._check_alive()
+        self.started = True
+        self._transport.write(head)
+        if is_bare:
+            return
+        if response.stream is None:
+            for piece in response.files:
+                await (self._sendfile(piece) if self._zero_copy else self._copyfile(piece))
+        else:
+            await self._send_stream(response.stream, response.length, chunked=chunked)
+
+    async def _send_stream(self, stream: AsyncIterator[bytes], length: int | None, *, chunked: bool) -> None:
         sent = 0
-        try:
-            async for piece in stream:
-                if not piece:
-                    continue
-                await self._drained()
-                sent += len(piece)
-                self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-        except BaseException:
-            # The head has promised a body that will not come: only closing tells the client.
-            self.keep_alive = False
-            self._transport.abort()
-            raise
+        async for piece in stream:
+            if not piece:
+                continue
+            sent += len(piece)
+            if length is not None and sent > length:
+                raise BrokenPromise(f"a stream is longer than its answer said. promised={length}")
+            await self._drained()
+            self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+        if length is not None and sent < length:
+            raise BrokenPromise(f"a stream is shorter than its answer said. sent={sent} promised={length}")
+        await self._drained()
         if chunked:
             self._transport.write(b"0\r\n\r\n")
-        elif response.length is not None and sent != response.length:
-            self._transport.abort()
-            raise ConnectionError(f"the stream ended early. sent={sent} promised={response.length}")
-        await self._drained()
-
-    async def _send_files(self, files: Sequence[FileSlice]) -> None:
-        try:
-            for piece in files:
-                if self._zero_copy:
-                    await self._sendfile(piece)
-                else:
-                    await self._copyfile(piece)
-        except BaseException:
-            self.keep_alive = False
-            self._transport.abort()
-            raise
 
     async def _sendfile(self, piece: FileSlice) -> None:
         await self._flushed()
         offset, left = piece.offset, piece.length
         target = self._descriptor()
+        turn = _TURN_BYTES
         while left:
             try:
                 sent = os.sendfile(target, piece.descriptor, offset, min(left, SENDFILE_BYTES))
             except BlockingIOError:
                 await self._writable(target)
+                turn = _TURN_BYTES
                 continue
             if sent == 0:
-                raise ConnectionError("a file is shorter than its object")
+                raise BrokenPromise(f"a file is shorter than its object. missing={left}")
             offset += sent
             left -= sent
-            if self._lost:
-                raise ConnectionResetError("the client went away")
+            turn -= sent
+            if turn <= 0:
+                await asyncio.sleep(0)
+                self._check_alive()
+                turn = _TURN_BYTES
 
     async def _copyfile(self, piece: FileSlice) -> None:
         loop = asyncio.get_running_loop()
@@ -151,7 +176,7 @@ class Responder:
         while left:
             data = await loop.run_in_executor(None, os.pread, piece.descriptor, min(left, _READ_BYTES), offset)
             if not data:
-                raise ConnectionError("a file is shorter than its object")
+                raise BrokenPromise(f"a file is shorter than its object. missing={left}")
             await self._drained()
             self._transport.write(data)
             offset += len(data)
@@ -185,50 +210,48 @@ class Responder:
         """Whether the client does not take what we send."""
         return self._paused is not None
 
+    def _check_alive(self) -> None:
+        # Asked before writing: a transport that was closed refuses with an error of its own.
+        if self._lost:
+            raise ConnectionResetError("the client went away")
+
     async def _drained(self) -> None:
         if self._paused is not None:
             await self._paused
-        if self._lost:
-            raise ConnectionResetError("the client went away")
+        self._check_alive()
 
     async def _flushed(self) -> None:
         """Wait until nothing is left in the transport's own buffer: sendfile goes past it."""
-        if self._transport.get_write_buffer_size() == 0:
-            return
-        self._transport.set_write_buffer_limits(high=0)
-        try:
-            # With a high mark of zero, any bytes left make the transport pause us until they are gone.
-            if self._paused is None and self._transport.get_write_buffer_size():
-                await asyncio.sleep(0)
-            while self._transport.get_write_buffer_size() and not self._lost:
-                if self._paused is not None:
-                    await self._paused
-                else:
-                    await asyncio.sleep(0)
-        finally:
-            self._transport.set_write_buffer_limits()
-        if self._lost:
-            raise ConnectionResetError("the client went away")
+        transport = self._transport
+        if transport.get_write_buffer_size():
+            # With a high mark of zero any byte left makes the transport pause us, until none is.
+            transport.set_write_buffer_limits(high=0)
+            await self._drained()
+            transport.set_write_buffer_limits()
 
     def _descriptor(self) -> int:
-        """A duplicate of the socket: the loop refuses to watch a descriptor that a transport owns."""
+        """A duplicate of the socket: the loop refuses to watch a descriptor that a transport owns.
+
+        Made only while the connection lives: afterwards the number may be another connection's.
+        """
         if self._socket_descriptor < 0:
+            self._check_alive()
             self._socket_descriptor = os.dup(self._transport.get_extra_info("socket").fileno())
         return self._socket_descriptor
 
     async def _writable(self, descriptor: int) -> None:
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
         # A client that goes away wakes us through `lost`, which resolves `_paused`.
-        self._paused = waiter
+        waiter = self._paused = loop.create_future()
         loop.add_writer(descriptor, self.resume)
         try:
             await waiter
         finally:
             if not self._lost:
+                self._paused = None
                 loop.remove_writer(descriptor)
-        if self._lost:
-            raise ConnectionResetError("the client went away")
+        self._check_alive()
+        self.last_progress = loop.time()
 
     # -- heads ----------------------------------------------------------------------------------------------------
 
@@ -238,7 +261,7 @@ class Responder:
         lines += [f"{name}: {value}\r\n" for name, value in response.headers]
         if chunked:
             lines.append("Transfer-Encoding: chunked\r\n")
-        elif length is not None and status not in (204, 304):
+        elif length is not None and status not in _BARE:
             lines.append(f"Content-Length: {length}\r\n")
         if not self.keep_alive:
             lines.append("Connection: close\r\n")
@@ -247,15 +270,15 @@ class Responder:
         head_lines = len(lines) - len(response.headers) + 3
         lines.append("\r\n")
         head = "".join(lines)
-        if head.count("\n") != len(response.headers) + head_lines:
+        if not head.count("\n") == head.count("\r") == len(response.headers) + head_lines:
             # A value with a line break would let its author write headers of his own.
             raise ValueError("a response header holds a line break")
         return head.encode("utf-8", RAW_ERRORS)
 
 
-def header_value(headers: Headers, name: str) -> str | None:
-    """The first value of a response header, by its lower-case name."""
-    for candidate, value in headers:
-        if candidate.lower() == name:
-            return value
-    return None
+async def _let_go(response: Response) -> None:
+    """Close what an answer was to be made of."""
+    for piece in response.files:
+        os.close(piece.descriptor)
+    if isinstance(response.stream, AsyncGenerator):
+        await response.stream.aclose()

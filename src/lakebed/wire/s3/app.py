@@ -55,6 +55,14 @@ class _Exchange:
         return {"request_id": request.request_id, "operation": self.operation}
 
 
+_HEAD_FAULTS: Final = {
+    431: (400, "RequestHeaderSectionTooLarge"),
+    501: (501, "NotImplemented"),
+    503: (503, "SlowDown"),
+}
+"""S3's status and code for heads that could not be read, by HTTP's status."""
+
+
 class S3Application:
     """Answers S3 requests."""
 
@@ -83,7 +91,7 @@ class S3Application:
             response = await self._answer(request, exchange)
         except LakebedError as error:
             response = self._answer_error(request, render(error))
-            if response.status >= 500:
+            if response.status >= 500 and response.status != 501:
                 log.warning("request failed", extra=exchange.facts(request), exc_info=error)
         except Exception:
             log.exception("request crashed", extra=exchange.facts(request))
@@ -121,8 +129,8 @@ class S3Application:
 
     def reject(self, fault: HeadFault, request_id: str) -> Response:
         """Answer a request head that could not be read."""
-        code = "RequestHeaderSectionTooLarge" if fault.status == 431 else "BadRequest"
-        rendered = Rendered(400 if fault.status == 431 else fault.status, code, fault.reason)
+        status, code = _HEAD_FAULTS.get(fault.status, (fault.status, "BadRequest"))
+        rendered = Rendered(status, code, fault.reason)
         response = error_response(rendered, resource="", request_id=request_id, host_id=self._host_id, is_head=False)
         response.headers.append(("x-amz-request-id", request_id))
         response.headers.append(("x-amz-id-2", self._host_id))

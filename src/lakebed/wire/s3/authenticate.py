@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -12,15 +11,20 @@ from typing import Final
 from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired, Unauthenticated
-from lakebed.wire.http.message import Request
+from lakebed.wire.http.message import RAW_ERRORS, Request
 
 from . import sigv4
 from .chunked import ChunkSigner, StreamingKind
 from .errors import S3Fault
+from .numbers import signed_number
 from .sigv4 import CredentialScope, MalformedSignature, SigningKey, SigningKeys
+from .xml import iso_time
 
 MAX_SKEW_SECONDS: Final = 15 * 60
 _MAX_STS_BODY_BYTES: Final = 64 * 1024
+_ECDSA: Final = "AWS4-ECDSA-P256-SHA256"
+"""Signature Version 4A, which S3 has and this build has not."""
+
 _PRESIGNED_FIELDS: Final = (
     "X-Amz-Algorithm",
     "X-Amz-Credential",
@@ -68,9 +72,11 @@ class Authenticator:
         """Raises S3Fault when the signature is malformed, expired, by an unknown key or wrong."""
         header = request.headers.get("authorization")
         if header is not None:
+            if "X-Amz-" in request.raw_query and "X-Amz-Algorithm" in request.query:
+                raise _two_mechanisms()
             if header.startswith(sigv4.ALGORITHM + " "):
                 return await self._by_header(request, header)
-            raise _unsupported_mechanism()
+            raise _unsupported_authorization(header)
         query = request.raw_query
         if "X-Amz-" in query and ("X-Amz-Signature" in request.query or "X-Amz-Algorithm" in request.query):
             return await self._by_query(request)
@@ -86,7 +92,7 @@ class Authenticator:
             parsed, signature = sigv4.parse_authorization(header)
         except MalformedSignature as error:
             raise S3Fault(
-                400, "AuthorizationHeaderMalformed", f"The authorization header is malformed; {error}."
+                400, "AuthorizationHeaderMalformed", f"The authorization header is malformed; {error}"
             ) from error
         scope = parsed.scope
         amz_date = headers.get("x-amz-date") or _from_http_date(headers.get("date"))
@@ -108,7 +114,10 @@ class Authenticator:
                 400, "AuthorizationHeaderMalformed", "The authorization header is malformed; host is not signed."
             )
         _check_all_signed(request, signed)
+        signer = ChunkSigner(key.sign, amz_date, parsed.scope_text) if content_hash.startswith("STREAMING-") else None
+        claim = _claim(content_hash, signer, signature)
         self._verify(
+            scope.access_key,
             key,
             signature,
             request,
@@ -119,23 +128,26 @@ class Authenticator:
             amz_date,
             parsed.scope_text,
         )
-        signer = ChunkSigner(key.sign, amz_date, parsed.scope_text) if content_hash.startswith("STREAMING-") else None
-        claim = _claim(content_hash, signer, signature)
         return Authenticated(credential.principal, claim, True, body)
 
     # -- the URL --------------------------------------------------------------------------------------------------
 
     async def _by_query(self, request: Request) -> Authenticated:
         query = request.query
-        missing = [name for name in _PRESIGNED_FIELDS if name not in query]
-        if missing:
-            raise _query_fault(f"Query-string authentication requires {', '.join(missing)}.")
-        if query["X-Amz-Algorithm"] != sigv4.ALGORITHM:
-            raise _query_fault('X-Amz-Algorithm only supports "AWS4-HMAC-SHA256".')
+        if any(name not in query for name in _PRESIGNED_FIELDS):
+            raise _query_fault(
+                "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, X-Amz-Signature,"
+                " X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters."
+            )
+        algorithm = query["X-Amz-Algorithm"]
+        if algorithm == _ECDSA:
+            raise _query_fault('X-Amz-Algorithm only supports "AWS4-HMAC-SHA256"')
+        if algorithm != sigv4.ALGORITHM:
+            raise _query_fault(f'X-Amz-Algorithm only supports "{sigv4.ALGORITHM} and {_ECDSA}"')
         try:
             scope = sigv4.parse_scope(query["X-Amz-Credential"])
         except MalformedSignature as error:
-            raise _query_fault(f"Error parsing the X-Amz-Credential parameter; {error}.") from error
+            raise _query_fault(f"Error parsing the X-Amz-Credential parameter; {error}") from error
         amz_date = query["X-Amz-Date"]
         self._check_expiry(amz_date, query["X-Amz-Expires"], scope)
         credential = await self._credential(scope, query.get("X-Amz-Security-Token"))
@@ -147,6 +159,7 @@ class Authenticator:
         content_hash = request.headers.get("x-amz-content-sha256") if "x-amz-content-sha256" in signed else None
         content_hash = content_hash or query.get("X-Amz-Content-Sha256") or sigv4.UNSIGNED_PAYLOAD
         self._verify(
+            scope.access_key,
             key,
             query["X-Amz-Signature"],
             request,
@@ -169,13 +182,33 @@ class Authenticator:
         """Who signed a POST form's policy document: the signature is over the base64 text itself."""
         try:
             scope = sigv4.parse_scope(credential_text)
+        except MalformedSignature as error:
+            raise S3Fault(
+                400,
+                "InvalidArgument",
+                str(error),
+                ArgumentName="x-amz-credential",
+                ArgumentValue=credential_text[:200],
+            ) from error
+        try:
             sigv4.parse_amz_date(amz_date)
         except MalformedSignature as error:
-            raise S3Fault(400, "InvalidArgument", f"The form's credential is malformed; {error}.") from error
+            raise S3Fault(
+                400,
+                "InvalidArgument",
+                "X-Amz-Date must be formated via ISO8601 Long format",
+                ArgumentName="X-Amz-Date",
+                ArgumentValue=amz_date[:100],
+            ) from error
         credential = await self._credential(scope, session_token)
         expected = self._keys.get(scope, credential.secret).sign(document)
         if not sigv4.equal(expected, signature):
-            raise _mismatch()
+            raise _mismatch(
+                AWSAccessKeyId=scope.access_key,
+                StringToSign=document,
+                SignatureProvided=signature,
+                StringToSignBytes=_spelled(document),
+            )
         return credential.principal
 
     async def _credential(self, scope: CredentialScope, token: str | None) -> Credential:
@@ -185,7 +218,7 @@ class Authenticator:
             raise S3Fault(400, "ExpiredToken", "The provided token has expired.") from error
         except Unauthenticated as error:
             if token is not None:
-                raise S3Fault(403, "InvalidToken", "The provided token is malformed or otherwise invalid.") from error
+                raise S3Fault(400, "InvalidToken", "The provided token is malformed or otherwise invalid.") from error
             raise S3Fault(
                 403,
                 "InvalidAccessKeyId",
@@ -205,13 +238,15 @@ class Authenticator:
                 "RequestTimeTooSkewed",
                 "The difference between the request time and the current time is too large.",
                 RequestTime=amz_date,
+                ServerTime=iso_time(now * 1000),
                 MaxAllowedSkewMilliseconds=str(MAX_SKEW_SECONDS * 1000),
             )
         if amz_date[:8] != scope.date:
             raise S3Fault(
                 400,
                 "AuthorizationHeaderMalformed",
-                f'The authorization header is malformed; Invalid credential date "{scope.date}".',
+                f'The authorization header is malformed; Invalid credential date "{scope.date}". This date is not the'
+                f' same as X-Amz-Date: "{amz_date[:8]}".',
             )
 
     def _check_expiry(self, amz_date: str, expires: str, scope: CredentialScope) -> None:
@@ -220,25 +255,37 @@ class Authenticator:
         except MalformedSignature as error:
             raise _query_fault("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"") from error
         if amz_date[:8] != scope.date:
-            raise _query_fault("Invalid credential date in X-Amz-Credential.")
-        if not expires.lstrip("-").isdigit():
+            raise _query_fault(
+                f'Invalid credential date "{scope.date}". This date is not the same as X-Amz-Date: "{amz_date[:8]}".'
+            )
+        seconds = signed_number(expires)
+        if seconds is None:
             raise _query_fault("X-Amz-Expires should be a number")
-        seconds = int(expires)
         if seconds < 0:
             raise _query_fault("X-Amz-Expires must be non-negative")
         if seconds > sigv4.MAX_PRESIGNED_SECONDS:
             raise _query_fault(
-                "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than"
-                " 604800 seconds"
+                "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less"
+                " than 604800 seconds"
             )
         now = self._clock.now_ms() // 1000
         if signed_at > now + MAX_SKEW_SECONDS:
             raise S3Fault(403, "AccessDenied", "Request is not yet valid")
         if now >= signed_at + seconds:
-            raise S3Fault(403, "AccessDenied", "Request has expired", Expires=expires)
+            raise S3Fault(
+                403,
+                "AccessDenied",
+                "Request has expired.",
+                **{
+                    "X-Amz-Expires": expires,
+                    "Expires": iso_time((signed_at + seconds) * 1000),
+                    "ServerTime": iso_time(now * 1000),
+                },
+            )
 
     def _verify(
         self,
+        access_key: str,
         key: SigningKey,
         signature: str,
         request: Request,
@@ -252,7 +299,7 @@ class Authenticator:
         try:
             lines = sigv4.canonical_headers(request.headers, signed)
         except MalformedSignature as error:
-            raise S3Fault(403, "SignatureDoesNotMatch", f"The request cannot be verified; {error}.") from error
+            raise S3Fault(403, "SignatureDoesNotMatch", f"The request cannot be verified; {error}") from error
         if not sigv4.signature_matches(
             key,
             signature,
@@ -265,7 +312,19 @@ class Authenticator:
             amz_date=amz_date,
             scope=scope,
         ):
-            raise _mismatch()
+            canonical = sigv4.canonical_request(
+                request.method, request.raw_path, query, lines, signed_text, content_hash
+            )
+            text = sigv4.string_to_sign(canonical, amz_date, scope)
+            # As S3 does: who can compare these with its own finds its mistake. None of them holds the secret.
+            raise _mismatch(
+                AWSAccessKeyId=access_key,
+                StringToSign=text,
+                SignatureProvided=signature,
+                StringToSignBytes=_spelled(text),
+                CanonicalRequest=canonical,
+                CanonicalRequestBytes=_spelled(canonical),
+            )
 
 
 def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "") -> PayloadClaim:
@@ -279,7 +338,10 @@ def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "")
             raise S3Fault(501, "NotImplemented", f"The payload kind is not supported: {content_hash}") from error
         if kind.is_signed and signer is None:
             raise S3Fault(
-                400, "InvalidRequest", "A signed streaming body needs a signature in the Authorization header"
+                400,
+                "InvalidRequest",
+                "Anonymous requests don't support this x-amz-content-sha256 value. Please use UNSIGNED-PAYLOAD or"
+                " STREAMING-UNSIGNED-PAYLOAD-TRAILER.",
             )
         return PayloadClaim(streaming=kind, signer=signer, seed_signature=seed)
     if len(content_hash) == 64 and _is_hex(content_hash):
@@ -287,12 +349,15 @@ def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "")
     if len(content_hash) == 44:
         try:
             return PayloadClaim(sha256=base64.b64decode(content_hash, validate=True).hex())
-        except binascii.Error:
+        except ValueError:  # not base64, or not even ASCII
             pass
     raise S3Fault(
         400,
         "InvalidArgument",
-        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- kind, or a valid sha256 value.",
+        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER,"
+        " STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER,"
+        " STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256"
+        " value.",
         ArgumentName="x-amz-content-sha256",
         ArgumentValue=content_hash[:200],
     )
@@ -308,14 +373,14 @@ def _is_hex(text: str) -> bool:
 
 def _check_all_signed(request: Request, signed: tuple[str, ...]) -> None:
     """An `x-amz-` header that was not signed may have been added on the way."""
-    for name in request.headers:
-        if name.startswith("x-amz-") and name not in signed:
-            raise S3Fault(
-                403,
-                "AccessDenied",
-                "There were headers present in the request which were not signed",
-                HeadersNotSigned=name,
-            )
+    unsigned = [name for name in request.headers if name.startswith("x-amz-") and name not in signed]
+    if unsigned:
+        raise S3Fault(
+            403,
+            "AccessDenied",
+            "There were headers present in the request which were not signed",
+            HeadersNotSigned=", ".join(sorted(unsigned)),
+        )
 
 
 def _from_http_date(text: str | None) -> str | None:
@@ -331,7 +396,18 @@ def _from_http_date(text: str | None) -> str | None:
 
 
 def _undated() -> S3Fault:
-    return S3Fault(403, "AccessDenied", "AWS authentication requires a valid Date or x-amz-date header")
+    return S3Fault(403, "AccessDenied", "AWS authentication requires a valid Date or x-amz-date header.")
+
+
+def _unsupported_authorization(header: str) -> S3Fault:
+    kind, space, _ = header.partition(" ")
+    if kind in ("AWS", _ECDSA):
+        return _unsupported_mechanism()
+    if not space:
+        message, value = "Authorization header is invalid -- one and only one ' ' (space) required.", header
+    else:
+        message, value = "Unsupported Authorization Type", kind
+    return S3Fault(400, "InvalidArgument", message, ArgumentName="Authorization", ArgumentValue=value[:200])
 
 
 def _unsupported_mechanism() -> S3Fault:
@@ -342,14 +418,30 @@ def _unsupported_mechanism() -> S3Fault:
     )
 
 
+def _two_mechanisms() -> S3Fault:
+    return S3Fault(
+        400,
+        "InvalidArgument",
+        "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string parameter or"
+        " the Authorization header should be specified",
+        ArgumentName="Authorization",
+    )
+
+
 def _query_fault(message: str) -> S3Fault:
     return S3Fault(400, "AuthorizationQueryParametersError", message)
 
 
-def _mismatch() -> S3Fault:
+def _spelled(text: str) -> str:
+    """The bytes of a text one by one, for who suspects one that cannot be seen."""
+    return text.encode("utf-8", RAW_ERRORS).hex(" ")
+
+
+def _mismatch(**details: str) -> S3Fault:
     return S3Fault(
         403,
         "SignatureDoesNotMatch",
         "The request signature we calculated does not match the signature you provided. Check your key and signing"
         " method.",
+        **details,
     )

@@ -199,6 +199,8 @@ class AwsChunkedDecoder:
         of an empty object, if no trailer was declared: some clients send none.
         """
         if self._state is _State.DONE:
+            if self._line:
+                raise self._surplus()
             return self._trailers
         if not self._line:
             if self._state is _State.END:
@@ -255,12 +257,15 @@ class AwsChunkedDecoder:
         elif state is _State.TRAILER:
             self._take_trailer(line)
         elif line:
-            error = MalformedTrailer if self._kind.has_trailer else MalformedChunk
-            raise error("bytes after the end of a chunked body")
+            raise self._surplus()
         elif state is _State.END:
             self._state = _State.DONE
         else:
             self._count_trailer(line)  # one more empty line, as MinIO's clients send
+
+    def _surplus(self) -> InvalidInput:
+        kind = MalformedTrailer if self._kind.has_trailer else MalformedChunk
+        return kind("bytes after the end of a chunked body")
 
     def _begin_chunk(self, line: bytes) -> None:
         match = (_SIGNED_HEADER if self._signer is not None else _UNSIGNED_HEADER).fullmatch(line)

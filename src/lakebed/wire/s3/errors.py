@@ -6,6 +6,7 @@ as `S3Fault`; everything else comes from the services as an error of the core tr
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -30,7 +31,7 @@ class S3Reply:
 class S3Fault(e.LakebedError):
     """An error that only exists on this wire."""
 
-    def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, **details: str) -> None:
+    def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, /, **details: str) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
@@ -43,7 +44,9 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.LakebedError: S3Reply(500, "InternalError", "We encountered an internal error. Please try again."),
     e.InvalidInput: S3Reply(400, "InvalidArgument"),
     MalformedDocument: S3Reply(
-        400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema."
+        400,
+        "MalformedXML",
+        "The XML you provided was not well-formed or did not validate against our published schema.",
     ),
     MalformedChunk: S3Reply(400, "InvalidChunkSizeError", None),
     MalformedTrailer: S3Reply(
@@ -75,7 +78,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.TooLarge: S3Reply(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size."),
     e.InvalidTag: S3Reply(400, "InvalidTag"),
     e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
-    e.InvalidRetention: S3Reply(400, "InvalidRetentionPeriod"),
+    e.InvalidRetention: S3Reply(400, "InvalidArgument"),
     e.InvalidEncryption: S3Reply(400, "InvalidEncryptionAlgorithmError"),
     e.NotFound: S3Reply(404, "NoSuchKey"),
     e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist."),
@@ -84,8 +87,8 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.NoSuchUpload: S3Reply(
         404,
         "NoSuchUpload",
-        "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted"
-        " or completed.",
+        "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been"
+        " aborted or completed.",
     ),
     e.NoSuchConfiguration: S3Reply(404, "NoSuchConfiguration"),
     e.NoSuchPrincipal: S3Reply(403, "InvalidAccessKeyId"),
@@ -118,6 +121,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.Unauthenticated: S3Reply(403, "AccessDenied"),
     e.CredentialsExpired: S3Reply(400, "ExpiredToken", "The provided token has expired."),
     e.AccessDenied: S3Reply(403, "AccessDenied"),
+    e.VersionProtected: S3Reply(403, "AccessDenied", "Access Denied because object protected by object lock."),
     e.IntegrityMismatch: S3Reply(
         400, "BadDigest", "The Content-MD5 or checksum value that you specified did not match what the server received."
     ),
@@ -163,6 +167,27 @@ CONFIGURATION_CODES: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
+ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
+    (e.InvalidTag, "Key"): S3Reply(400, "InvalidTag", "The TagKey you have provided is invalid"),
+    (e.InvalidTag, "Value"): S3Reply(400, "InvalidTag", "The TagValue you have provided is invalid"),
+    (e.InvalidTag, "TagSet"): S3Reply(400, "InvalidTag", "Cannot provide multiple Tags with the same key"),
+    (e.InvalidTag, "ObjectTags"): S3Reply(400, "BadRequest", "Object tags cannot be greater than 10"),
+    (e.InvalidTag, "BucketTags"): S3Reply(400, "BadRequest", "Bucket tag count cannot be greater than 50"),
+    (e.InvalidInput, "x-amz-tagging"): S3Reply(
+        400,
+        "InvalidArgument",
+        "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name"
+        " duplicates.",
+    ),
+    (e.InvalidInput, "object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
+    (e.InvalidInput, "x-amz-object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing ObjectLockConfiguration"),
+    (e.InvalidInput, "RetainUntilDate"): S3Reply(
+        400, "InvalidArgument", "The retain until date must be in the future!"
+    ),
+}
+"""What S3 says of single arguments, where it has words or a code of its own for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """An error as it goes onto the wire."""
@@ -196,11 +221,27 @@ def render(error: e.LakebedError) -> Rendered:
         details = {"ActualObjectSize": str(error.size)}
     elif isinstance(error, e.PreconditionFailed) and error.condition is not None:
         details = {"Condition": error.condition}
-    elif isinstance(error, e.IntegrityMismatch) and error.digest == "sha256-payload":
-        code = "XAmzContentSHA256Mismatch"
-        message = "The provided 'x-amz-content-sha256' header does not match what was computed."
+    elif isinstance(error, e.InvalidPart) and error.count is not None:
+        message = "The requested partnumber is not satisfiable."
+        details = {"ActualPartCount": str(error.count), "PartNumberRequested": str(error.part)}
+        return Rendered(416, "InvalidPartNumber", message, details=details)
+    elif isinstance(error, e.IntegrityMismatch):
+        code, message, details = _render_mismatch(error, code, message)
     elif isinstance(error, e.TooLarge):
         code, message = _TOO_LARGE.get(error.argument or "", (code, message))
+    elif isinstance(error, e.InvalidInput) and (type(error), error.argument) in ARGUMENTS:
+        known = ARGUMENTS[type(error), error.argument or ""]
+        code, message = known.code, known.message or message
+        if isinstance(error, e.InvalidTag):
+            details = {f"Tag{error.argument}": error.value or ""} if error.argument in ("Key", "Value") else {}
+        elif code == "InvalidArgument":
+            details = {"ArgumentName": error.argument or "", "ArgumentValue": error.value or ""}
+    elif isinstance(error, e.InvalidRetention):
+        if error.argument is not None and error.value is not None:
+            is_positive = not error.value.startswith("-") and error.value != "0"
+            problem = "too large" if is_positive else "must be a positive integer value"
+            message = f"Default retention period {problem}."
+            details = {"ArgumentName": error.argument, "ArgumentValue": error.value}
     elif type(error) is e.InvalidInput:
         if error.argument is None:
             # What is wrong is how values go together, not one of them.
@@ -212,6 +253,22 @@ def render(error: e.LakebedError) -> Rendered:
     elif isinstance(error, e.Unavailable):
         headers = [("Retry-After", "1")]
     return Rendered(reply.status, code, message, headers, details)
+
+
+def _render_mismatch(error: e.IntegrityMismatch, code: str, message: str) -> tuple[str, str, dict[str, str]]:
+    claimed, calculated = error.claimed or "", error.calculated or ""
+    if error.digest == "sha256-payload":
+        message = "The provided 'x-amz-content-sha256' header does not match what was computed."
+        details = {"ClientComputedContentSHA256": claimed, "S3ComputedContentSHA256": calculated}
+        return "XAmzContentSHA256Mismatch", message, details
+    if error.digest == "md5":
+        message = "The Content-MD5 you specified did not match what we received."
+        # S3 writes what it expected in hexadecimal and what it calculated in base64.
+        encoded = base64.b64encode(bytes.fromhex(calculated)).decode("ascii")
+        return code, message, {"ExpectedDigest": claimed, "CalculatedDigest": encoded}
+    if error.digest:
+        message = f"The {error.digest} you specified did not match the calculated checksum."
+    return code, message, {}
 
 
 _TOO_LARGE: Final[Mapping[str, tuple[str, str]]] = {

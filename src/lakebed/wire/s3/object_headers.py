@@ -17,16 +17,21 @@ from lakebed.wire.http.message import Headers
 from .documents.lifecycle import expiration_header
 from .documents.object_lock import legal_hold_from_header, retention_from_headers
 from .errors import S3Fault
+from .numbers import whole_number
 from .request import S3Request
-from .xml import http_time, iso_time, parse_time
+from .xml import http_time, iso_time
 
 META: Final = "x-amz-meta-"
+REDIRECT: Final = "x-amz-website-redirect-location"
+"""Kept and returned; only a website endpoint, which this build has not, would follow it."""
+
 _KEPT: Final = {
     "cache-control": "Cache-Control",
     "content-disposition": "Content-Disposition",
     "content-encoding": "Content-Encoding",
     "content-language": "Content-Language",
     "expires": "Expires",
+    REDIRECT: REDIRECT,
 }
 _OVERRIDES: Final = {
     "response-content-type": "Content-Type",
@@ -46,6 +51,8 @@ def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
     kept: dict[str, str] = {}
     metadata: dict[str, str] = {}
     for name, value in headers.items():
+        if not value.isascii() and (name.startswith(META) or name in _KEPT or name == "content-type"):
+            _check_utf8(name, value)
         if name.startswith(META):
             metadata[name[len(META) :]] = value
         elif name in _KEPT:
@@ -60,8 +67,9 @@ def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
     )
     if retention is not None:
         check_retention_date(retention, now_ms)
-    hold = legal_hold_from_header(headers.get("x-amz-object-lock-legal-hold")) is LegalHold.ON
-    if not (kept or metadata or content_type or tags or retention or hold):
+    asked = legal_hold_from_header(headers.get("x-amz-object-lock-legal-hold"))
+    hold = None if asked is None else asked is LegalHold.ON
+    if not (kept or metadata or content_type or tags or retention or asked):
         return DEFAULT_ATTRIBUTES
     return ObjectAttributes(
         content_type=content_type or DEFAULT_ATTRIBUTES.content_type,
@@ -71,6 +79,14 @@ def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
         retention=retention,
         legal_hold=hold,
     )
+
+
+def _check_utf8(name: str, value: str) -> None:
+    """Raise S3Fault for a value that could not be kept as text."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise S3Fault(400, "InvalidArgument", "Header value is not UTF-8.", ArgumentName=name) from error
 
 
 def refuse_unsupported(request: S3Request) -> None:
@@ -87,8 +103,13 @@ def refuse_unsupported(request: S3Request) -> None:
             raise acl_fault()
         if name.startswith("x-amz-server-side-encryption-customer-"):
             raise S3Fault(501, "NotImplemented", "Encryption with customer-provided keys is not supported.")
-    if "x-amz-website-redirect-location" in headers:
-        raise S3Fault(501, "NotImplemented", "Website redirects are not supported.")
+    location = headers.get(REDIRECT)
+    if location is not None and not location.startswith(("/", "http://", "https://")):
+        raise S3Fault(
+            400,
+            "InvalidRedirectLocation",
+            "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
+        )
 
 
 def acl_fault() -> S3Fault:
@@ -144,18 +165,17 @@ def write_conditions(request: S3Request) -> WriteConditions:
 def delete_conditions(request: S3Request) -> WriteConditions:
     """The conditions of a DELETE. Raises S3Fault."""
     headers = request.headers
-    size = headers.get("x-amz-if-match-size")
-    if size is not None and not size.isdigit():
-        raise S3Fault(400, "InvalidArgument", "x-amz-if-match-size is not a number")
-    modified = headers.get("x-amz-if-match-last-modified-time")
-    if size is None and modified is None and "if-match" not in headers:
+    stated_size = headers.get("x-amz-if-match-size")
+    stated_time = headers.get("x-amz-if-match-last-modified-time")
+    if stated_size is None and stated_time is None and "if-match" not in headers:
         return NO_WRITE_CONDITIONS
-    return WriteConditions(
-        headers.get("if-match"),
-        None,
-        None if size is None else int(size),
-        None if modified is None else parse_time(modified),
-    )
+    size = None if stated_size is None else whole_number(stated_size)
+    if stated_size is not None and size is None:
+        raise S3Fault(400, "InvalidArgument", "x-amz-if-match-size is not a number")
+    modified = request.time_header("x-amz-if-match-last-modified-time")
+    if stated_time is not None and modified is None:
+        raise S3Fault(400, "InvalidArgument", "x-amz-if-match-last-modified-time is not a time")
+    return WriteConditions(headers.get("if-match"), None, size, modified)
 
 
 def read_range(request: S3Request) -> RangeRequest | None:
@@ -163,16 +183,17 @@ def read_range(request: S3Request) -> RangeRequest | None:
     text = request.headers.get("range")
     if text is None or not text.startswith("bytes="):
         return None
-    first, separator, last = text[6:].strip().partition("-")
-    if not separator or "," in last:
+    stated_first, separator, stated_last = text[6:].partition("-")
+    if not separator:
         return None
-    if not first:
-        return RangeRequest(suffix=int(last)) if last.isdigit() else None
-    if not first.isdigit() or (last and not last.isdigit()):
+    first, last = whole_number(stated_first), whole_number(stated_last)
+    if not stated_first:
+        return None if last is None else RangeRequest(suffix=last)
+    if first is None or (stated_last and last is None):
         return None
-    if last and int(last) < int(first):
+    if last is not None and last < first:
         return None
-    return RangeRequest(first=int(first), last=int(last) if last else None)
+    return RangeRequest(first=first, last=last)
 
 
 def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_ms: int) -> Headers:
@@ -223,8 +244,8 @@ def lock_headers(attributes: ObjectAttributes) -> Headers:
     if attributes.retention is not None:
         headers.append(("x-amz-object-lock-mode", attributes.retention.mode))
         headers.append(("x-amz-object-lock-retain-until-date", iso_time(attributes.retention.until_ms)))
-    if attributes.legal_hold:
-        headers.append(("x-amz-object-lock-legal-hold", "ON"))
+    if attributes.legal_hold is not None:
+        headers.append(("x-amz-object-lock-legal-hold", LegalHold.ON if attributes.legal_hold else LegalHold.OFF))
     return headers
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from typing import Final
 
 from lakebed.core.checksums import (
@@ -15,12 +14,13 @@ from lakebed.core.checksums import (
     parse_checksum,
 )
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
-from lakebed.objects.ingest import Digests, Expectations
+from lakebed.objects.digests import Digests, Expectations
 from lakebed.wire.http.message import Request
 
 from .authenticate import Authenticated
 from .chunked import AwsChunkedDecoder, MalformedTrailer
 from .errors import S3Fault
+from .numbers import whole_number
 
 _THREAD_BYTES: Final = 64 * 1024
 """Signed chunks from this size on are hashed in a thread."""
@@ -142,10 +142,10 @@ def parse_content_md5(text: str | None) -> bytes | None:
         return None
     try:
         digest = base64.b64decode(text.strip(), validate=True)
-    except binascii.Error:
+    except ValueError:  # not base64, or not even ASCII
         digest = b""
     if len(digest) != 16:
-        raise S3Fault(400, "InvalidDigest", "The Content-MD5 you specified is not valid.")
+        raise S3Fault(400, "InvalidDigest", "The Content-Md5 you specified is not valid.", **{"Content-MD5": text})
     return digest
 
 
@@ -160,7 +160,7 @@ def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksu
                 raise S3Fault(
                     400,
                     "InvalidRequest",
-                    "Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.",
+                    "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
                 )
             found = _parse_header_checksum(algorithm, value)
     named = headers.get("x-amz-sdk-checksum-algorithm")
@@ -195,6 +195,7 @@ def _decoded_length(request: Request) -> int:
     text = request.headers.get("x-amz-decoded-content-length")
     if text is None:
         raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
-    if not (text.isascii() and text.isdigit()):
+    length = whole_number(text)
+    if length is None:
         raise S3Fault(400, "InvalidArgument", "x-amz-decoded-content-length is not a number.")
-    return int(text)
+    return length

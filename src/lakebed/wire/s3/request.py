@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -11,9 +12,11 @@ from lakebed.wire.http.message import RAW_ERRORS, Request
 
 from .authenticate import Authenticated
 from .errors import S3Fault
+from .numbers import signed_number
 from .xml import MalformedDocument, parse_time
 
 MAX_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
+_BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 class Target:
@@ -29,7 +32,7 @@ class Target:
 def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
     """Find bucket and key: `bucket.domain/key` where the host ends in a domain of ours, `/bucket/key` otherwise.
 
-    Raises S3Fault when the path is not percent-encoded UTF-8.
+    Raises S3Fault when the path is not percent-encoded UTF-8, or goes on where the bucket's name should be.
     """
     path = raw_path[1:]
     if domains:
@@ -38,17 +41,27 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
             if name.endswith("." + domain):
                 return Target(name[: -len(domain) - 1], decode_path(path))
     bucket, _, key = path.partition("/")
+    if path and not bucket:
+        # `//key` names no bucket: taken for the root, it would list buckets.
+        raise S3Fault(400, "InvalidBucketName", "The specified bucket is not valid.", BucketName="")
     return Target(decode_path(bucket), decode_path(key))
 
 
 def decode_path(text: str) -> str:
-    """Decode a piece of a path. Raises S3Fault."""
+    """Decode a piece of a path. Raises S3Fault for what is not percent-encoded UTF-8, or holds a NUL."""
     if "%" not in text and text.isascii():
         return text
     try:
-        return unquote_to_bytes(text.encode("utf-8", RAW_ERRORS)).decode("utf-8")
+        decoded = unquote_to_bytes(text.encode("utf-8", RAW_ERRORS)).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise S3Fault(400, "InvalidURI", "Couldn't parse the specified URI.") from error
+        raise _bad_uri() from error
+    if "\0" in decoded or _BARE_PERCENT.search(text) is not None:
+        raise _bad_uri()
+    return decoded
+
+
+def _bad_uri() -> S3Fault:
+    return S3Fault(400, "InvalidURI", "Couldn't parse the specified URI.")
 
 
 class S3Request:
@@ -78,9 +91,9 @@ class S3Request:
         text = self.http.query.get(name)
         if text is None or text == "":
             return default
-        if not text.isascii() or not text.lstrip("-").isdigit() or int(text) > 2**31 - 1:
+        value = signed_number(text)
+        if value is None or value > 2**31 - 1:
             raise InvalidInput(f"Provided {name} not an integer or within integer range", argument=name, value=text)
-        value = int(text)
         if value < least:
             raise InvalidInput(
                 f"Argument {name} must be an integer between {least} and {2**31 - 1}", argument=name, value=text
@@ -99,8 +112,26 @@ class S3Request:
 
     @property
     def version(self) -> str | None:
-        """`versionId`. Raises S3Fault when it is there but empty."""
+        """`versionId`. Raises S3Fault when it is there but cannot be one."""
         version = self.http.query.get("versionId")
         if version == "":
             raise S3Fault(400, "InvalidArgument", "Version id cannot be the empty string", ArgumentName="versionId")
-        return version
+        return None if version is None else checked_version(version)
+
+    @property
+    def annotated_version(self) -> str | None:
+        """`versionId` of a lock's request, where clients send an empty one for the current version. Raises S3Fault."""
+        return self.version if self.http.query.get("versionId") else None
+
+
+def checked_version(version: str) -> str:
+    """The same version id, if it can be one: they are letters and digits. Raises S3Fault."""
+    if not version.isascii() or not version.isalnum():
+        raise S3Fault(
+            400,
+            "InvalidArgument",
+            "Invalid version id specified",
+            ArgumentName="versionId",
+            ArgumentValue=version[:200],
+        )
+    return version

@@ -31,7 +31,7 @@ _UNRESERVED: Final = "-_.~"
 
 
 class MalformedSignature(ValueError):
-    """The authorization cannot be parsed."""
+    """The authorization cannot be parsed. The message is what S3 says of it, to stand behind a semicolon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,19 @@ class Authorization:
 def parse_scope(text: str) -> CredentialScope:
     """Parse `KEY/DATE/REGION/SERVICE/aws4_request`. A key may itself contain slashes."""
     pieces = text.rsplit("/", 4)
-    if len(pieces) != 5 or pieces[4] != "aws4_request" or not pieces[0]:
-        raise MalformedSignature("the credential is not of the form KEY/DATE/REGION/SERVICE/aws4_request")
-    key, date, region, service, _ = pieces
-    if len(date) != 8 or not date.isdigit():
-        raise MalformedSignature("the credential's date is not of the form YYYYMMDD")
+    if len(pieces) != 5 or not pieces[0] or (pieces[4] != "aws4_request" and "/" in pieces[0]):
+        raise MalformedSignature(
+            'the Credential is mal-formed; expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request".'
+        )
+    key, date, region, service, terminal = pieces
+    if terminal != "aws4_request":
+        raise MalformedSignature(f'incorrect terminal "{terminal}". This endpoint uses "aws4_request".')
     if service not in SERVICES:
-        raise MalformedSignature(f"the credential is for another service. service={service}")
+        raise MalformedSignature(f'incorrect service "{service}". This endpoint belongs to "s3".')
+    if len(date) != 8 or not (date.isascii() and date.isdigit()):
+        raise MalformedSignature(
+            f'incorrect date format "{date}". This date in the credential must be in the format "yyyyMMdd".'
+        )
     return CredentialScope(key, date, region, service)
 
 
@@ -77,31 +83,52 @@ def _parse_prefix(prefix: str) -> Authorization:
     """Everything of the header up to the signature: the same for all requests of a client with one shape a day."""
     scheme, _, rest = prefix.partition(" ")
     if scheme != ALGORITHM:
-        raise MalformedSignature("the signing algorithm is not AWS4-HMAC-SHA256")
-    fields: dict[str, str] = {}
-    for item in rest.split(","):
-        name, separator, value = item.strip().partition("=")
-        if separator:
-            fields[name] = value
-    if "Credential" not in fields or "SignedHeaders" not in fields:
-        raise MalformedSignature("the authorization header lacks Credential or SignedHeaders")
+        raise MalformedSignature("the signing algorithm is not AWS4-HMAC-SHA256.")
+    fields = _fields(rest)
+    for required in ("Credential", "SignedHeaders"):
+        if required not in fields:
+            raise MalformedSignature(f"missing {required}.")
     scope = parse_scope(fields["Credential"])
     signed = tuple(fields["SignedHeaders"].split(";"))
     return Authorization(scope, scope.text, signed, fields["SignedHeaders"])
 
 
+def _fields(text: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, separator, value = item.partition("=")
+        if not separator:
+            raise MalformedSignature(f'the authorization component "{item}" is malformed.')
+        fields[name] = value
+    return fields
+
+
+def _refuse_incomplete(header: str) -> None:
+    """Say what of its three components a header lacks. Raises MalformedSignature if it lacks one."""
+    items = header.partition(" ")[2].split(",")
+    if len(items) != 3:
+        raise MalformedSignature(
+            "the authorization header requires three components: Credential, SignedHeaders, and Signature."
+        )
+    fields = _fields(",".join(items))
+    for required in ("Credential", "SignedHeaders", "Signature"):
+        if required not in fields:
+            raise MalformedSignature(f"missing {required}.")
+
+
 def parse_authorization(header: str) -> tuple[Authorization, str]:
     """The parsed header and its signature. Raises MalformedSignature."""
     prefix, separator, signature = header.partition("Signature=")
-    if not separator:
-        raise MalformedSignature("the authorization header lacks a Signature")
+    if not separator or header.count(",") != 2:
+        _refuse_incomplete(header)
     rest = ""
     if "," in signature:
         # Signature may stand before the other fields; the order is not fixed.
         signature, _, rest = signature.partition(",")
     signature = signature.strip()
     if len(signature) != 64:
-        raise MalformedSignature("the signature is not 64 hexadecimal digits")
+        _refuse_incomplete(header)
+        raise MalformedSignature("the Signature is not 64 hexadecimal digits.")
     return _parse_prefix(prefix + rest if rest else prefix), signature
 
 
@@ -110,13 +137,15 @@ def _day_start(date: str) -> int:
     return timegm((int(date[:4]), int(date[4:6]), int(date[6:8]), 0, 0, 0))
 
 
+@lru_cache(maxsize=256)
 def parse_amz_date(text: str) -> int:
     """Seconds since the epoch of `YYYYMMDDTHHMMSSZ`. Raises MalformedSignature."""
-    if len(text) != 16 or text[8] != "T" or text[15] != "Z" or not (text[:8] + text[9:15]).isdigit():
-        raise MalformedSignature("the date is not of the form YYYYMMDDTHHMMSSZ")
+    digits = text[:8] + text[9:15]
+    if len(text) != 16 or text[8] != "T" or text[15] != "Z" or not (digits.isascii() and digits.isdigit()):
+        raise MalformedSignature("the date is not of the form YYYYMMDDTHHMMSSZ.")
     hours, minutes, seconds = int(text[9:11]), int(text[11:13]), int(text[13:15])
     if hours > 23 or minutes > 59 or seconds > 60 or not 1 <= int(text[4:6]) <= 12 or not 1 <= int(text[6:8]) <= 31:
-        raise MalformedSignature("the date is not a time")
+        raise MalformedSignature("the date is not a time.")
     return _day_start(text[:8]) + hours * 3600 + minutes * 60 + seconds
 
 
@@ -155,7 +184,7 @@ def canonical_headers(headers: Mapping[str, str], signed: tuple[str, ...]) -> st
             elif name == "content-length":
                 value = "0"
             else:
-                raise MalformedSignature(f"a signed header was not sent. header={name}")
+                raise MalformedSignature(f"the signed header {name} was not sent.")
         if "  " in value or value[:1] == " " or value[-1:] == " ":
             value = " ".join(value.split())
         lines.append(f"{name}:{value}\n")
@@ -193,11 +222,13 @@ def canonical_paths(raw_path: str) -> Iterator[str]:
     yield quote(raw_path.encode("utf-8", _RAW), safe="/" + _UNRESERVED)
 
 
-def string_to_sign(
-    method: str, path: str, query: str, header_lines: str, signed: str, payload_hash: str, amz_date: str, scope: str
-) -> str:
+def canonical_request(method: str, path: str, query: str, header_lines: str, signed: str, payload_hash: str) -> str:
+    """The request as it is hashed."""
+    return f"{method}\n{path}\n{query}\n{header_lines}\n{signed}\n{payload_hash}"
+
+
+def string_to_sign(canonical: str, amz_date: str, scope: str) -> str:
     """The text that is signed, of one canonical request."""
-    canonical = f"{method}\n{path}\n{query}\n{header_lines}\n{signed}\n{payload_hash}"
     digest = hashlib.sha256(canonical.encode("utf-8", _RAW)).hexdigest()
     return f"{ALGORITHM}\n{amz_date}\n{scope}\n{digest}"
 
@@ -217,7 +248,8 @@ def signature_matches(
 ) -> bool:
     """Whether `signature` is the one of this request, in constant time for each way to encode its path."""
     for path in canonical_paths(raw_path):
-        text = string_to_sign(method, path, query, header_lines, signed, payload_hash, amz_date, scope)
+        canonical = canonical_request(method, path, query, header_lines, signed, payload_hash)
+        text = string_to_sign(canonical, amz_date, scope)
         if equal(key.sign(text), signature):
             return True
     return False

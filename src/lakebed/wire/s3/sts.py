@@ -13,6 +13,7 @@ from lakebed.wire.http.message import Request, Response
 
 from .authenticate import Authenticated
 from .errors import S3Fault, render
+from .numbers import whole_number
 from .payload import read_document
 from .xml import escape, iso_time
 
@@ -136,9 +137,9 @@ class TokenService:
         text = form.get("DurationSeconds")
         if not text:
             return self._default_seconds
-        if not text.isdigit():
+        seconds = whole_number(text)
+        if seconds is None:
             raise InvalidInput("a duration is a number of seconds", argument="DurationSeconds", value=text[:32])
-        seconds = int(text)
         if seconds > self._max_seconds:
             raise InvalidInput(
                 f"The requested DurationSeconds exceeds the MaxSessionDuration. maximum={self._max_seconds}",

@@ -64,10 +64,8 @@ _OTHER: Final = (
     ("Storage classes other than STANDARD", "400 InvalidStorageClass", ""),
     ("Lifecycle transitions", "501 NotImplemented", "expiration and abort of uploads are supported"),
     ("MFA delete", "501 NotImplemented", ""),
-    ("Website redirect of an object", "501 NotImplemented", ""),
     ("Requester pays", "501 NotImplemented", "the bucket owner pays"),
     ("Access points and object lambda", "501 NotImplemented", ""),
-    ("Checksums SHA512, MD5, XXHASH64, XXHASH3, XXHASH128", "501 NotImplemented", "five others are supported"),
     ("Bucket names of other surfaces (iceberg, api, …)", "400 InvalidBucketName", "reachable paths of this server"),
 )
 

@@ -50,6 +50,6 @@ def test_cors_against_the_schema_is_malformed(content: str) -> None:
 
 def test_method_that_is_not_one_is_invalid_but_well_formed() -> None:
     rule = {"AllowedMethods": ["PATCH"], "AllowedOrigins": ["*"]}
-    with pytest.raises(InvalidInput, match="method=PATCH") as refused:
+    with pytest.raises(InvalidInput, match="method is PATCH") as refused:
         read_cors(sent("PutBucketCors", Bucket="b", CORSConfiguration={"CORSRules": [rule]}))
     assert not isinstance(refused.value, MalformedDocument)

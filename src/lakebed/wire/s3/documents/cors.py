@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakebed.objects.config.cors import CorsConfiguration, CorsRule
+from lakebed.core.errors import InvalidInput
+from lakebed.objects.config.cors import METHODS, CorsConfiguration, CorsRule, is_header_name
 
 from ..xml import Element, MalformedDocument, document, escape, parse_document
 from ._parts import optional, optional_int
@@ -23,14 +24,29 @@ def _read_rule(rule: Element) -> CorsRule:
     origins, methods = _texts(rule, "AllowedOrigin"), _texts(rule, "AllowedMethod")
     if not origins or not methods:
         raise MalformedDocument("cors rule needs at least one AllowedOrigin and one AllowedMethod")
+    headers, exposed = _texts(rule, "AllowedHeader"), _texts(rule, "ExposeHeader")
+    _refuse_as_s3_does(origins, methods, (*headers, *exposed))
     return CorsRule(
         origins=origins,
         methods=methods,
-        headers=_texts(rule, "AllowedHeader"),
-        exposed_headers=_texts(rule, "ExposeHeader"),
+        headers=headers,
+        exposed_headers=exposed,
         max_age_seconds=rule.optional_int("MaxAgeSeconds"),
         id=rule.optional_text("ID"),
     )
+
+
+def _refuse_as_s3_does(origins: tuple[str, ...], methods: tuple[str, ...], headers: tuple[str, ...]) -> None:
+    """Find what the rule would refuse itself, to say it in S3's words. Raises InvalidInput."""
+    for method in methods:
+        if method not in METHODS:
+            raise InvalidInput(f"Found unsupported HTTP method in CORS config. Unsupported method is {method[:100]}")
+    for origin in origins:
+        if origin.count("*") > 1:
+            raise InvalidInput(f'AllowedOrigin "{origin[:200]}" can not have more than one wildcard.')
+    for header in headers:
+        if not is_header_name(header):
+            raise InvalidInput(f'AllowedHeader "{header[:200]}" contains invalid character.')
 
 
 def _texts(rule: Element, name: str) -> tuple[str, ...]:

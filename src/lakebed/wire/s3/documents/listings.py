@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..xml import document, escape, iso_time, join_document
 from ._parts import (
@@ -23,6 +23,7 @@ __all__ = [
     "Listing",
     "ObjectRow",
     "Owner",
+    "PlainObjectRow",
     "VersionRow",
     "write_bucket_list",
     "write_object_list",
@@ -39,8 +40,12 @@ class BucketRow(NamedTuple):
     region: str | None = None
 
 
+PlainObjectRow: TypeAlias = tuple[str, int, str, int, str, str | None, str | None]
+"""The values of an `ObjectRow`, for who writes a thousand of them."""
+
+
 class ObjectRow(NamedTuple):
-    """One object. A plain tuple of the same seven values does as well."""
+    """One object."""
 
     key: str
     size: int
@@ -115,7 +120,7 @@ def _frame(listing: Listing) -> str:
     )
 
 
-def _object_elements(listing: Listing, rows: Sequence[ObjectRow]) -> list[bytes]:
+def _object_elements(listing: Listing, rows: Sequence[PlainObjectRow]) -> list[bytes]:
     keys = encode_all([row[0] for row in rows], text_encoder(listing.is_url_encoded))
     owner = owner_element(listing.owner)
     last: tuple[str, str | None, str | None] | None = None
@@ -138,7 +143,7 @@ def _object_elements(listing: Listing, rows: Sequence[ObjectRow]) -> list[bytes]
 
 
 def write_object_list(
-    listing: Listing, rows: Sequence[ObjectRow], *, marker: str = "", next_marker: str | None = None
+    listing: Listing, rows: Sequence[PlainObjectRow], *, marker: str = "", next_marker: str | None = None
 ) -> bytes:
     """ListBucketResult, version 1. `next_marker` is for truncated listings with a delimiter."""
     encode = text_encoder(listing.is_url_encoded)
@@ -156,7 +161,7 @@ def write_object_list(
 
 def write_object_list_v2(
     listing: Listing,
-    rows: Sequence[ObjectRow],
+    rows: Sequence[PlainObjectRow],
     *,
     continuation_token: str | None = None,
     next_continuation_token: str | None = None,

@@ -86,17 +86,21 @@ def retention_from_headers(mode: str | None, until: str | None) -> Retention | N
         return None
     if mode is None or until is None:
         raise InvalidInput(
-            "object lock needs both a mode and a date", argument="x-amz-object-lock-retain-until-date", value=until
+            "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied.",
+            argument="x-amz-object-lock-mode" if mode is None else "x-amz-object-lock-retain-until-date",
+            value="",
         )
     try:
         chosen = RetentionMode(mode)
     except ValueError:
-        raise InvalidInput("unknown object lock mode", argument="x-amz-object-lock-mode", value=mode) from None
+        raise InvalidInput("Unknown wormMode directive.", argument="x-amz-object-lock-mode", value=mode) from None
     try:
         return Retention(chosen, parse_time(until))
     except MalformedDocument as error:
         raise InvalidInput(
-            "object lock date is not a time", argument="x-amz-object-lock-retain-until-date", value=until
+            "The retain until date must be provided in ISO 8601 format",
+            argument="x-amz-object-lock-retain-until-date",
+            value=until,
         ) from error
 
 
@@ -107,4 +111,6 @@ def legal_hold_from_header(status: str | None) -> LegalHold | None:
     try:
         return LegalHold(status)
     except ValueError:
-        raise InvalidInput("legal hold is ON or OFF", argument="x-amz-object-lock-legal-hold", value=status) from None
+        raise InvalidInput(
+            "Legal Hold must be either of 'ON' or 'OFF'", argument="x-amz-object-lock-legal-hold", value=status
+        ) from None

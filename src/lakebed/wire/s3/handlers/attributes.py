@@ -10,6 +10,7 @@ from lakebed.wire.http.message import Response
 
 from ..documents.objects import AttributeParts, ObjectAttributes, ObjectPart, write_attributes
 from ..errors import S3Fault
+from ..numbers import whole_number
 from ..request import S3Request
 from ..services import S3Services
 from ..xml import http_time
@@ -63,9 +64,10 @@ def _number(request: S3Request, name: str, default: int) -> int:
     text = request.headers.get(name)
     if text is None:
         return default
-    if not text.isdigit():
+    number = whole_number(text)
+    if number is None:
         raise S3Fault(400, "InvalidArgument", f"{name} is not a number", ArgumentName=name, ArgumentValue=text[:100])
-    return int(text)
+    return number
 
 
 def _parts(found: FoundObject, marker: int, limit: int) -> AttributeParts | None:

@@ -12,7 +12,7 @@ from lakebed.objects.config.tagging import NO_TAGS, TagSet, parse_tag_query
 from lakebed.objects.copying import CopyChanges, CopySource
 from lakebed.objects.model import ObjectAttributes
 from lakebed.objects.writing import NewObject
-from lakebed.wire.http.message import RAW_ERRORS, Response
+from lakebed.wire.http.message import Response
 
 from ..documents.objects import write_copy
 from ..errors import S3Fault
@@ -35,13 +35,14 @@ def read_copy_source(request: S3Request) -> CopySource:
     path, separator, query = text.partition("?versionId=")
     version = query if separator else None
     try:
-        decoded = unquote_to_bytes(path.encode("utf-8", RAW_ERRORS)).decode("utf-8")
-    except UnicodeDecodeError as error:
+        text.encode()
+        decoded = unquote_to_bytes(path).decode()
+    except UnicodeError as error:
         raise _bad_source() from error
     if decoded.startswith("arn:"):
         raise S3Fault(501, "NotImplemented", "Access points are not supported.")
     bucket, _, key = decoded.removeprefix("/").partition("/")
-    if not bucket or not key or version == "":
+    if not bucket or not key or "\0" in decoded or version == "":
         raise _bad_source()
     return CopySource(bucket, key, version, read_conditions(request, "x-amz-copy-source-"))
 

@@ -15,8 +15,8 @@ from lakebed.wire.http.message import Response
 from ..documents.listings import (
     BucketRow,
     Listing,
-    ObjectRow,
     Owner,
+    PlainObjectRow,
     VersionRow,
     write_bucket_list,
     write_object_list,
@@ -204,9 +204,9 @@ def _is_url_encoded(request: S3Request) -> bool:
     return True
 
 
-def _object_rows(entries: list[ListedObject]) -> list[ObjectRow]:
+def _object_rows(entries: list[ListedObject]) -> list[PlainObjectRow]:
     kinds: dict[str, tuple[str | None, str | None]] = {"": (None, None)}
-    rows = []
+    rows: list[PlainObjectRow] = []
     for key, size, etag, modified_ms, checksum in entries:
         # All but the value: a page has a handful of kinds, which are taken apart once.
         named = checksum[: checksum.rfind(" ")] if checksum else ""
@@ -214,7 +214,7 @@ def _object_rows(entries: list[ListedObject]) -> list[ObjectRow]:
         if kind is None:
             algorithm, _, form = named.partition(" ")
             kind = kinds[named] = (algorithm, form)
-        rows.append(ObjectRow(key, size, etag, modified_ms, "STANDARD", *kind))
+        rows.append((key, size, etag, modified_ms, "STANDARD", kind[0], kind[1]))
     return rows
 
 

@@ -47,7 +47,9 @@ async def put_lock_configuration(services: S3Services, request: S3Request) -> Re
 
 async def get_retention(services: S3Services, request: S3Request) -> Response:
     """Until when a version is kept."""
-    retention = await services.annotations.retention(request.caller, request.bucket, request.key, request.version)
+    retention = await services.annotations.retention(
+        request.caller, request.bucket, request.key, request.annotated_version
+    )
     return xml_response(write_retention(retention))
 
 
@@ -56,13 +58,15 @@ async def put_retention(services: S3Services, request: S3Request) -> Response:
     retention = read_retention(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
     if retention is not None:
         check_retention_date(retention, services.clock.now_ms())
-    await services.annotations.set_retention(request.caller, request.bucket, request.key, request.version, retention)
+    await services.annotations.set_retention(
+        request.caller, request.bucket, request.key, request.annotated_version, retention
+    )
     return Response(200)
 
 
 async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
     """Whether a version is on legal hold."""
-    on = await services.annotations.legal_hold(request.caller, request.bucket, request.key, request.version)
+    on = await services.annotations.legal_hold(request.caller, request.bucket, request.key, request.annotated_version)
     return xml_response(write_legal_hold(LegalHold.ON if on else LegalHold.OFF))
 
 
@@ -70,6 +74,6 @@ async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
     """Put a version on legal hold, or take it off."""
     hold = read_legal_hold(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
     await services.annotations.set_legal_hold(
-        request.caller, request.bucket, request.key, request.version, hold is LegalHold.ON
+        request.caller, request.bucket, request.key, request.annotated_version, hold is LegalHold.ON
     )
     return Response(200)

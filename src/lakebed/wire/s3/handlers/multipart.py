@@ -7,7 +7,7 @@ import hashlib
 from lakebed.core.checksums import ChecksumAlgorithm, parse_algorithm, parse_type, resolve_type
 from lakebed.core.errors import InvalidInput
 from lakebed.objects.contents import ByteRange
-from lakebed.objects.model import StoredUpload
+from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
 from lakebed.wire.http.message import Headers, Response
@@ -21,6 +21,7 @@ from ..documents.multipart import (
     write_part_list,
 )
 from ..errors import S3Fault
+from ..numbers import whole_number
 from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
 from ..payload import open_payload, read_document, stated_checksum
 from ..request import MAX_DOCUMENT_BYTES, S3Request
@@ -72,11 +73,12 @@ async def create_upload(services: S3Services, request: S3Request) -> Response:
 
 def _upload_target(request: S3Request) -> tuple[str, int]:
     text = request.query.get("partNumber", "")
-    if not text.isascii() or not text.isdigit():
+    number = whole_number(text)
+    if number is None or not 1 <= number <= MAX_PARTS:
         raise InvalidInput(
-            "Part number must be an integer between 1 and 10000, inclusive", argument="partNumber", value=text
+            "Part number must be an integer between 1 and 10000, inclusive.", argument="partNumber", value=text
         )
-    return request.query.get("uploadId", ""), int(text)
+    return request.query.get("uploadId", ""), number
 
 
 async def upload_part(services: S3Services, request: S3Request) -> Response:
@@ -121,9 +123,10 @@ def _copy_range(request: S3Request) -> ByteRange | None:
     text = request.headers.get("x-amz-copy-source-range")
     if text is None:
         return None
-    first, separator, last = text.removeprefix("bytes=").partition("-")
-    if text.startswith("bytes=") and separator and first.isdigit() and last.isdigit() and int(first) <= int(last):
-        return ByteRange(int(first), int(last) + 1)
+    stated_first, _, stated_last = text.removeprefix("bytes=").partition("-")
+    first, last = whole_number(stated_first), whole_number(stated_last)
+    if text.startswith("bytes=") and first is not None and last is not None and first <= last:
+        return ByteRange(first, last + 1)
     raise InvalidInput(
         "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the"
         " zero-based offsets of the first and last bytes to copy",
@@ -136,8 +139,9 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
     """Make the object of its parts."""
     body = await _completion_body(request)
     parts = [ListedPart(part.number, part.etag, part.checksum) for part in read_completion(body)]
-    size = request.headers.get("x-amz-mp-object-size")
-    if size is not None and not size.isdigit():
+    stated_size = request.headers.get("x-amz-mp-object-size")
+    size = None if stated_size is None else whole_number(stated_size)
+    if stated_size is not None and size is None:
         raise S3Fault(400, "InvalidRequest", "Value for x-amz-mp-object-size header is invalid.")
     kind = request.headers.get("x-amz-checksum-type")
     _, checksum = stated_checksum(request.http)
@@ -146,7 +150,7 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
         write_conditions(request),
         checksum,
         None if kind is None else parse_type(kind),
-        None if size is None else int(size),
+        size,
     )
     done = await services.uploads.complete(
         request.caller, request.bucket, request.key, request.query.get("uploadId", ""), completion

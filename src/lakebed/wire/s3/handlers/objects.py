@@ -11,6 +11,7 @@ from lakebed.objects.writing import NewObject, WrittenObject
 from lakebed.wire.http.message import FileSlice, Headers, Response
 
 from ..errors import S3Fault
+from ..numbers import whole_number
 from ..object_headers import (
     checksum_headers,
     delete_conditions,
@@ -99,13 +100,14 @@ def _part_number(request: S3Request) -> int | None:
     if not request.http.raw_query or "partNumber" not in request.query:
         return None
     text = request.query["partNumber"]
-    if not text.isdigit() or not 1 <= int(text) <= MAX_PARTS:
+    number = whole_number(text)
+    if number is None or not 1 <= number <= MAX_PARTS:
         raise InvalidInput(
-            f"Part number must be an integer between 1 and {MAX_PARTS}, inclusive", argument="partNumber", value=text
+            f"Part number must be an integer between 1 and {MAX_PARTS}, inclusive.", argument="partNumber", value=text
         )
     if "range" in request.headers:
         raise S3Fault(400, "InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
-    return int(text)
+    return number
 
 
 async def put_object(services: S3Services, request: S3Request) -> Response:

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from lakebed.core.access import ANONYMOUS, Principal
 from lakebed.core.checksums import DEFAULT_ALGORITHM
 from lakebed.objects.config.tagging import format_tag_query
-from lakebed.objects.ingest import Expectations
+from lakebed.objects.digests import Expectations
 from lakebed.objects.model import Caller
 from lakebed.objects.writing import NewObject, WrittenObject
 from lakebed.wire.http.message import Request, Response

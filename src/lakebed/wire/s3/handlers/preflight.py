@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.objects.config.cors import grant, preflight
+from lakebed.objects.config.cors import METHODS, grant, is_header_name, preflight
 from lakebed.wire.http.message import Headers, Request, Response
 
 from ..errors import S3Fault
@@ -24,14 +24,25 @@ async def answer_preflight(services: S3Services, request: Request, bucket: str) 
         raise S3Fault(400, "BadRequest", "Insufficient information. Origin request header needed.")
     if not method:
         raise S3Fault(400, "BadRequest", "Insufficient information. Access-Control-Request-Method header needed.")
+    if method not in METHODS:
+        raise S3Fault(400, "BadRequest", f"Invalid Access-Control-Request-Method: {method[:100]}")
+    asked = request.headers.get(_HEADERS)
+    for name in (asked or "").split(","):
+        if name.strip() and not is_header_name(name.strip()):
+            raise S3Fault(
+                400, "BadRequest", f'Access-Control-Request-Headers "{name[:100]}" contains invalid character.'
+            )
     rules = await services.buckets.cors(bucket)
     if rules is None:
         # Said of absent buckets too: nobody was authenticated, so nobody learns which names exist.
         raise _forbidden("CORS is not enabled for this bucket.", method)
-    granted = preflight(rules, origin, method, request.headers.get(_HEADERS))
+    granted = preflight(rules, origin, method, asked)
     if granted is None:
         raise _forbidden(
-            "This CORS request is not allowed: no rule of the bucket allows its origin, method and headers together.",
+            # The misspelling is S3's.
+            "This CORS request is not allowed. This is usually because the evalution of Origin, request method /"
+            " Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's"
+            " CORS spec.",
             method,
         )
     return Response(200, granted.response_headers())
@@ -44,8 +55,12 @@ async def cors_headers(services: S3Services, request: Request, bucket: str) -> H
         return []
     # As S3 does: a request that names the method it means to ask for is judged by that one.
     method = request.headers.get(_METHOD) or request.method
-    granted = grant(await services.buckets.cors(bucket), origin, method)
+    granted = grant(await services.buckets.cors(bucket), origin, method, _names(request.headers.get(_HEADERS)))
     return [] if granted is None else granted.response_headers()
+
+
+def _names(headers: str | None) -> list[str]:
+    return [name for name in map(str.strip, (headers or "").split(",")) if name]
 
 
 def _forbidden(reason: str, method: str) -> S3Fault:

@@ -1,0 +1,38 @@
+"""Stable storage for PostgreSQL's commits: they return before they are durable, one flush then covers all before it.
+
+A commit that waits for the disk holds its locks meanwhile, and with them everybody who appends an event (see
+`outbox`): one commit a flush. Committing first and flushing after lets those who queue for the lock share a flush.
+The server writes its log in order, so a small commit that does wait for the disk takes all earlier ones with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+_WAITING_COMMIT = "SELECT pg_logical_emit_message(true, 'lakebed', '')"
+"""Something to commit that touches no table. It waits for whatever the server's `synchronous_commit` says."""
+
+
+class CommitFlush:
+    """Flushes of one database: at most one in flight; those who ask meanwhile share the next."""
+
+    def __init__(self, pool: Any) -> None:  # Any: asyncpg comes without types
+        self._pool = pool
+        self._current: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def wait(self) -> None:
+        """Return when all that was committed before now is on stable storage. Raises what the driver raises.
+
+        Takes a connection from the pool: hold none while waiting.
+        """
+        if self._next is None:
+            self._next = asyncio.create_task(self._flush_after(self._current))
+        await asyncio.shield(self._next)
+
+    async def _flush_after(self, current: asyncio.Task[None] | None) -> None:
+        if current is not None:
+            await asyncio.wait([current])
+        self._current, self._next = self._next, None
+        await self._pool.execute(_WAITING_COMMIT)

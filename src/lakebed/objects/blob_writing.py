@@ -1,0 +1,200 @@
+"""Writes a large body into a blob: hashed, sealed and stored a batch at a time, while the next batch arrives.
+
+A body of up to a batch is one visit to a thread, file made, written, synced and named; a longer one is a visit a batch.
+Nothing refers to the blob yet, so all that a failure has to do is to remove it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final, Protocol
+
+from lakebed.core.checksums import Checksum
+from lakebed.core.errors import Incomplete
+from lakebed.storage.seam import FileBacked, FileWriter, Key
+from lakebed.storage.writer import BufferedMultipartWriter
+
+from .digests import Chunk, Digests, Expectations
+from .sealing import Sealer
+from .threads import Threads
+
+BATCH_BYTES: Final = 1024 * 1024
+"""How much is gathered before a thread is asked to work on it."""
+
+
+class BlobSink(Protocol):
+    """Where batches go. One call at a time."""
+
+    async def write(self, chunks: list[Chunk]) -> None:
+        """Hash, seal and store these."""
+        ...
+
+    async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
+        """The last ones: then verify what was promised of the whole, and put it on stable storage."""
+        ...
+
+    async def discard(self) -> None:
+        """Remove what was written."""
+        ...
+
+
+class _Intake:
+    """The part of a sink that does not depend on where bytes go: what they add up to."""
+
+    def __init__(self, digests: Digests, expected: Expectations, sealer: Sealer | None, length: int | None) -> None:
+        self._digests = digests
+        self._expected = expected
+        self._sealer = sealer
+        self._length = length
+
+    def take(self, chunk: Chunk) -> Chunk:
+        """Count and hash a chunk; as it is to be stored."""
+        self._digests.update(chunk)
+        return chunk if self._sealer is None else self._sealer.update(chunk)
+
+    def verify(self) -> tuple[bytes, Checksum]:
+        """Check the whole. Raises Incomplete, IntegrityMismatch."""
+        check_length(self._digests.size, self._length)
+        return self._digests.verify(self._expected)
+
+    def rest(self) -> bytes:
+        """What is left to store behind the last chunk."""
+        return b"" if self._sealer is None else self._sealer.finish()
+
+
+class FileSink:
+    """A file of a local byte store: everything happens in the thread that hashes."""
+
+    def __init__(
+        self,
+        threads: Threads,
+        files: FileBacked,
+        key: Key,
+        digests: Digests,
+        expected: Expectations,
+        sealer: Sealer | None,
+        length: int | None,
+    ) -> None:
+        self._threads = threads
+        self._files = files
+        self._key = key
+        self._length = length
+        self._intake = _Intake(digests, expected, sealer, length)
+        self._file: FileWriter | None = None
+
+    async def write(self, chunks: list[Chunk]) -> None:
+        """Hash, seal and store these."""
+        await self._threads.run(partial(self._write, chunks))
+
+    async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
+        """Store the last ones, verify the whole, put it on stable storage."""
+        return await self._threads.run(partial(self._finish, chunks))
+
+    async def discard(self) -> None:
+        """Remove what was written."""
+        if self._file is not None:
+            await self._threads.run(self._file.discard)
+
+    def _write(self, chunks: list[Chunk]) -> FileWriter:
+        if self._file is None:
+            self._file = self._files.create_file(self._key, self._length)
+        for chunk in chunks:
+            self._file.write(self._intake.take(chunk))
+        return self._file
+
+    def _finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
+        file = self._write(chunks)
+        verified = self._intake.verify()
+        file.write(self._intake.rest())
+        file.commit()
+        return verified
+
+
+class RemoteSink:
+    """A byte store elsewhere: hashed in a thread, sent from the loop through the buffered writer."""
+
+    def __init__(
+        self,
+        threads: Threads,
+        writer: BufferedMultipartWriter,
+        digests: Digests,
+        expected: Expectations,
+        sealer: Sealer | None,
+        length: int | None,
+    ) -> None:
+        self._threads = threads
+        self._writer = writer
+        self._intake = _Intake(digests, expected, sealer, length)
+
+    async def write(self, chunks: list[Chunk]) -> None:
+        """Hash, seal and store these."""
+        for data in await self._threads.run(lambda: [self._intake.take(chunk) for chunk in chunks]):
+            await self._writer.write(data)
+
+    async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
+        """Store the last ones, verify the whole, put it on stable storage."""
+        await self.write(chunks)
+        verified = self._intake.verify()
+        await self._writer.write(self._intake.rest())
+        await self._writer.finish()
+        return verified
+
+    async def discard(self) -> None:
+        """Remove what was written."""
+        await self._writer.abort()
+
+
+class BlobWriting:
+    """One body on its way into a sink: one batch is being stored while the next gathers."""
+
+    __slots__ = ("_gathered", "_gathered_bytes", "_sink", "_storing")
+
+    def __init__(self, sink: BlobSink) -> None:
+        self._sink = sink
+        self._gathered: list[Chunk] = []
+        self._gathered_bytes = 0
+        self._storing: asyncio.Task[None] | None = None
+
+    async def put(self, chunk: Chunk) -> None:
+        """Take a chunk; waits when a whole batch has gathered and the one before it is still being stored."""
+        self._gathered.append(chunk)
+        self._gathered_bytes += len(chunk)
+        if self._gathered_bytes >= BATCH_BYTES:
+            await self._stored()
+            self._storing = asyncio.get_running_loop().create_task(self._sink.write(self._take_gathered()))
+
+    async def finish(self) -> tuple[bytes, Checksum]:
+        """Store the rest and verify the whole; its MD5 and checksum."""
+        await self._stored()
+        # Shielded: a thread that is told to commit cannot be called back, and what it does must be waited for.
+        finishing = asyncio.ensure_future(self._sink.finish(self._take_gathered()))
+        try:
+            return await asyncio.shield(finishing)
+        except asyncio.CancelledError:
+            await asyncio.wait([finishing])
+            raise
+
+    async def abandon(self) -> None:
+        """Remove what was written, once the thread has let go of it: its descriptor may soon be another file's."""
+        if self._storing is not None:
+            await asyncio.wait([self._storing])
+            if not self._storing.cancelled():
+                self._storing.exception()  # looked at, and not of interest: what stopped us comes first
+        await self._sink.discard()
+
+    async def _stored(self) -> None:
+        if self._storing is not None:
+            await asyncio.shield(self._storing)
+            self._storing = None
+
+    def _take_gathered(self) -> list[Chunk]:
+        chunks, self._gathered = self._gathered, []
+        self._gathered_bytes = 0
+        return chunks
+
+
+def check_length(size: int, length: int | None) -> None:
+    """Raise Incomplete unless all came that was promised."""
+    if length is not None and size != length:
+        raise Incomplete(f"the body ended early. received={size} expected={length}")

@@ -1,0 +1,74 @@
+"""What bytes add up to, against what their sender said of them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakebed.core.checksums import DEFAULT_ALGORITHM, Checksum, ChecksumAlgorithm, new_hasher
+from lakebed.core.errors import IntegrityMismatch
+
+Chunk: TypeAlias = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """What the sender said its bytes would be."""
+
+    md5: bytes | None = None
+    sha256: str | None = None
+    """Hexadecimal, of a signed payload."""
+    algorithm: ChecksumAlgorithm = DEFAULT_ALGORITHM
+    """The checksum to calculate and keep, whether or not its value was given."""
+    checksum: Checksum | None = None
+    """The value, when it was sent ahead of the bytes."""
+    trailing_checksum: Callable[[], Checksum] | None = None
+    """Asks for the value that came behind the bytes; raises when it did not come."""
+
+
+class Digests:
+    """The running hashes of one body."""
+
+    __slots__ = ("_checksum", "_md5", "_sha256", "size")
+
+    def __init__(self, expected: Expectations) -> None:
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._sha256 = hashlib.sha256() if expected.sha256 is not None else None
+        self._checksum = new_hasher(expected.algorithm)
+        self.size = 0
+
+    def update(self, data: Chunk) -> None:
+        """Add bytes. May run in a thread."""
+        self.size += len(data)
+        self._md5.update(data)
+        if self._sha256 is not None:
+            self._sha256.update(data)
+        self._checksum.update(data)
+
+    def verify(self, expected: Expectations) -> tuple[bytes, Checksum]:
+        """The MD5 and the checksum. Raises IntegrityMismatch when the sender said otherwise."""
+        md5 = self._md5.digest()
+        if self._sha256 is not None and not hmac.compare_digest(self._sha256.hexdigest(), expected.sha256 or ""):
+            raise IntegrityMismatch(
+                "the payload is not the one that was signed",
+                digest="sha256-payload",
+                claimed=expected.sha256,
+                calculated=self._sha256.hexdigest(),
+            )
+        if expected.md5 is not None and expected.md5 != md5:
+            raise IntegrityMismatch(
+                "the bytes do not match their Content-MD5",
+                digest="md5",
+                claimed=expected.md5.hex(),
+                calculated=md5.hex(),
+            )
+        checksum = Checksum(expected.algorithm, self._checksum.digest())
+        claim = expected.checksum
+        if claim is None and expected.trailing_checksum is not None:
+            claim = expected.trailing_checksum()
+        if claim is not None:
+            claim.check(checksum)
+        return md5, checksum

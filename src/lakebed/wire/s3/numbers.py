@@ -1,0 +1,30 @@
+"""Numbers that clients write into headers and parameters: read without ever failing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BEYOND: Final = 10**18
+"""Stands for every greater number: more than anything that is counted here, and still one that stores can hold."""
+
+_DIGITS: Final = 18
+
+
+def whole_number(text: str) -> int | None:
+    """The number that ASCII digits make; None for anything else.
+
+    `str.isdigit` takes digits of every script, some of which `int` refuses, and `int` refuses thousands of digits.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return None
+    if len(text) > _DIGITS:
+        text = text.lstrip("0") or "0"
+        if len(text) > _DIGITS:
+            return BEYOND
+    return int(text)
+
+
+def signed_number(text: str) -> int | None:
+    """The same with a minus sign before it, or none."""
+    number = whole_number(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number

@@ -1,0 +1,187 @@
+"""Who may do what: bucket policies, users without rights, and the public."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.clients.boto import ANONYMOUS, Connect, all_keys, body_of, refused
+from tests.clients.people import User
+from tests.clients.plain_http import fetch
+from tests.fixtures.server import RunningServer
+
+pytestmark = pytest.mark.integration
+
+
+def statement(effect: str, who: object, actions: list[str], *resources: str, **more: object) -> dict[str, object]:
+    return {
+        "Effect": effect,
+        "Principal": who,
+        "Action": actions,
+        "Resource": [f"arn:aws:s3:::{resource}" for resource in resources],
+        **more,
+    }
+
+
+def put_policy(s3: Any, bucket: str, *statements: dict[str, object]) -> None:
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": statements}))
+
+
+def test_user_without_a_policy_may_do_nothing(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    theirs = connect(lakebed_server, nobody.keys)
+    with refused("AccessDenied", 403):
+        theirs.get_object(Bucket=bucket, Key="k")
+    with refused("AccessDenied", 403):
+        theirs.put_object(Bucket=bucket, Key="new", Body=b"1")
+    with refused("AccessDenied", 403):
+        theirs.list_objects_v2(Bucket=bucket)
+    with refused("AccessDenied", 403):
+        theirs.create_bucket(Bucket=f"{bucket}-2")
+    assert all_keys(s3, bucket) == ["k"]
+
+
+def test_absent_key_is_denied_to_who_may_not_list(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+) -> None:
+    put_policy(s3, bucket, statement("Allow", {"AWS": nobody.arn}, ["s3:GetObject"], f"{bucket}/*"))
+    with refused("AccessDenied", 403):
+        connect(lakebed_server, nobody.keys).get_object(Bucket=bucket, Key="absent")
+    with refused("NoSuchKey", 404):
+        s3.get_object(Bucket=bucket, Key="absent")
+
+
+def test_bucket_policy_lets_a_user_in_where_it_says(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+) -> None:
+    theirs = connect(lakebed_server, nobody.keys)
+    put_policy(
+        s3,
+        bucket,
+        statement("Allow", {"AWS": nobody.arn}, ["s3:GetObject", "s3:PutObject"], f"{bucket}/theirs/*"),
+        statement(
+            "Allow",
+            {"AWS": nobody.arn},
+            ["s3:ListBucket"],
+            bucket,
+            Condition={"StringLike": {"s3:prefix": ["theirs/*"]}},
+        ),
+    )
+    theirs.put_object(Bucket=bucket, Key="theirs/k", Body=b"1")
+    assert body_of(theirs, bucket, "theirs/k") == b"1"
+    assert all_keys(theirs, bucket, "theirs/") == ["theirs/k"]
+    with refused("AccessDenied", 403):
+        theirs.list_objects_v2(Bucket=bucket)
+    with refused("AccessDenied", 403):
+        theirs.put_object(Bucket=bucket, Key="ours/k", Body=b"1")
+    with refused("AccessDenied", 403):
+        theirs.delete_object(Bucket=bucket, Key="theirs/k")
+    s3.delete_bucket_policy(Bucket=bucket)
+    with refused("AccessDenied", 403):
+        theirs.get_object(Bucket=bucket, Key="theirs/k")
+
+
+def test_deny_wins_over_every_allow(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, writer: User
+) -> None:
+    theirs = connect(lakebed_server, writer.keys)
+    theirs.put_object(Bucket=bucket, Key="kept/k", Body=b"1")
+    put_policy(
+        s3,
+        bucket,
+        statement("Allow", "*", ["s3:*"], bucket, f"{bucket}/*"),
+        statement("Deny", {"AWS": writer.arn}, ["s3:DeleteObject"], f"{bucket}/kept/*"),
+    )
+    with refused("AccessDenied", 403):
+        theirs.delete_object(Bucket=bucket, Key="kept/k")
+    batch = theirs.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "kept/k"}, {"Key": "other"}]})
+    assert [item["Key"] for item in batch["Deleted"]] == ["other"]
+    assert [(item["Key"], item["Code"]) for item in batch["Errors"]] == [("kept/k", "AccessDenied")]
+    assert all_keys(s3, bucket) == ["kept/k"]
+
+
+def test_public_bucket_is_read_without_keys(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
+) -> None:
+    stranger = connect(lakebed_server, ANONYMOUS)
+    s3.put_object(Bucket=bucket, Key="public/k", Body=b"for everybody")
+    s3.put_object(Bucket=bucket, Key="private", Body=b"for us")
+    with refused("AccessDenied", 403):
+        stranger.get_object(Bucket=bucket, Key="public/k")
+    put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/public/*"))
+    assert s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"] is True
+    assert body_of(stranger, bucket, "public/k") == b"for everybody"
+    assert fetch("GET", f"{lakebed_server.endpoint}/{bucket}/public/k").body == b"for everybody"
+    with refused("AccessDenied", 403):
+        stranger.get_object(Bucket=bucket, Key="private")
+    with refused("AccessDenied", 403):
+        stranger.put_object(Bucket=bucket, Key="public/new", Body=b"1")
+    with refused("AccessDenied", 403):
+        stranger.list_objects_v2(Bucket=bucket)
+    with refused("AccessDenied", 403):
+        stranger.list_buckets()
+
+
+def test_public_drop_box_takes_bodies_without_keys(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
+) -> None:
+    put_policy(s3, bucket, statement("Allow", {"AWS": "*"}, ["s3:PutObject"], f"{bucket}/in/*"))
+    stranger = connect(lakebed_server, ANONYMOUS)
+    stranger.put_object(Bucket=bucket, Key="in/k", Body=b"from somebody")
+    with refused("AccessDenied", 403):
+        stranger.get_object(Bucket=bucket, Key="in/k")
+    assert body_of(s3, bucket, "in/k") == b"from somebody"
+
+
+def test_public_policy_is_refused_where_it_is_blocked(s3: Any, bucket: str) -> None:
+    s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration={"BlockPublicPolicy": True})
+    with refused("AccessDenied", 403):
+        put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/*"))
+    with refused("NoSuchBucketPolicy", 404):
+        s3.get_bucket_policy(Bucket=bucket)
+
+
+def test_restricted_bucket_shuts_the_public_out(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
+) -> None:
+    put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/*"))
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    stranger = connect(lakebed_server, ANONYMOUS)
+    assert body_of(stranger, bucket, "k") == b"1"
+    s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration={"RestrictPublicBuckets": True})
+    with refused("AccessDenied", 403):
+        stranger.get_object(Bucket=bucket, Key="k")
+
+
+def test_policy_is_read_back_and_a_broken_one_refused(s3: Any, bucket: str) -> None:
+    put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/*"))
+    before = s3.get_bucket_policy(Bucket=bucket)["Policy"]
+    assert json.loads(before)["Statement"][0]["Action"] == ["s3:GetObject"]
+    for broken in ("{", json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Perhaps"}]})):
+        with refused("MalformedPolicy", 400):
+            s3.put_bucket_policy(Bucket=bucket, Policy=broken)
+    assert s3.get_bucket_policy(Bucket=bucket)["Policy"] == before
+
+
+def test_policy_can_demand_a_condition_of_writers(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+) -> None:
+    put_policy(
+        s3,
+        bucket,
+        statement(
+            "Allow",
+            {"AWS": nobody.arn},
+            ["s3:PutObject", "s3:PutObjectTagging"],
+            f"{bucket}/*",
+            Condition={"StringEquals": {"s3:RequestObjectTag/stage": "raw"}},
+        ),
+    )
+    theirs = connect(lakebed_server, nobody.keys)
+    with refused("AccessDenied", 403):
+        theirs.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="stage=final")
+    theirs.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="stage=raw")

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lakebed.wire.http.head import MAX_HEADERS, HeadRefused, RequestHead
+
+TOKEN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+
+def parse(text: str | bytes) -> RequestHead:
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    return RequestHead(data, data.find(b"\r\n\r\n") + 4)
+
+
+def refusal(text: str | bytes) -> int:
+    with pytest.raises(HeadRefused) as refused:
+        parse(text).body()
+    return refused.value.fault.status
+
+
+def test_method_target_and_headers_are_kept_as_they_came() -> None:
+    head = parse(
+        "PUT /b/k%2Fx%zz//../y?versionId=1&a=%20+ HTTP/1.1\r\nHost: h\r\nX-Amz-Meta-Név:  a  b\tc\r\n\r\n".replace(
+            "é", "e"
+        )
+    )
+    assert (head.method, head.path, head.query) == ("PUT", "/b/k%2Fx%zz//../y", "versionId=1&a=%20+")
+    assert head.headers == {"host": "h", "x-amz-meta-nev": "a  b\tc"}
+
+
+def test_only_the_first_question_mark_begins_the_query() -> None:
+    head = parse("GET /a?b=c?d HTTP/1.1\r\n\r\n")
+    assert (head.path, head.query) == ("/a", "b=c?d")
+
+
+def test_header_bytes_that_are_not_utf_8_come_back_unchanged() -> None:
+    head = parse(b"GET / HTTP/1.1\r\nX-Name: caf\xe9 \xff\r\nX-Good: caf\xc3\xa9\r\n\r\n")
+    assert head.headers["x-name"].encode("utf-8", "surrogateescape") == b"caf\xe9 \xff"
+    assert head.headers["x-good"] == "café"
+
+
+def test_repeated_headers_are_joined_in_order() -> None:
+    head = parse("GET / HTTP/1.1\r\nX-A: 1\r\nX-B: 2\r\nx-a: 3\r\nX-A:\r\n\r\n")
+    assert head.headers == {"x-a": "1,3,", "x-b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        ("http://host:9000/b/k?x=1", "/b/k", "x=1"),
+        ("HTTPS://host/b", "/b", ""),
+        ("http://host", "/", ""),
+        ("http://host?x=1", "/", "x=1"),
+        ("*", "*", ""),
+    ],
+)
+def test_absolute_targets_give_their_path(target: str, path: str, query: str) -> None:
+    head = parse(f"OPTIONS {target} HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert (head.path, head.query) == (path, query)
+
+
+@pytest.mark.parametrize(
+    ("version", "connection", "kept"),
+    [
+        ("1.1", None, True),
+        ("1.1", "close", False),
+        ("1.1", "Close", False),
+        ("1.1", "keep-alive", True),
+        ("1.1", "upgrade, close", False),
+        ("1.1", "TE", True),
+        ("1.0", None, False),
+        ("1.0", "keep-alive", True),
+        ("1.0", "Keep-Alive", True),
+        ("1.0", "close", False),
+        ("1.0", "keep-alive, close", False),
+    ],
+)
+@pytest.mark.parametrize("length", ["", "Content-Length: 3\r\n"])
+def test_the_connection_is_kept_as_version_and_options_say(
+    version: str, connection: str | None, kept: bool, length: str
+) -> None:
+    option = "" if connection is None else f"Connection: {connection}\r\n"
+    head = parse(f"GET / HTTP/{version}\r\n{option}{length}\r\n")
+    assert head.keep_alive is kept
+    assert head.version_1_0 is (version == "1.0")
+
+
+def test_an_offer_to_upgrade_is_passed_over() -> None:
+    head = parse("GET /b HTTP/1.1\r\nHost: h\r\nUpgrade: TLS/1.2\r\nConnection: Upgrade\r\nX-Last: 1\r\n\r\n")
+    assert (head.path, head.headers["x-last"], head.keep_alive) == ("/b", "1", True)
+    assert head.body().finished
+
+
+def test_an_offer_to_upgrade_leaves_the_body_its_length() -> None:
+    head = parse("PUT /b HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 5\r\n\r\n")
+    assert head.body().length == 5
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "CONNECT h:443 HTTP/1.1\r\n\r\n",
+        "FETCH / HTTP/1.1\r\n\r\n",
+        "GET  / HTTP/1.1\r\n\r\n",
+        "GET /a b HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nName : v\r\n\r\n",
+        "GET / HTTP/1.1\r\n: v\r\n\r\n",
+        "GET / HTTP/1.1\r\nName: v\r\n folded\r\n\r\n",
+        "GET / HTTP/1.1\r\nName: a\rb\r\n\r\n",
+        "GET / HTTP/1.1\r\nName: a\nX: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nName: a\0b\r\n\r\n",
+        "GET /a\0b HTTP/1.1\r\n\r\n",
+        "GET / HTTP/2.0\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\n",
+        "GET / HTTP/0.9\r\n\r\n",
+        "GET /\r\n\r\n",
+        "GET / RTSP/1.0\r\n\r\n",
+        "SOURCE / ICE/1.0\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: +3\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: 3,3\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length:\r\n\r\n",
+        f"GET / HTTP/1.1\r\nContent-Length: {'9' * 5000}\r\n\r\n",
+        "GET / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+        "GET / HTTP/1.1\r\nTransfer-Encoding:\vchunked\r\n\r\n",
+    ],
+)
+def test_heads_that_can_be_read_in_two_ways_are_refused(head: str) -> None:
+    assert refusal(head) == 400
+
+
+def test_raw_bytes_in_the_target_are_refused() -> None:
+    assert refusal(b"GET /caf\xe9 HTTP/1.1\r\n\r\n") == 400
+
+
+def test_a_coding_besides_chunked_is_not_implemented() -> None:
+    assert refusal("PUT / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n") == 501
+
+
+def test_more_headers_than_anybody_needs_are_refused() -> None:
+    most = "".join(f"H{number}: v\r\n" for number in range(MAX_HEADERS))
+    assert len(parse(f"GET / HTTP/1.1\r\n{most}\r\n").headers) == MAX_HEADERS
+    assert refusal(f"GET / HTTP/1.1\r\n{most}One-More: v\r\n\r\n") == 431
+
+
+def test_lengths_and_codings_make_the_body() -> None:
+    assert parse("GET / HTTP/1.1\r\n\r\n").body().finished
+    assert parse("PUT / HTTP/1.1\r\nContent-Length: 0\r\n\r\n").body().finished
+    sized = parse("PUT / HTTP/1.1\r\nContent-Length: 12 \r\n\r\n").body()
+    assert (sized.length, sized.chunked, sized.finished) == (12, False, False)
+    chunked = parse("PUT / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n").body()
+    assert (chunked.length, chunked.chunked, chunked.finished) == (None, True, False)
+
+
+def test_only_a_client_of_1_1_waits_for_our_word() -> None:
+    assert parse("PUT / HTTP/1.1\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\n").expects_continue
+    assert not parse("PUT / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n").expects_continue
+    assert not parse("PUT / HTTP/1.1\r\nExpect: wonders\r\nContent-Length: 1\r\n\r\n").expects_continue
+    assert not parse("PUT / HTTP/1.1\r\nContent-Length: 1\r\n\r\n").expects_continue
+
+
+def test_bytes_behind_the_head_are_none_of_its_business() -> None:
+    data = b"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nGET /x HTTP/1.1\r\n\r\n"
+    assert RequestHead(data, data.find(b"\r\n\r\n") + 4).path == "/"
+
+
+@given(
+    st.sampled_from(["GET", "PUT", "DELETE", "HEAD", "POST", "OPTIONS"]),
+    st.text("/%abc!$&'()*+,;=:@-._~", max_size=40),
+    st.lists(
+        st.tuples(
+            st.text(TOKEN, min_size=1, max_size=20),
+            st.binary(max_size=40).map(lambda raw: bytes(byte for byte in raw if byte >= 0x20 and byte != 0x7F)),
+        ),
+        max_size=20,
+    ),
+)
+def test_what_was_written_is_read(method: str, path: str, headers: list[tuple[str, bytes]]) -> None:
+    known = {"connection", "content-length", "transfer-encoding", "upgrade"}
+    sent = [(f"X-{name}", value.strip()) for name, value in headers]
+    lines = b"".join(name.encode() + b": " + value + b"\r\n" for name, value in sent)
+    head = parse(f"{method} /{path} HTTP/1.1\r\n".encode() + lines + b"\r\n")
+    assert (head.method, head.path) == (method, f"/{path}")
+    expected: dict[str, list[bytes]] = {}
+    for name, value in sent:
+        expected.setdefault(name.lower(), []).append(value)
+    found = {name: value.encode("utf-8", "surrogateescape") for name, value in head.headers.items()}
+    assert found == {name: b",".join(values) for name, values in expected.items()}
+    assert not known & set(found)
+
+
+@given(st.binary(max_size=200))
+@example(b"")
+@example(b"\r\n")
+@example(b"GET / HTTP/1.1")
+def test_noise_is_refused_or_read_and_nothing_else(noise: bytes) -> None:
+    data = noise.replace(b"\r\n\r\n", b"") + b"\r\n\r\n"
+    try:
+        head = RequestHead(data, len(data))
+        head.body()
+    except HeadRefused as refused:
+        assert 400 <= refused.fault.status < 600
+    else:
+        assert data.startswith(head.method.encode())
+
+
+@given(
+    st.lists(st.sampled_from([b"GET", b" ", b"/", b"HTTP/1.1", b"\r\n", b"Host:", b"a", b"\n", b"Content-Length: 1"]))
+)
+def test_shuffled_pieces_of_heads_are_refused_or_read(pieces: list[bytes]) -> None:
+    test_noise_is_refused_or_read_and_nothing_else.hypothesis.inner_test(b"".join(pieces))  # type: ignore[attr-defined]  # hypothesis adds it

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request, parse_query
+
+
+@given(st.dictionaries(st.text(), st.text(), max_size=6))
+def test_encoded_parameters_come_back(parameters: dict[str, str]) -> None:
+    raw = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in parameters.items())
+    assert parse_query(raw) == parameters
+
+
+def test_a_plus_is_a_space_and_an_encoded_plus_is_a_plus() -> None:
+    assert parse_query("a=b+c%2B") == {"a": "b c+"}
+
+
+def test_a_bare_name_has_an_empty_value() -> None:
+    assert parse_query("uploads&acl=&&x==1") == {"uploads": "", "acl": "", "x": "=1"}
+
+
+def test_the_first_of_repeated_parameters_counts() -> None:
+    assert parse_query("a=1&a=2") == {"a": "1"}
+
+
+@pytest.mark.parametrize("raw", ["a=%ff", "%fe=1", "prefix=caf%e9"])
+def test_parameters_that_are_not_utf_8_are_refused(raw: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_query(raw)
+
+
+def test_broken_escapes_are_kept_as_they_are() -> None:
+    assert parse_query("a=100%&b=%zz") == {"a": "100%", "b": "%zz"}
+
+
+def test_a_query_is_parsed_once() -> None:
+    request = Request("GET", "/", "a=1", {}, RequestBody(0), "http", "", "R")
+    assert request.query == {"a": "1"}
+    assert request.query is request.query
