@@ -38,7 +38,12 @@ _INLINE_BYTES: Final = 64 * 1024
 _PART_BYTES: Final = 5 * 1024 * 1024
 _NAMESPACE: Final = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 _POOL: Final = Random(1).randbytes(_PART_BYTES + 1024 * 1024)
+_REFUSALS: Final = ((507, "InsufficientStorage"), (503, "ServiceUnavailable"))
 _BROKEN: Final = (ConnectionError, TimeoutError, OSError)
+
+
+class Refused(ConnectionError):
+    """The server said that it cannot now. Whether it did all the same is found out as if it had not answered."""
 
 
 class Finding(Exception):
@@ -61,8 +66,11 @@ class Upload:
 class Client:
     """Writes and checks. `work` and `audit` each use a connection of their own."""
 
-    def __init__(self, name: str, random: Random) -> None:
+    def __init__(self, name: str, random: Random, *, may_refuse: bool = False) -> None:
+        """`may_refuse`: the server may answer that it has no space, or cannot be used now."""
         self.name = name
+        self.refused = 0
+        self._may_refuse = may_refuse
         self.ledger = Ledger(
             plain={f"{name}/p{number:02}": None for number in range(_KEYS)},
             versioned={f"{name}/v{number:02}": [] for number in range(_VERSIONED_KEYS)},
@@ -135,7 +143,11 @@ class Client:
     ) -> Answer:
         assert self._connection is not None
         hashed = None if is_signed else UNSIGNED
-        return self._connection.ask(self._signer.request(method, target, headers, body, payload_hash=hashed))
+        answer = self._connection.ask(self._signer.request(method, target, headers, body, payload_hash=hashed))
+        if self._may_refuse and (answer.status, answer.code) in _REFUSALS and method != "GET":
+            self.refused += 1
+            raise Refused(answer.code)
+        return answer
 
     def _change(
         self,

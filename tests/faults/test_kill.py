@@ -11,8 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -24,7 +23,7 @@ import pytest
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import RunningServer, launch_server, start_server
 
-from .client import Client, Finding
+from .client import Client
 from .data_folder import (
     Blobs,
     metadata_of,
@@ -34,7 +33,8 @@ from .data_folder import (
     release_leases,
     temporary_files,
 )
-from .ledger import PLAIN, VERSIONED, Change
+from .ledger import PLAIN
+from .rounds import PATIENCE_SECONDS, audit, compare_events, gather, make_buckets
 
 SEED: Final = int(os.environ.get("FAULT_SEED", "20261115"))
 CLIENTS: Final = 6
@@ -42,7 +42,6 @@ SWEEPING: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.or
 """Sweeps all the time; and a window that no write of this test stays within on the slowest machine."""
 
 SWEEPING_AT_LAST: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=1s")
-_PATIENCE_SECONDS: Final = 60.0
 
 
 @dataclass
@@ -80,7 +79,7 @@ async def test_kills_lose_nothing_acknowledged_and_leave_nothing_half_done(kills
     tally = Tally()
     _kill_while_starting(data, random, tally)
     server = start_server(data, *SWEEPING)
-    _make_buckets(server)
+    make_buckets(server)
     try:
         while tally.kills < kills and not tally.findings:
             _work_until_killed(server, clients, random, tally)
@@ -90,7 +89,7 @@ async def test_kills_lose_nothing_acknowledged_and_leave_nothing_half_done(kills
             if random.random() < 0.15:
                 _kill_while_starting(data, random, tally)
             server = start_server(data, *SWEEPING)
-            _audit(server, clients, tally)
+            tally.findings += audit(server, clients)
     finally:
         if server.process.poll() is None:
             server.kill()
@@ -100,24 +99,11 @@ async def test_kills_lose_nothing_acknowledged_and_leave_nothing_half_done(kills
     async with metadata_of(data) as store:
         changes = await read_changes(store)
         tally.findings += [f"row: {row}" for row in await miscounted_contents(store)]
-    tally.findings += _compare_events(changes, clients)
+    tally.findings += compare_events(changes, clients)
     print(tally.line(clients, len(changes)))
     assert not tally.findings, "\n".join([*tally.findings, tally.line(clients, len(changes))])
     log = server.log.read_text()
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:4000]
-
-
-def _make_buckets(server: RunningServer) -> None:
-    signer = Signer(f"127.0.0.1:{server.port}")
-    status = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-    with Connection(server.port) as connection:
-        for request in (
-            signer.request("PUT", f"/{PLAIN}"),
-            signer.request("PUT", f"/{VERSIONED}"),
-            signer.request("PUT", f"/{VERSIONED}?versioning", None, status),
-        ):
-            answer = connection.ask(request)
-            assert answer.status == 200, answer
 
 
 def _work_until_killed(server: RunningServer, clients: list[Client], random: Random, tally: Tally) -> None:
@@ -132,7 +118,7 @@ def _work_until_killed(server: RunningServer, clients: list[Client], random: Ran
         server.kill()
         tally.kills += 1
         stop.set()
-    _gather(working, tally)
+    tally.findings += gather(working)
 
 
 def _kill_a_worker(server: RunningServer, random: Random, tally: Tally) -> None:
@@ -152,21 +138,6 @@ def _kill_while_starting(data: Path, random: Random, tally: Tally) -> None:
     tally.starts_killed += 1
 
 
-def _audit(server: RunningServer, clients: list[Client], tally: Tally, *, everything: bool = False) -> None:
-    with ThreadPoolExecutor(len(clients)) as threads:
-        audits = [threads.submit(client.audit, server, everything=everything) for client in clients]
-    _gather(audits, tally)
-
-
-def _gather(futures: Sequence[Future[None]], tally: Tally) -> None:
-    """Turn findings into lines of the tally; the run ends after the round that found them."""
-    for future in futures:
-        try:
-            future.result()
-        except Finding as finding:
-            tally.findings.append(str(finding))
-
-
 async def _note_orphans(data: Path, tally: Tally) -> Blobs:
     """Count what the dead server left behind, and let the next one sweep it."""
     async with metadata_of(data) as store:
@@ -184,9 +155,9 @@ async def _check_leftovers(data: Path, clients: list[Client], tally: Tally) -> N
     """After a sweep the byte folder holds what the rows name and nothing else, and every object is still whole."""
     server = start_server(data, *SWEEPING_AT_LAST)
     try:
-        _audit(server, clients, tally, everything=True)
+        tally.findings += audit(server, clients, everything=True)
         _abort_uploads(server)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         async with metadata_of(data) as store:
             while True:
                 blobs = await read_blobs(store, data)
@@ -199,7 +170,7 @@ async def _check_leftovers(data: Path, clients: list[Client], tally: Tally) -> N
                     )
                     break
                 time.sleep(0.05)
-        _audit(server, clients, tally, everything=True)
+        tally.findings += audit(server, clients, everything=True)
     finally:
         server.kill()
 
@@ -214,22 +185,3 @@ def _abort_uploads(server: RunningServer) -> None:
             key, name = upload.findtext(f"{namespace}Key"), upload.findtext(f"{namespace}UploadId")
             answer = connection.ask(signer.request("DELETE", f"/{PLAIN}/{key}?uploadId={name}"))
             assert answer.status == 204, answer
-
-
-def _compare_events(changes: list[Change], clients: list[Client]) -> list[str]:
-    """Each client's committed changes and the events of its keys are the same, in the same order."""
-    findings = []
-    about_buckets = [(change.kind, change.bucket) for change in changes if not change.key]
-    expected = [("BucketCreated", PLAIN), ("BucketCreated", VERSIONED), ("BucketConfigured", VERSIONED)]
-    if about_buckets != expected:
-        findings.append(f"event: {about_buckets}")
-    for client in clients:
-        told = [change for change in changes if change.key.startswith(f"{client.name}/")]
-        journal = client.ledger.journal
-        for number, (made, event) in enumerate(zip(journal, told, strict=False)):
-            if not made.told_by(event):
-                findings.append(f"event: number {number} of {client.name} is {event}, the change was {made}")
-                break
-        if len(told) != len(journal):
-            findings.append(f"event: {client.name} made {len(journal)} changes and {len(told)} events tell of them")
-    return findings

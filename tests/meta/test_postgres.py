@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -11,12 +12,14 @@ import pytest
 
 from lakebed.core.errors import InvalidSetting, StorageFull, Unavailable, WriteConflict
 from lakebed.meta import postgres
+from lakebed.meta._flush import CommitFlush
 from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.postgres import PostgresStore
 from lakebed.meta.seam import Transaction, Work
 from tests.contracts.meta import MetaContract
 from tests.fixtures.postgres import PostgresServer
+from tests.meta.stores import until
 
 pytestmark = pytest.mark.integration
 
@@ -224,3 +227,112 @@ async def test_when_the_answer_to_a_commit_is_lost_the_caller_is_told_that_it_is
             await remote.transact(insert)
             await remote.close()
     assert await store.row("SELECT count(*) FROM items") == (1 + int(happened),)
+
+
+async def test_a_commit_is_acknowledged_only_after_it_was_flushed(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_flush = asyncio.Event()
+    flush = store._flush.wait
+
+    async def wait_and_flush() -> None:
+        await may_flush.wait()
+        await flush()
+
+    async def create(tx: Transaction) -> None:
+        await tx.run("CREATE TABLE items (id BIGINT)")
+
+    async def is_visible() -> bool:
+        return await store.row("SELECT 1 FROM pg_tables WHERE schemaname = current_schema()") is not None
+
+    monkeypatch.setattr(store._flush, "wait", wait_and_flush)
+    caller = asyncio.create_task(store.transact(create))
+    async with asyncio.timeout(60):
+        while not await is_visible():
+            assert not caller.done()
+    assert not caller.done()
+    may_flush.set()
+    await caller
+
+
+async def test_commits_do_not_wait_for_the_disk_themselves_and_flushes_do(store: PostgresStore) -> None:
+    async def work(tx: Transaction) -> tuple[object, ...] | None:
+        return await tx.row("SELECT current_setting('synchronous_commit')")
+
+    assert await store.transact(work) == ("off",)
+    assert await store.row("SELECT current_setting('synchronous_commit')") == ("on",)
+    before = await store.row("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+    await store.sync()
+    assert await store.row(
+        "SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn >= CAST(? AS numeric)", *(before or (None,))
+    ) == (True,)
+
+
+async def test_flushes_asked_for_while_one_is_under_way_share_the_next() -> None:
+    class Pool:
+        def __init__(self) -> None:
+            self.flushes = 0
+            self.may_go_on = asyncio.Event()
+
+        async def execute(self, _: str) -> None:
+            self.flushes += 1
+            await self.may_go_on.wait()
+
+    pool = Pool()
+    flush = CommitFlush(pool)
+    first = asyncio.create_task(flush.wait())
+    await until(lambda: pool.flushes == 1)
+    rest = [asyncio.create_task(flush.wait()) for _ in range(5)]
+    rest[0].cancel()
+    pool.may_go_on.set()
+    await asyncio.gather(first, *rest, return_exceptions=True)
+    assert pool.flushes == 2
+
+
+async def test_a_flush_that_fails_leaves_the_caller_undecided(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise ConnectionResetError("gone")
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("CREATE TABLE items (id BIGINT)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._flush, "wait", fail)
+        with pytest.raises(Unavailable) as raised:
+            await store.transact(work)
+    assert raised.value.undecided
+
+
+async def test_a_caller_cancelled_in_the_middle_leaves_no_open_transaction_behind(postgres_dsn: str) -> None:
+    store = await PostgresStore.open(postgres_dsn, connections=1, random=Random(7))
+    running = asyncio.Event()
+
+    async def create(tx: Transaction) -> None:
+        await tx.run("CREATE TABLE items (id BIGINT)")
+
+    async def stay(tx: Transaction) -> None:
+        await tx.run("INSERT INTO items (id) VALUES (?)", 1)
+        running.set()
+        await tx.run("SELECT pg_sleep(600)")
+
+    await store.transact(create)
+    caller = asyncio.create_task(store.transact(stay))
+    await running.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert await store.row("SELECT count(*) FROM items") == (0,)
+    await store.close()
+
+
+async def test_a_role_without_privileges_can_flush(
+    postgres_server: PostgresServer, postgres_dsn: str, store: PostgresStore
+) -> None:
+    role = f"role_{uuid.uuid4().hex}"
+    postgres_server.execute(f"CREATE ROLE {role} LOGIN")
+    plain = await PostgresStore.open(postgres_dsn.replace("//postgres@", f"//{role}@"), random=Random(7))
+    assert await plain.row("SELECT current_user") == (role,)
+    await plain.sync()
+    await plain.close()

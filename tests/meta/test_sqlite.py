@@ -314,6 +314,13 @@ async def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         await SqliteStore.open(tmp_path / "nowhere" / "meta.db")
 
 
+async def test_nobody_else_can_read_the_files(store: SqliteStore, path: Path) -> None:
+    await store.transact(_insert(1))
+    files = list(path.parent.iterdir())
+    assert path in files
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
 async def test_a_temporary_store_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = await SqliteStore.temporary()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from random import Random
@@ -47,13 +48,14 @@ from lakebed.objects.deleting import Deleted, Doomed
 from lakebed.objects.events import decode_event
 from lakebed.objects.listing import ListedObject, ListedVersion
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, StoredUpload
+from lakebed.objects.sealing import FRAME_BYTES
 from lakebed.objects.sweeping import SweepReport
 from lakebed.objects.writing import NewObject
 
 from .consistency import check_tables
 from .model import NULL, ModelBucket, ModelUpload, ModelVersion, Rolled, list_keys, md5
 from .pages import all_objects, all_uploads, all_versions
-from .stores import ROOT, ObjectStore, OpenObjectStore, read_all
+from .stores import INLINE_MAX_BYTES, ROOT, ObjectStore, OpenObjectStore, read_all
 
 T = TypeVar("T")
 
@@ -62,6 +64,7 @@ KEYS = ("a", "a/b", "a/b/c", "a0", "é/\U0010ffff")
 MIN_PART_BYTES = 4
 """In place of 5 MiB, so that parts which are too small and parts which are not both occur."""
 
+BODY_SIZES = (0, 1, INLINE_MAX_BYTES, INLINE_MAX_BYTES + 1, FRAME_BYTES + 1)
 ABSENT_VERSION = "0" * 28
 PREFIXES = ("", "a", "a/", "a/b", "é/\U0010ffff", "z")
 DELIMITERS = ("", "/", "b/")
@@ -69,11 +72,12 @@ DELIMITERS = ("", "/", "b/")
 # One bucket and one key are met more often than the others: what is interesting happens to one key again and again.
 buckets = st.sampled_from(("bucket-1", *BUCKETS))
 keys = st.sampled_from(("a/b", "a/b", "a/b", *KEYS))
-bodies = st.sampled_from((b"", b"x", b"inline to the end", b"a body that goes to the byte store", b"y" * 70_000))
+bodies = st.builds(lambda letter, size: letter * size, st.sampled_from((b"x", b"y")), st.sampled_from(BODY_SIZES))
 part_bodies = st.sampled_from((b"", b"abc", b"part", b"a longer part", b"the longest of all the parts"))
 metadata = st.sampled_from(({}, {"colour": "red"}, {"colour": "blue", "shape": "round"}))
 encryption = st.sampled_from((None, True, False))
 ages = st.integers(0, 3)
+statuses = st.sampled_from((Versioning.ENABLED, Versioning.SUSPENDED))
 places = st.integers(0, 1000)
 conditions = st.sampled_from(("none", "absent", "same", "other", "not same", "any"))
 
@@ -136,6 +140,12 @@ class ObjectStoreMachine(RuleBasedStateMachine):
     def put(self, name: str, key: str, written: list[tuple[bytes, dict[str, str], bool | None]]) -> None:
         for body, meta, encrypt in written:
             self._put(name, key, body, meta, encrypt, "none")
+
+    @rule(key=keys, statuses=st.lists(statuses, min_size=1, max_size=4), body=bodies)
+    def put_and_set_versioning(self, key: str, statuses: list[Versioning], body: bytes) -> None:
+        for status in statuses:
+            self.set_versioning(BUCKETS[0], status)
+            self._put(BUCKETS[0], key, body, {}, None, "none")
 
     @rule(name=buckets, key=keys, body=bodies, condition=conditions)
     def put_on_condition(self, name: str, key: str, body: bytes, condition: str) -> None:
@@ -347,6 +357,25 @@ class ObjectStoreMachine(RuleBasedStateMachine):
         doomed = Doomed(key, version)
         self._deleted(name, doomed, self.run(self.store.deleter.delete(ROOT, name, doomed)))
 
+    def _hidden(self) -> list[tuple[str, str]]:
+        return [
+            (name, key)
+            for name, bucket in self.model.items()
+            for key, versions in bucket.keys.items()
+            if versions[0].is_marker and len(versions) > 1
+        ]
+
+    def _has_hidden(self) -> bool:
+        return bool(self._hidden())
+
+    @precondition(_has_hidden)
+    @rule(place=places)
+    def uncover(self, place: int) -> None:
+        """Removing the marker in front brings back what it hid, unless that is a marker too."""
+        name, key = self._hidden()[place % len(self._hidden())]
+        doomed = Doomed(key, self._pick(name, key, 0))
+        self._deleted(name, doomed, self.run(self.store.deleter.delete(ROOT, name, doomed)))
+
     @rule(name=buckets, chosen=st.lists(st.tuples(keys, st.none() | ages, st.booleans()), max_size=4))
     def delete_many(self, name: str, chosen: list[tuple[str, int | None, bool]]) -> None:
         """A batch, with a condition that cannot hold on some: those fail alone."""
@@ -476,7 +505,7 @@ class ObjectStoreMachine(RuleBasedStateMachine):
 
     # -- everything else ------------------------------------------------------------------------------------------
 
-    @rule(name=buckets, status=st.sampled_from((Versioning.ENABLED, Versioning.SUSPENDED)))
+    @rule(name=buckets, status=statuses)
     def set_versioning(self, name: str, status: Versioning) -> None:
         self.run(self.store.buckets.set_versioning(ROOT, name, status))
         self.model[name].versioning = status
@@ -596,9 +625,11 @@ def _assert_versions(bucket: ModelBucket, listed: list[ListedVersion | Rolled], 
 
 
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of a few bytes in place of 5 MiB; the rule itself is tested with its own number in `test_multipart`."""
+def small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of a few bytes in place of 5 MiB, and no waiting for disks: both have tests of their own."""
     monkeypatch.setattr(multipart, "MIN_PART_BYTES", MIN_PART_BYTES)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
 
 
 def _run_machine(open_object_store: OpenObjectStore, examples: int, steps: int) -> None:
@@ -613,10 +644,16 @@ def _run_machine(open_object_store: OpenObjectStore, examples: int, steps: int) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("open_object_store", ["sqlite-memory"], indirect=True)
 def test_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
-    _run_machine(open_object_store, examples=40, steps=40)
+    _run_machine(open_object_store, examples=60, steps=40)
+
+
+@pytest.mark.slow
+def test_random_work_agrees_with_the_model_on_every_pair_of_stores(open_object_store: OpenObjectStore) -> None:
+    _run_machine(open_object_store, examples=6, steps=30)
 
 
 @pytest.mark.heavy
 def test_much_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
-    _run_machine(open_object_store, examples=150, steps=60)
+    _run_machine(open_object_store, examples=200, steps=60)

@@ -235,10 +235,18 @@ class IntegrityMismatch(LakebedError):
     """Bytes do not match their digest: send them again from the source. `digest` names which one."""
 
     def __init__(
-        self, message: str = "", *, digest: str = "", claimed: str | None = None, calculated: str | None = None
+        self,
+        message: str = "",
+        *,
+        digest: str = "",
+        claimed: str | None = None,
+        calculated: str | None = None,
+        part: int | None = None,
     ) -> None:
         super().__init__(message)
         self.digest = digest
+        self.part = part
+        """Which part of a multipart list it is about, if it is about one."""
         self.claimed = claimed
         self.calculated = calculated
         """Both in hexadecimal, where they are known."""

@@ -15,7 +15,7 @@ _WAITING_COMMIT = "SELECT pg_logical_emit_message(true, 'lakebed', '')"
 
 
 class CommitFlush:
-    """Flushes of one database: at most one in flight; those who ask meanwhile share the next."""
+    """Flushes of one database, on connections of their own: at most one in flight, others share the next."""
 
     def __init__(self, pool: Any) -> None:  # Any: asyncpg comes without types
         self._pool = pool
@@ -23,12 +23,10 @@ class CommitFlush:
         self._next: asyncio.Task[None] | None = None
 
     async def wait(self) -> None:
-        """Return when all that was committed before now is on stable storage. Raises what the driver raises.
-
-        Takes a connection from the pool: hold none while waiting.
-        """
+        """Return when all that was committed before now is on stable storage. Raises what the driver raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._flush_after(self._current))
+            self._next.add_done_callback(_look_at)
         await asyncio.shield(self._next)
 
     async def _flush_after(self, current: asyncio.Task[None] | None) -> None:
@@ -36,3 +34,9 @@ class CommitFlush:
             await asyncio.wait([current])
         self._current, self._next = self._next, None
         await self._pool.execute(_WAITING_COMMIT)
+
+
+def _look_at(flush: asyncio.Task[None]) -> None:
+    """Take note of a failure even if everybody who waited for it was cancelled."""
+    if not flush.cancelled():
+        flush.exception()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +58,7 @@ def open_file(path: Path, turn: WriteTurn) -> apsw.Connection:
     """
     turn.take()
     try:
+        _create(path)
         connection = connect(path)
         try:
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # makes the log, recovers a crashed one
@@ -66,8 +69,18 @@ def open_file(path: Path, turn: WriteTurn) -> apsw.Connection:
         return connection
     except apsw.Error as error:
         raise translate(error) from error
+    except OSError as error:
+        kind = StorageFull if error.errno in NO_SPACE else Unavailable
+        raise kind(f"cannot open the metadata file. path={path} error={error.strerror}") from error
     finally:
         turn.give_back()
+
+
+def _create(path: Path) -> None:
+    """Make the file readable by nobody else: there are keys in it. SQLite gives its side files the same mode."""
+    with suppress(FileExistsError):
+        # Only a file that is new: closing any descriptor of one that is in use would drop SQLite's locks on it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def connect(path: Path) -> apsw.Connection:

@@ -51,29 +51,29 @@ class _Interfered(Exception):
 class PostgresStore:
     """A `MetaStore` on a PostgreSQL database. Bound to the event loop that opened it."""
 
-    def __init__(self, pool: Any, random: Random) -> None:  # Any: asyncpg comes without types
+    def __init__(self, pool: Any, flush_pool: Any, random: Random) -> None:  # Any: asyncpg comes without types
         self._pool = pool
+        self._flush_pool = flush_pool
+        self._flush = CommitFlush(flush_pool)
         self._random = random
-        self._flush = CommitFlush(pool)
+        self._under_way = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._closed = False
 
     @classmethod
     async def open(cls, dsn: str, *, connections: int = 16, random: Random) -> PostgresStore:
-        """Connect, `connections` at most. Raises Unavailable; InvalidSetting if commits are not durable there."""
+        """Connect, with that many connections at most, and one more to flush with.
+
+        Raises Unavailable; InvalidSetting if the server acknowledges commits that are not durable.
+        """
+        pool = await _connect(dsn, connections)
         try:
-            pool = await asyncpg.create_pool(
-                dsn,
-                min_size=1,
-                max_size=connections,
-                init=_prepare_connection,
-                reset=_keep_session,
-                command_timeout=_COMMAND_SECONDS,
-                statement_cache_size=_STATEMENTS,
-                max_cached_statement_lifetime=0,
-            )
-        except (asyncpg.PostgresError, OSError) as error:
-            # Its text may name the host and the user, never the password; the address is not repeated here.
-            raise Unavailable(f"cannot connect to the metadata database. detail={error}") from error
-        store = cls(pool, random)
+            flush_pool = await _connect(dsn, 1)
+        except BaseException:
+            pool.terminate()
+            raise
+        store = cls(pool, flush_pool, random)
         setting = await store.row("SELECT current_setting('synchronous_commit')")
         if setting is None or setting[0] == "off":
             await store.close()
@@ -104,6 +104,37 @@ class PostgresStore:
 
     async def transact(self, work: Work[T]) -> T:
         """Run `work` in one transaction and commit it durably, again if another one interfered."""
+        if self._closed:
+            raise Unavailable("the metadata store is closed")
+        self._under_way += 1
+        self._settled.clear()
+        try:
+            return await self._repeat(work)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._settled.set()
+
+    async def sync(self) -> None:
+        """Wait until all that is visible to reads is on stable storage too, whichever server wrote it."""
+        try:
+            await self._flush.wait()
+        except Exception as error:
+            raise _translate(error) from error
+
+    async def close(self) -> None:
+        """Finish what is under way and close the connections, by force if that takes too long. Idempotent."""
+        self._closed = True
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._settled.wait()
+                await self._pool.close()
+                await self._flush_pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+            self._flush_pool.terminate()
+
+    async def _repeat(self, work: Work[T]) -> T:
         pause = _FIRST_PAUSE_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -115,21 +146,6 @@ class PostgresStore:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def sync(self) -> None:
-        """Wait until all that is visible to reads is on stable storage too, whichever server wrote it."""
-        try:
-            await self._flush.wait()
-        except Exception as error:
-            raise _translate(error) from error
-
-    async def close(self) -> None:
-        """Finish what is under way and close the connections, by force if that takes too long. Idempotent."""
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._pool.close()
-        except TimeoutError:
-            self._pool.terminate()
-
     async def _attempt(self, work: Work[T]) -> T:
         try:
             connection = await self._pool.acquire()
@@ -138,6 +154,11 @@ class PostgresStore:
         told: list[Callable[[], None]] = []
         try:
             result = await self._commit(connection, work, told)
+        except Exception:
+            raise
+        except BaseException:
+            connection.terminate()  # cancelled amid a conversation: nobody else may get the answers
+            raise
         finally:
             await self._pool.release(connection)
         try:
@@ -158,7 +179,7 @@ class PostgresStore:
             result = await work(transaction)
             if transaction.failure is not None:
                 raise transaction.failure
-        except BaseException as error:
+        except Exception as error:
             transaction.end()
             await _roll_back(connection)
             if isinstance(transaction.failure, _Interfered) and error is not transaction.failure:
@@ -171,9 +192,6 @@ class PostgresStore:
             raise _Interfered(str(error)) from error
         except Exception as error:
             raise _answer_lost(error) from error
-        except BaseException:
-            connection.terminate()  # cancelled between the question and its answer: nobody else may get that answer
-            raise
         if outcome != "COMMIT":
             raise Unavailable(f"the database did not commit. outcome={outcome}")
         return result
@@ -230,11 +248,28 @@ class PostgresTransaction:
 
 
 async def _roll_back(connection: Any) -> None:  # Any: asyncpg comes without types
-    """Roll back whatever happens to the caller meanwhile; a connection that cannot is not used again."""
+    """Roll back; a connection that cannot is not used again."""
     try:
-        await asyncio.shield(asyncio.ensure_future(connection.execute("ROLLBACK")))
+        await connection.execute("ROLLBACK")
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
         connection.terminate()
+
+
+async def _connect(dsn: str, connections: int) -> Any:  # Any: asyncpg comes without types
+    try:
+        return await asyncpg.create_pool(
+            dsn,
+            min_size=1,
+            max_size=connections,
+            init=_prepare_connection,
+            reset=_keep_session,
+            command_timeout=_COMMAND_SECONDS,
+            statement_cache_size=_STATEMENTS,
+            max_cached_statement_lifetime=0,
+        )
+    except (asyncpg.PostgresError, OSError) as error:
+        # Its text may name the host and the user, never the password; the address is not repeated here.
+        raise Unavailable(f"cannot connect to the metadata database. detail={error}") from error
 
 
 async def _prepare_connection(connection: Any) -> None:  # Any: asyncpg comes without types

@@ -3,7 +3,8 @@
 Implementations: `sqlite` (embedded default) and `postgres`. `tests/contracts/meta.py` is the contract both pass.
 
 SQL is written once, in the dialect both share (`?` for parameters, `ON CONFLICT`, `RETURNING`), as constants next to
-the service that uses it; a store prepares each statement once and keeps it. Values are int, str, bytes and None.
+the service that uses it; a store prepares each statement once and keeps it. Values are int (of 64 bits), str (without
+NUL, which PostgreSQL does not take), bytes and None; text compares by its UTF-8 bytes.
 
 What callers rely on:
 
@@ -11,6 +12,7 @@ What callers rely on:
   nothing but its transaction, and it awaits nothing but its transaction.
 - When `transact` returned, the change is on stable storage. When it raised, nothing of it is visible; the one exception
   is `Unavailable` with `undecided=True`, when the answer to a commit was lost.
+- Readers may see a change a moment before it is on stable storage; `sync` is for those who tell others of it.
 - A statement that failed dooms its transaction: it rolls back even if the work caught the error.
 - Writers that arrive together may share one commit; each still succeeds or fails alone.
 """

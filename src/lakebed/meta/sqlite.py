@@ -207,6 +207,8 @@ class SqliteStore:
             self._fail(works, error)
         except BaseException:
             self._fail(works, Unavailable("the process is being interrupted"))
+            self._scheduled = False
+            self._schedule()
             raise
         else:
             self._queue.extendleft(reversed(works[taken:]))

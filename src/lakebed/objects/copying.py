@@ -92,10 +92,7 @@ class ObjectCopier:
         encrypt = self._writer.is_encrypted(bucket, new.encrypt)
         same = source.bucket == bucket_name and source.key == new.key and source.version is None
         if same and changes.attributes is None and new.encrypt is None:
-            raise InvalidInput(
-                "this copy request is illegal because it is trying to copy an object to itself without changing the"
-                " object's metadata, storage class, website redirect location or encryption attributes."
-            )
+            raise InvalidInput("the copy would change nothing of the object it is made of", argument="copy-to-itself")
         attributes = changes.attributes if changes.attributes is not None else original.attributes
         tags = changes.tags if changes.tags is not None else original.attributes.tags
         merged = ObjectAttributes(

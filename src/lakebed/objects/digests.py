@@ -27,18 +27,23 @@ class Expectations:
     """The value, when it was sent ahead of the bytes."""
     trailing_checksum: Callable[[], Checksum] | None = None
     """Asks for the value that came behind the bytes; raises when it did not come."""
+    stated_algorithm: ChecksumAlgorithm | None = None
+    """The algorithm of the value, where it is another than the one to keep."""
 
 
 class Digests:
     """The running hashes of one body."""
 
-    __slots__ = ("_checksum", "_md5", "_sha256", "size")
+    __slots__ = ("_checksum", "_md5", "_sha256", "_stated", "size", "stated")
 
     def __init__(self, expected: Expectations) -> None:
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._sha256 = hashlib.sha256() if expected.sha256 is not None else None
         self._checksum = new_hasher(expected.algorithm)
+        self._stated = None if expected.stated_algorithm is None else new_hasher(expected.stated_algorithm)
         self.size = 0
+        self.stated: Checksum | None = None
+        """Once verified: the checksum by the sender's algorithm, where another one is kept."""
 
     def update(self, data: Chunk) -> None:
         """Add bytes. May run in a thread."""
@@ -47,6 +52,8 @@ class Digests:
         if self._sha256 is not None:
             self._sha256.update(data)
         self._checksum.update(data)
+        if self._stated is not None:
+            self._stated.update(data)
 
     def verify(self, expected: Expectations) -> tuple[bytes, Checksum]:
         """The MD5 and the checksum. Raises IntegrityMismatch when the sender said otherwise."""
@@ -66,9 +73,11 @@ class Digests:
                 calculated=md5.hex(),
             )
         checksum = Checksum(expected.algorithm, self._checksum.digest())
+        if self._stated is not None and expected.stated_algorithm is not None:
+            self.stated = Checksum(expected.stated_algorithm, self._stated.digest())
         claim = expected.checksum
         if claim is None and expected.trailing_checksum is not None:
             claim = expected.trailing_checksum()
         if claim is not None:
-            claim.check(checksum)
+            claim.check(self.stated or checksum)
         return md5, checksum

@@ -49,6 +49,8 @@ class Ingested:
     checksum: Checksum
     piece: Piece
     """Where they are: inline, or in a blob."""
+    stated: Checksum | None = None
+    """By the sender's algorithm, where `checksum` is by another."""
 
     @property
     def etag(self) -> str:
@@ -87,6 +89,8 @@ class Ingester:
         length = stream.length
         if length is not None and length > limit:
             raise TooLarge(f"the body is over the limit of one upload. size={length} limit={limit}")
+        if self._files is not None:
+            self._files.check_room(length or 0)
         head: list[Chunk] = []
         held = 0
         digests = Digests(expected)
@@ -114,7 +118,7 @@ class Ingester:
         if encrypt:
             key, seal = self._keys.new_data_key()
             body = seal_whole(key, body)
-        return Ingested(size, md5, checksum, Piece(size, body=body, seal=seal))
+        return Ingested(size, md5, checksum, Piece(size, body=body, seal=seal), digests.stated)
 
     async def _write_blob(
         self,
@@ -147,7 +151,7 @@ class Ingester:
             # Shielded: a client that goes away cancels us, and the bytes must not stay behind.
             await asyncio.shield(writing.abandon())
             raise
-        return Ingested(received, md5, checksum, Piece(received, blob=blob, seal=seal))
+        return Ingested(received, md5, checksum, Piece(received, blob=blob, seal=seal), digests.stated)
 
     def _open_sink(
         self, key: Key, digests: Digests, expected: Expectations, sealer: Sealer | None, length: int | None

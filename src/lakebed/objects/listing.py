@@ -6,6 +6,7 @@ stepped over by seeking past it, not by reading the keys below it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -22,6 +23,7 @@ from .rows import upload_from
 _LAST_CODE_POINT: Final = 0x10FFFF
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
+_VERSION_ID: Final = re.compile("null|[0-9a-f]{28}")
 _FIRST_STEP: Final = 64
 _LEAST_STEP: Final = 2
 _MOST_STEP: Final = 1024
@@ -146,9 +148,14 @@ class Lister:
             marked = await self._f.meta.row(
                 rows.RANK_OF_VERSION, bucket.id, key_marker, version_marker, bucket.id, key_marker, version_marker
             )
-            if marked is None:
+            if marked is not None:
+                start = Position(key_marker, marked[0])
+            elif _VERSION_ID.fullmatch(version_marker):
+                # Deleted since the last page, as by whoever empties a bucket page by page. Its place in the order went
+                # with it, so the key is told from its newest version on: rather some twice than one not at all.
+                start = Position(key_marker, _BY_RANK.first)
+            else:
                 raise InvalidInput("no such version to list from", argument="version-id-marker", value=version_marker)
-            start = Position(key_marker, marked[0])
 
         async def fetch(start: Position, count: int) -> list[Row]:
             found = await self._f.meta.rows(

@@ -21,11 +21,13 @@ from lakebed.core.checksums import (
     multipart_checksum,
 )
 from lakebed.core.errors import (
+    IntegrityMismatch,
     InvalidInput,
     InvalidPart,
     InvalidPartOrder,
     NoSuchUpload,
     PartTooSmall,
+    PreconditionFailed,
 )
 from lakebed.core.ids import UploadId, VersionId, new_upload_id
 from lakebed.meta.seam import Reader, Transaction
@@ -187,7 +189,8 @@ class MultipartUploads:
                 ingested.size,
                 ingested.etag,
                 now_ms,
-                pack_checksum(ingested.checksum),
+                # What the client knows it by; the piece keeps the one that the object's is made of.
+                pack_checksum(ingested.stated or ingested.checksum),
                 pack(piece),
             )
 
@@ -200,7 +203,7 @@ class MultipartUploads:
             raise
         if displaced.blobs:
             f.reaper.wake(displaced.blobs)
-        return ingested, ingested.checksum
+        return ingested, ingested.stated or ingested.checksum
 
     async def complete(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, completion: Completion
@@ -261,8 +264,13 @@ class MultipartUploads:
             f.reaper.wake(displaced.blobs)
         return completed
 
-    async def abort(self, caller: Caller, bucket_name: str, key: str, upload_id: str) -> None:
-        """Forget an upload and free its parts. Raises NoSuchUpload."""
+    async def abort(
+        self, caller: Caller, bucket_name: str, key: str, upload_id: str, *, started_ms: int | None = None
+    ) -> None:
+        """Forget an upload and free its parts. Raises NoSuchUpload.
+
+        With `started_ms`, only if it began in that second: PreconditionFailed otherwise.
+        """
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
         f.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
@@ -271,6 +279,8 @@ class MultipartUploads:
         async def work(tx: Transaction) -> None:
             displaced.blobs.clear()
             upload = await self._open_upload(tx, await f.bucket(tx, bucket_name), key, upload_id)
+            if started_ms is not None and started_ms // 1000 != upload.started_ms // 1000:
+                raise PreconditionFailed("the upload began at another time", condition="x-amz-if-match-initiated-time")
             await forget_upload(tx, upload.id, displaced)
 
         await f.meta.transact(work)
@@ -317,13 +327,20 @@ class MultipartUploads:
                 raise InvalidPart(f"no such part, or another etag. part={listed.number}")
             if listed.checksum is not None:
                 kept = part.checksum
-                if kept is None or kept.algorithm != listed.checksum.algorithm or kept.digest != listed.checksum.digest:
+                if kept is None or kept.algorithm != listed.checksum.algorithm:
+                    raise IntegrityMismatch(
+                        f"the part has a checksum of another algorithm. part={listed.number}",
+                        digest=listed.checksum.algorithm,
+                        part=listed.number,
+                    )
+                if kept.digest != listed.checksum.digest:
                     raise InvalidPart(f"the part has another checksum. part={listed.number}")
             elif upload.attributes.checksum_algorithm and upload.attributes.checksum_kind == ChecksumType.COMPOSITE:
                 # AWS asks for them; SDKs always send them.
                 raise InvalidInput(
                     f"the upload was begun with a checksum, so each part is listed with its own. part={listed.number}",
                     argument="Checksum" + upload.attributes.checksum_algorithm,
+                    value=str(listed.number),
                 )
             chosen.append(part)
         for part in chosen[:-1]:
@@ -334,6 +351,7 @@ class MultipartUploads:
             raise InvalidInput(
                 f"the parts do not make the size that was announced. size={size} announced={completion.object_size}",
                 argument="x-amz-mp-object-size",
+                value=str(size),
             )
         return chosen
 
@@ -361,18 +379,21 @@ def _whole_checksum(attributes: UploadAttributes, parts: list[StoredPart], compl
     kind = ChecksumType(attributes.checksum_kind or ChecksumType.FULL_OBJECT)
     if completion.checksum_type is not None and attributes.checksum_algorithm and completion.checksum_type != kind:
         raise InvalidInput(
-            f"the upload was begun with another checksum type. type={kind}", argument="x-amz-checksum-type"
+            f"the upload was begun with another checksum type. type={kind}",
+            argument="x-amz-checksum-type",
+            value=kind,
         )
     digests = []
     for part in parts:
-        checksum = part.checksum
+        checksum = unpack_checksum(part.piece.checksum)
         if checksum is None or checksum.algorithm != algorithm:
-            # Parts sent with other algorithms than the upload's leave the object without a checksum of its own.
+            # Of an earlier release, which kept no other than the sender's.
             return None
         digests.append(PartDigest(checksum.digest, part.size))
     whole = multipart_checksum(algorithm, kind, digests)
     claim = completion.checksum
-    if claim is not None and claim.algorithm == algorithm:
+    # An upload that was begun without a checksum has one for our own use, of which the client can say nothing.
+    if claim is not None and claim.algorithm == algorithm and attributes.checksum_algorithm:
         claim.check(whole)
     return whole
 

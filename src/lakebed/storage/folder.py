@@ -42,6 +42,10 @@ __all__ = ["FolderStorage"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
+RESERVE_BYTES: Final = 64 * 1024 * 1024
+"""Space that is not filled with objects, or a quarter of a small disk: the metadata beside us needs as much for its log
+and its growth while objects are being removed (`meta._checkpoint.RESTART_BYTES` and what waits to be copied)."""
+
 _PAGE_KEYS: Final = 1000
 _PIECE_BYTES: Final = 1024 * 1024
 
@@ -149,14 +153,20 @@ class FolderStorage:
         """Remove what crashed writers left and nobody has touched for so long; how many things that were."""
         return await self._run(self._objects.sweep_temporary, older_than_ms)
 
-    def create_file(self, key: Key, size_hint: int | None = None) -> _FolderWriter:
-        """Begin a write-once object. Raises StorageFull at once if `size_hint` bytes cannot fit. Blocks shortly."""
-        path = self._objects.path(check_key(key))
+    def check_room(self, size: int) -> None:
+        """Raise StorageFull unless so many more bytes fit and leave the reserve free. One system call."""
         with storage_errors():
-            if size_hint:
-                free = os.statvfs(self._objects.root)
-                if size_hint > free.f_bavail * free.f_frsize:
-                    raise StorageFull(f"no space left in the folder. wanted={size_hint}")
+            disk = os.statvfs(self._objects.root)
+        reserve = min(RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 4)
+        free = disk.f_bavail * disk.f_frsize
+        if size + reserve > free:
+            raise StorageFull(f"no space left in the folder. wanted={size} free={free} reserve={reserve}")
+
+    def create_file(self, key: Key, size_hint: int | None = None) -> _FolderWriter:
+        """Begin a write-once object. Raises StorageFull at once if `size_hint` bytes may not be stored. Blocks."""
+        path = self._objects.path(check_key(key))
+        self.check_room(size_hint or 0)
+        with storage_errors():
             return _FolderWriter(self._objects, NewFile(self._objects.temporary_path()), path)
 
     def open_file(self, key: Key) -> int:

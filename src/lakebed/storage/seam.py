@@ -213,8 +213,19 @@ class FileWriter(Protocol):
 class FileBacked(Protocol):
     """What a byte store on a local disk can do besides: hand out files, so that the kernel moves the bytes."""
 
+    def check_room(self, size: int) -> None:
+        """Raise StorageFull unless so many more bytes may be stored here, or beside here.
+
+        Some space is kept back, because removing things takes a little too: whoever has filled the disk must be able
+        to empty it again.
+        """
+        ...
+
     def create_file(self, key: Key, size_hint: int | None = None) -> FileWriter:
-        """Begin a write-once object whose key nobody else uses. Visible under its key after `commit` only."""
+        """Begin a write-once object whose key nobody else uses. Visible under its key after `commit` only.
+
+        Raises StorageFull at once if `check_room` does for the size.
+        """
         ...
 
     def open_file(self, key: Key) -> int:

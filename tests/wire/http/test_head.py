@@ -103,7 +103,7 @@ def test_an_offer_to_upgrade_leaves_the_body_its_length() -> None:
     [
         "CONNECT h:443 HTTP/1.1\r\n\r\n",
         "FETCH / HTTP/1.1\r\n\r\n",
-        "GET  / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.9\r\n\r\n",
         "GET /a b HTTP/1.1\r\n\r\n",
         "GET / HTTP/1.1\r\nName : v\r\n\r\n",
         "GET / HTTP/1.1\r\n: v\r\n\r\n",
@@ -192,23 +192,24 @@ def test_what_was_written_is_read(method: str, path: str, headers: list[tuple[st
     assert not known & set(found)
 
 
+def check_is_refused_or_read(data: bytes) -> None:
+    status = 0
+    try:
+        head = RequestHead(data, len(data))
+        head.body()
+    except HeadRefused as refused:
+        status = refused.fault.status
+    assert status in (400, 431, 501) or data.startswith(head.method.encode())
+
+
 @given(st.binary(max_size=200))
 @example(b"")
 @example(b"\r\n")
 @example(b"GET / HTTP/1.1")
 def test_noise_is_refused_or_read_and_nothing_else(noise: bytes) -> None:
-    data = noise.replace(b"\r\n\r\n", b"") + b"\r\n\r\n"
-    try:
-        head = RequestHead(data, len(data))
-        head.body()
-    except HeadRefused as refused:
-        assert 400 <= refused.fault.status < 600
-    else:
-        assert data.startswith(head.method.encode())
+    check_is_refused_or_read(noise.replace(b"\r\n\r\n", b"") + b"\r\n\r\n")
 
 
-@given(
-    st.lists(st.sampled_from([b"GET", b" ", b"/", b"HTTP/1.1", b"\r\n", b"Host:", b"a", b"\n", b"Content-Length: 1"]))
-)
+@given(st.lists(st.sampled_from([b"GET", b" ", b"/", b"HTTP/1.1", b"\r\n", b"Host:", b"a", b"\n", b"Expect: a"])))
 def test_shuffled_pieces_of_heads_are_refused_or_read(pieces: list[bytes]) -> None:
-    test_noise_is_refused_or_read_and_nothing_else.hypothesis.inner_test(b"".join(pieces))  # type: ignore[attr-defined]  # hypothesis adds it
+    check_is_refused_or_read(b"".join(pieces).replace(b"\r\n\r\n", b"") + b"\r\n\r\n")

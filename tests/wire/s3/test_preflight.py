@@ -145,7 +145,7 @@ async def test_a_question_without_origin_or_method_is_bad(services: S3Services, 
             request(
                 origin="https://app.example",
                 access_control_request_method="PUT",
-                access_control_request_headers="x-amz-date, x amz",
+                access_control_request_headers="x-amz-date,x amz",
             ),
             'Access-Control-Request-Headers "x amz" contains invalid character.',
         ),

@@ -25,4 +25,4 @@ class Versioning(StrEnum):
 def check_versioning_change(to: Versioning, *, locked: bool) -> None:
     """Raise InvalidBucketState if a bucket with object lock would stop keeping versions."""
     if locked and to is not Versioning.ENABLED:
-        raise InvalidBucketState("object lock is enabled on this bucket, so versioning cannot be suspended")
+        raise InvalidBucketState("object lock is enabled on the bucket, so versioning cannot be suspended")

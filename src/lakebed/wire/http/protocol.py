@@ -150,11 +150,15 @@ class HttpProtocol(asyncio.BufferedProtocol):
         elif self._body is not None and not self._body.finished:
             self._feed_body(data)
         elif self._request is not None or self._pending_is_due or self._closing:
-            self._pending += data
-            if len(self._pending) > MAX_PENDING_BYTES:
-                self._pause_reading()
+            self._keep(data)
         else:
             self._feed_head(self._pending + data if self._pending else data)
+
+    def _keep(self, data: bytes) -> None:
+        """Bytes of the next request, sent ahead of our answer."""
+        self._pending += data
+        if len(self._pending) > MAX_PENDING_BYTES:
+            self._pause_reading()
 
     def _feed_head(self, data: bytes) -> None:
         if data[:1] in (b"\r", b"\n"):
@@ -196,7 +200,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         )
         if body.finished:
             self._body = None
-            self._pending = data[end:]
+            if len(data) > end:
+                self._keep(data[end:])
         else:
             self._body = body
             if body.chunked:
@@ -216,8 +221,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
         missing = body.length - body.received
         if len(data) >= missing:
             self._body = None
-            self._pending = data[missing:]
-            body.push(data[:missing] if len(data) > missing else data)
+            if len(data) > missing:
+                self._keep(data[missing:])
+                data = data[:missing]
+            body.push(data)
             body.finish()
             return
         body.push(data)
@@ -239,7 +246,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
             body.push(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if chunks.is_done:
             self._body = self._chunks = None
-            self._pending = data[used:]
+            self._keep(data[used:])
             body.finish()
         elif body.is_full:
             self._pause_reading()

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
-from lakebed.wire.http.message import HeadFault, Headers, Request, Response
+from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 
 from . import sts
 from .authenticate import Authenticated

@@ -25,13 +25,19 @@ if TYPE_CHECKING:
     from hashlib import _Hash  # the type of hashlib's objects has no public name
 
 __all__ = [
+    "MIN_CHUNK_BYTES",
     "AwsChunkedDecoder",
     "ChunkSignatureMismatch",
     "ChunkSigner",
+    "ChunkTooSmall",
     "MalformedChunk",
     "MalformedTrailer",
     "StreamingKind",
+    "TruncatedBody",
 ]
+
+MIN_CHUNK_BYTES: Final = 8 * 1024
+"""What S3 asks of every chunk but the last."""
 
 _MAX_LINE_BYTES: Final = 8 * 1024
 _MAX_TRAILER_BYTES: Final = 8 * 1024
@@ -65,6 +71,19 @@ class StreamingKind(StrEnum):
 
 class MalformedChunk(InvalidInput):
     """The framing is broken, or a chunk reaches past the declared length. The client must be mended."""
+
+
+class ChunkTooSmall(MalformedChunk):
+    """A chunk that is not the last is below the least size: whoever sends them so small wastes both sides' time."""
+
+    def __init__(self, number: int, size: int, least: int) -> None:
+        super().__init__(f"chunk is too small. chunk={number} size={size} minimum={least}")
+        self.number = number
+        self.size = size
+
+
+class TruncatedBody(Incomplete):
+    """The body ended in the middle of its framing."""
 
 
 class MalformedTrailer(InvalidInput):
@@ -116,15 +135,18 @@ class AwsChunkedDecoder:
     """
 
     __slots__ = (
+        "_chunk",
         "_claimed",
         "_expected_trailers",
         "_hash",
         "_kind",
+        "_least",
         "_left_in_chunk",
         "_left_in_object",
         "_line",
         "_previous",
         "_signer",
+        "_small",
         "_state",
         "_touched",
         "_trailer_bytes",
@@ -139,11 +161,12 @@ class AwsChunkedDecoder:
         signer: ChunkSigner | None = None,
         seed_signature: str = "",
         trailers: Iterable[str] = (),
+        least_chunk_bytes: int = 1,
     ) -> None:
         """`decoded_length`: what the client promised, `x-amz-decoded-content-length`.
 
         `signer` and `seed_signature` (that of the request) are needed for the signed kinds. `trailers`: the names
-        that `x-amz-trailer` declared; each must come, and no other.
+        that `x-amz-trailer` declared; each must come, and no other. `least_chunk_bytes`: of every chunk but the last.
         """
         if kind.is_signed and signer is None:
             raise ValueError("a signed body needs a signer")
@@ -160,6 +183,9 @@ class AwsChunkedDecoder:
         self._expected_trailers = frozenset(name.strip().lower() for name in trailers if name.strip())
         self._trailers: dict[str, str] = {}
         self._trailer_bytes = 0
+        self._least = least_chunk_bytes
+        self._chunk = 0
+        self._small = 0
 
     @property
     def trailers(self) -> Mapping[str, str]:
@@ -200,6 +226,7 @@ class AwsChunkedDecoder:
         """
         if self._state is _State.DONE:
             if self._line:
+                self._state = _State.FAILED
                 raise self._surplus()
             return self._trailers
         if not self._line:
@@ -209,7 +236,7 @@ class AwsChunkedDecoder:
             if not self._touched and not self._left_in_object and not self._expected_trailers:
                 self._state = _State.DONE
                 return self._trailers
-        raise Incomplete(f"chunked body ended early. missing_bytes={self._left_in_object}")
+        raise TruncatedBody(f"chunked body ended early. missing_bytes={self._left_in_object}")
 
     def _take_payload(self, piece: memoryview) -> None:
         if self._hash is not None:
@@ -281,6 +308,10 @@ class AwsChunkedDecoder:
         if self._signer is not None:
             self._claimed = match[2]
         if size:
+            if self._small:
+                raise ChunkTooSmall(self._chunk, self._small, self._least)
+            self._chunk += 1
+            self._small = size if size < self._least else 0
             self._left_in_chunk = size
             self._state = _State.PAYLOAD
             if self._signer is not None:

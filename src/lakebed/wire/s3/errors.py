@@ -14,7 +14,7 @@ from typing import Final
 from lakebed.core import errors as e
 from lakebed.wire.http.message import Headers, Response
 
-from .chunked import ChunkSignatureMismatch, MalformedChunk, MalformedTrailer
+from .chunked import ChunkSignatureMismatch, ChunkTooSmall, MalformedChunk, MalformedTrailer, TruncatedBody
 from .xml import MalformedDocument, escape
 
 
@@ -48,7 +48,11 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
         "MalformedXML",
         "The XML you provided was not well-formed or did not validate against our published schema.",
     ),
-    MalformedChunk: S3Reply(400, "InvalidChunkSizeError", None),
+    MalformedChunk: S3Reply(400, "IncompleteBody", "The request body terminated unexpectedly"),
+    TruncatedBody: S3Reply(400, "IncompleteBody", "The request body terminated unexpectedly"),
+    ChunkTooSmall: S3Reply(
+        400, "InvalidChunkSizeError", "Only the last chunk is allowed to have a size less than 8192 bytes"
+    ),
     MalformedTrailer: S3Reply(
         400,
         "MalformedTrailerError",
@@ -168,6 +172,11 @@ CONFIGURATION_CODES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
+    (MalformedChunk, "x-amz-decoded-content-length"): S3Reply(
+        400,
+        "IncompleteBody",
+        "You did not provide the number of bytes specified by the Content-Length HTTP header",
+    ),
     (e.InvalidTag, "Key"): S3Reply(400, "InvalidTag", "The TagKey you have provided is invalid"),
     (e.InvalidTag, "Value"): S3Reply(400, "InvalidTag", "The TagValue you have provided is invalid"),
     (e.InvalidTag, "TagSet"): S3Reply(400, "InvalidTag", "Cannot provide multiple Tags with the same key"),
@@ -178,6 +187,12 @@ ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
         "InvalidArgument",
         "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name"
         " duplicates.",
+    ),
+    (e.InvalidInput, "copy-to-itself"): S3Reply(
+        400,
+        "InvalidRequest",
+        "This copy request is illegal because it is trying to copy an object to itself without changing the object's"
+        " metadata, storage class, website redirect location or encryption attributes.",
     ),
     (e.InvalidInput, "object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
     (e.InvalidInput, "x-amz-object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing ObjectLockConfiguration"),
@@ -221,6 +236,8 @@ def render(error: e.LakebedError) -> Rendered:
         details = {"ActualObjectSize": str(error.size)}
     elif isinstance(error, e.PreconditionFailed) and error.condition is not None:
         details = {"Condition": error.condition}
+    elif isinstance(error, ChunkTooSmall):
+        details = {"Chunk": str(error.number), "BadChunkSize": str(error.size)}
     elif isinstance(error, e.InvalidPart) and error.count is not None:
         message = "The requested partnumber is not satisfiable."
         details = {"ActualPartCount": str(error.count), "PartNumberRequested": str(error.part)}
@@ -266,7 +283,9 @@ def _render_mismatch(error: e.IntegrityMismatch, code: str, message: str) -> tup
         # S3 writes what it expected in hexadecimal and what it calculated in base64.
         encoded = base64.b64encode(bytes.fromhex(calculated)).decode("ascii")
         return code, message, {"ExpectedDigest": claimed, "CalculatedDigest": encoded}
-    if error.digest:
+    if error.part is not None:
+        message = f"The {error.digest.lower()} you specified for part {error.part} did not match what we received."
+    elif error.digest:
         message = f"The {error.digest} you specified did not match the calculated checksum."
     return code, message, {}
 

@@ -18,7 +18,7 @@ from lakebed.objects.digests import Digests, Expectations
 from lakebed.wire.http.message import Request
 
 from .authenticate import Authenticated
-from .chunked import AwsChunkedDecoder, MalformedTrailer
+from .chunked import MIN_CHUNK_BYTES, AwsChunkedDecoder, MalformedTrailer
 from .errors import S3Fault
 from .numbers import whole_number
 
@@ -89,19 +89,29 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
     length = _decoded_length(request)
     trailers = [name.strip().lower() for name in headers.get("x-amz-trailer", "").split(",") if name.strip()]
     decoder = AwsChunkedDecoder(
-        claim.streaming, length, signer=claim.signer, seed_signature=claim.seed_signature, trailers=trailers
+        claim.streaming,
+        length,
+        signer=claim.signer,
+        seed_signature=claim.seed_signature,
+        trailers=trailers,
+        least_chunk_bytes=MIN_CHUNK_BYTES,
     )
     trailing = _trailing_algorithm(trailers)
     if trailing is not None:
-        if checksum is not None or (algorithm is not None and algorithm != trailing):
-            raise S3Fault(400, "InvalidRequest", "Expecting a single x-amz-checksum- header or trailer.")
+        if checksum is not None:
+            raise _several_checksums()
+        if algorithm is not None and algorithm != trailing:
+            raise S3Fault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
         name = f"x-amz-checksum-{trailing.lower()}"
 
         def read_trailer() -> Checksum:
             value = decoder.trailers.get(name)
             if value is None:
                 raise MalformedTrailer(f"the trailer lacks a checksum that was declared. name={name}")
-            return parse_checksum(trailing, value)
+            try:
+                return parse_checksum(trailing, value)
+            except IntegrityMismatch as error:
+                raise S3Fault(400, "InvalidRequest", f"Value for {name} trailing header is invalid.") from error
 
         expected = Expectations(md5=md5, algorithm=trailing, trailing_checksum=read_trailer)
     else:
@@ -153,16 +163,11 @@ def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksu
     """The algorithm that the headers name, and the value if it is there. Raises S3Fault, IntegrityMismatch."""
     headers = request.headers
     found: Checksum | None = None
-    for name, algorithm in CHECKSUM_HEADERS.items():
-        value = headers.get(name)
-        if value is not None:
-            if found is not None:
-                raise S3Fault(
-                    400,
-                    "InvalidRequest",
-                    "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
-                )
-            found = _parse_header_checksum(algorithm, value)
+    claims = [(algorithm, headers[name]) for name, algorithm in CHECKSUM_HEADERS.items() if name in headers]
+    if len(claims) > 1:
+        raise _several_checksums()
+    for algorithm, value in claims:
+        found = _parse_header_checksum(algorithm, value)
     named = headers.get("x-amz-sdk-checksum-algorithm")
     if named is None:
         return (None if found is None else found.algorithm), found
@@ -173,6 +178,14 @@ def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksu
     if found is not None and found.algorithm != algorithm:
         raise S3Fault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
     return algorithm, found
+
+
+def _several_checksums() -> S3Fault:
+    return S3Fault(
+        400,
+        "InvalidRequest",
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+    )
 
 
 def _parse_header_checksum(algorithm: ChecksumAlgorithm, value: str) -> Checksum:
@@ -197,5 +210,6 @@ def _decoded_length(request: Request) -> int:
         raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     length = whole_number(text)
     if length is None:
-        raise S3Fault(400, "InvalidArgument", "x-amz-decoded-content-length is not a number.")
+        # S3 takes one that it cannot read for none.
+        raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     return length

@@ -132,7 +132,7 @@ def test_headers_ask_for_the_same() -> None:
     ("mode", "until", "argument"),
     [
         ("GOVERNANCE", None, "x-amz-object-lock-retain-until-date"),
-        (None, "2030-01-01T00:00:00Z", "x-amz-object-lock-retain-until-date"),
+        (None, "2030-01-01T00:00:00Z", "x-amz-object-lock-mode"),
         ("abc", "2030-01-01T00:00:00Z", "x-amz-object-lock-mode"),
         ("GOVERNANCE", "later", "x-amz-object-lock-retain-until-date"),
     ],

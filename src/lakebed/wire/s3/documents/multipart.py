@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lakebed.core.checksums import Checksum, ChecksumAlgorithm, parse_algorithm, parse_checksum
-from lakebed.core.errors import InvalidInput
+from lakebed.core.checksums import Checksum, ChecksumAlgorithm, parse_checksum
+from lakebed.core.errors import IntegrityMismatch, InvalidInput
 
 from ..xml import Element, MalformedDocument, document, escape, iso_time, join_document, parse_document, parse_int
 from ._parts import (
@@ -51,8 +51,7 @@ class CompletedPart(NamedTuple):
 def read_completion(body: bytes) -> list[CompletedPart]:
     """CompleteMultipartUpload: 1 to 10,000 parts, in the client's order.
 
-    Raises MalformedDocument, NotSupported for checksums this build does not calculate, IntegrityMismatch for one that
-    cannot be read, and InvalidInput for a part number out of range.
+    Raises MalformedDocument, and InvalidInput for a part number out of range and a checksum that cannot be read.
     """
     root = parse_document(body, "CompleteMultipartUpload").only("Part")
     if not 1 <= len(root.children) <= _MAX_PARTS:
@@ -68,26 +67,31 @@ def _read_part(part: Element) -> CompletedPart:
     except KeyError as missing:
         raise MalformedDocument(f"element is missing. parent=Part name={missing.args[0]}") from None
     if not 1 <= number <= _MAX_PARTS:
-        raise InvalidInput(
-            f"part number must be 1 to {_MAX_PARTS}. number={number}", argument="partNumber", value=str(number)
-        )
+        problem = "PartNumber must be >= 1" if number < 1 else f"PartNumber must be <= {_MAX_PARTS}"
+        raise InvalidInput(problem, argument="PartNumber", value=str(number))
+    claims = [(_algorithm_of(name), text.strip()) for name, text in texts.items()]
+    if len(claims) > 1:
+        raise _bad_claim("".join(f"{algorithm}:{text};" for algorithm, text in claims))
     checksum: Checksum | None = None
-    for name, text in texts.items():
-        if checksum is not None:
-            raise MalformedDocument(f"part has more than one checksum. number={number}")
-        checksum = parse_checksum(_algorithm_of(name), text.strip())
+    for algorithm, text in claims:
+        try:
+            checksum = parse_checksum(algorithm, text)
+        except IntegrityMismatch as error:
+            raise _bad_claim(text) from error
     return CompletedPart(number, etag.strip().strip('"'), checksum)
 
 
 def _algorithm_of(element_name: str) -> ChecksumAlgorithm:
     known = _ALGORITHMS.get(element_name)
-    if known is not None:
-        return known
-    try:
-        # NotSupported comes out of here for those that S3 has and this build has not.
-        return parse_algorithm(element_name.partition("Checksum")[2])
-    except InvalidInput as error:
-        raise MalformedDocument(f"unknown element. parent=Part name={element_name[:100]}") from error
+    if known is None:
+        raise MalformedDocument(f"unknown element. parent=Part name={element_name[:100]}")
+    return known
+
+
+def _bad_claim(value: str) -> InvalidInput:
+    return InvalidInput(
+        "Invalid Base64 or multiple checksums present in request", argument="Checksum", value=value[:500]
+    )
 
 
 def write_initiation(bucket: str, key: str, upload_id: str) -> bytes:

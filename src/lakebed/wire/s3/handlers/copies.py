@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from lakebed.core.checksums import ChecksumAlgorithm, parse_algorithm
-from lakebed.core.errors import InvalidInput
+from lakebed.core.errors import InvalidInput, InvalidName
 from lakebed.objects.config.tagging import NO_TAGS, TagSet, parse_tag_query
 from lakebed.objects.copying import CopyChanges, CopySource
 from lakebed.objects.model import ObjectAttributes
+from lakebed.objects.names import check_bucket_name
 from lakebed.objects.writing import NewObject
 from lakebed.wire.http.message import Response
 
@@ -24,9 +27,15 @@ from ..object_headers import (
     wants_encryption,
     write_conditions,
 )
-from ..request import S3Request
+from ..request import S3Request, checked_version
 from ..services import S3Services
 from .listings import xml_response
+
+UNKNOWN_ALGORITHM: Final = (
+    "Checksum algorithm provided is unsupported. Please try again with any of the valid types:"
+    f" [{', '.join(sorted(ChecksumAlgorithm))}]"
+)
+_BROKEN_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def read_copy_source(request: S3Request) -> CopySource:
@@ -34,25 +43,34 @@ def read_copy_source(request: S3Request) -> CopySource:
     text = request.headers["x-amz-copy-source"]
     path, separator, query = text.partition("?versionId=")
     version = query if separator else None
+    if _BROKEN_ESCAPE.search(path):
+        raise _bad_source("encoding", text)
     try:
         text.encode()
         decoded = unquote_to_bytes(path).decode()
     except UnicodeError as error:
-        raise _bad_source() from error
+        raise _bad_source("encoding", text) from error
     if decoded.startswith("arn:"):
         raise S3Fault(501, "NotImplemented", "Access points are not supported.")
     bucket, _, key = decoded.removeprefix("/").partition("/")
-    if not bucket or not key or "\0" in decoded or version == "":
-        raise _bad_source()
+    try:
+        check_bucket_name(bucket)
+    except InvalidName as error:
+        raise _bad_source("bucket name", text) from error
+    if not key or "\0" in key:
+        raise _bad_source("object key", key)
+    if version is not None:
+        version = checked_version(version)
     return CopySource(bucket, key, version, read_conditions(request, "x-amz-copy-source-"))
 
 
-def _bad_source() -> S3Fault:
+def _bad_source(piece: str, value: str) -> S3Fault:
     return S3Fault(
         400,
         "InvalidArgument",
-        "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
+        f"Invalid copy source {piece}",
         ArgumentName="x-amz-copy-source",
+        ArgumentValue=value[:1024],
     )
 
 
@@ -107,4 +125,4 @@ def _algorithm(request: S3Request) -> ChecksumAlgorithm | None:
     try:
         return parse_algorithm(named)
     except InvalidInput as error:
-        raise S3Fault(400, "InvalidRequest", "Value for x-amz-checksum-algorithm header is invalid.") from error
+        raise S3Fault(400, "InvalidRequest", UNKNOWN_ALGORITHM) from error

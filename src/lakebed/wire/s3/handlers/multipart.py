@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
-from lakebed.core.checksums import ChecksumAlgorithm, parse_algorithm, parse_type, resolve_type
-from lakebed.core.errors import InvalidInput
+from lakebed.core.checksums import (
+    DEFAULT_ALGORITHM,
+    ChecksumAlgorithm,
+    ChecksumType,
+    parse_algorithm,
+    parse_type,
+    resolve_type,
+)
+from lakebed.core.errors import InvalidInput, InvalidRange
 from lakebed.objects.contents import ByteRange
+from lakebed.objects.digests import Expectations
 from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
@@ -26,7 +35,7 @@ from ..object_headers import checksum_headers, encryption_headers, read_attribut
 from ..payload import open_payload, read_document, stated_checksum
 from ..request import MAX_DOCUMENT_BYTES, S3Request
 from ..services import S3Services
-from .copies import read_copy_source
+from .copies import UNKNOWN_ALGORITHM, read_copy_source
 from .listings import MAX_PAGE, owner_of, xml_response
 
 
@@ -42,18 +51,19 @@ async def create_upload(services: S3Services, request: S3Request) -> Response:
             raise S3Fault(
                 400,
                 "InvalidRequest",
-                "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32,"
-                " CRC32C, CRC64NVME, SHA1, SHA256]",
+                UNKNOWN_ALGORITHM,
             ) from error
+        asked = None if kind is None else _read_type(kind)
         try:
-            checksum_type = resolve_type(algorithm, None if kind is None else parse_type(kind))
+            checksum_type = resolve_type(algorithm, asked)
         except InvalidInput as error:
             raise S3Fault(
                 400,
                 "InvalidRequest",
-                f"The {(kind or '').upper()} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
+                f"The {asked} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
             ) from error
     elif kind is not None:
+        _read_type(kind)
         raise S3Fault(
             400,
             "InvalidRequest",
@@ -71,6 +81,13 @@ async def create_upload(services: S3Services, request: S3Request) -> Response:
     return response
 
 
+def _read_type(text: str) -> ChecksumType:
+    try:
+        return parse_type(text)
+    except InvalidInput as error:
+        raise S3Fault(400, "InvalidRequest", "Value for x-amz-checksum-type header is invalid.") from error
+
+
 def _upload_target(request: S3Request) -> tuple[str, int]:
     text = request.query.get("partNumber", "")
     number = whole_number(text)
@@ -86,30 +103,54 @@ async def upload_part(services: S3Services, request: S3Request) -> Response:
     upload_id, number = _upload_target(request)
     _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
     payload, expected = open_payload(request.http, request.who)
-    wanted = upload.attributes.checksum_algorithm
-    if wanted and expected.algorithm != wanted:
-        stated, _ = stated_checksum(request.http)
-        if stated is not None or expected.trailing_checksum is not None:
-            raise S3Fault(
-                400,
-                "InvalidRequest",
-                f"Checksum Type mismatch occurred, expected checksum Type: {wanted.lower()},"
-                f" actual checksum Type: {expected.algorithm.lower()}",
-            )
-        expected = type(expected)(md5=expected.md5, sha256=expected.sha256, algorithm=ChecksumAlgorithm(wanted))
+    expected = _by_the_upload(upload, request, expected)
     ingested, checksum = await services.uploads.put_part(upload, number, payload, expected)
     headers: Headers = [("ETag", f'"{ingested.etag}"'), *checksum_headers(checksum)[:1]]
     return Response(200, headers + encryption_headers(upload.attributes.object.encrypted))
 
 
+def _by_the_upload(upload: StoredUpload, request: S3Request, expected: Expectations) -> Expectations:
+    """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises S3Fault."""
+    stated: ChecksumAlgorithm | None
+    if expected.trailing_checksum is not None:
+        stated = expected.algorithm
+    else:
+        stated, _ = stated_checksum(request.http)
+    attributes = upload.attributes
+    if not attributes.checksum_algorithm:
+        if stated in (None, DEFAULT_ALGORITHM):
+            return expected
+        # The object will have the default checksum, which is made of the parts'.
+        return replace(expected, algorithm=DEFAULT_ALGORITHM, stated_algorithm=stated)
+    wanted = ChecksumAlgorithm(attributes.checksum_algorithm)
+    if stated is None and attributes.checksum_kind == ChecksumType.FULL_OBJECT:
+        return replace(expected, algorithm=wanted)
+    if stated is not wanted:
+        raise S3Fault(
+            400,
+            "InvalidRequest",
+            f"Checksum Type mismatch occurred, expected checksum Type: {wanted}, actual checksum Type:"
+            f" {stated or 'null'}",
+        )
+    return expected
+
+
 async def upload_part_copy(services: S3Services, request: S3Request) -> Response:
     """Make a part of an object that is already here."""
     upload_id, number = _upload_target(request)
-    _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
     source = read_copy_source(request)
-    ingested, checksum, version = await services.copier.copy_part(
-        request.caller, source, _copy_range(request), upload, number
-    )
+    wanted = _copy_range(request)
+    _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
+    try:
+        ingested, checksum, version = await services.copier.copy_part(request.caller, source, wanted, upload, number)
+    except InvalidRange as error:
+        raise S3Fault(
+            400,
+            "InvalidArgument",
+            f"Range specified is not valid for source object of size: {error.size}",
+            ArgumentName="x-amz-copy-source-range",
+            ArgumentValue=request.headers.get("x-amz-copy-source-range", ""),
+        ) from error
     shown = checksum if upload.attributes.checksum_algorithm else None
     response = xml_response(write_part_copy(ingested.etag, services.clock.now_ms(), shown))
     response.headers += encryption_headers(upload.attributes.object.encrypted)
@@ -142,19 +183,26 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
     stated_size = request.headers.get("x-amz-mp-object-size")
     size = None if stated_size is None else whole_number(stated_size)
     if stated_size is not None and size is None:
-        raise S3Fault(400, "InvalidRequest", "Value for x-amz-mp-object-size header is invalid.")
+        wrong = "is less than zero" if stated_size.startswith("-") else "is invalid"
+        raise S3Fault(400, "InvalidRequest", f"Value for x-amz-mp-object-size header {wrong}: '{stated_size[:50]}'")
     kind = request.headers.get("x-amz-checksum-type")
     _, checksum = stated_checksum(request.http)
     completion = Completion(
         parts,
         write_conditions(request),
         checksum,
-        None if kind is None else parse_type(kind),
+        None if kind is None else _read_type(kind),
         size,
     )
-    done = await services.uploads.complete(
-        request.caller, request.bucket, request.key, request.query.get("uploadId", ""), completion
-    )
+    try:
+        done = await services.uploads.complete(
+            request.caller, request.bucket, request.key, request.query.get("uploadId", ""), completion
+        )
+    except InvalidInput as error:
+        problem = _completion_problem(error, completion)
+        if problem is None:
+            raise
+        raise S3Fault(400, "InvalidRequest", problem) from error
     location = f"{request.http.scheme}://{request.headers.get('host', '')}/{request.bucket}/{request.key}"
     response = xml_response(write_completion(location, request.bucket, request.key, done.etag, done.checksum))
     if done.version is not None:
@@ -163,25 +211,49 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
     return response
 
 
+def _completion_problem(error: InvalidInput, completion: Completion) -> str | None:
+    """What S3 says of a completion that does not fit its upload; None where the error says it itself."""
+    argument = error.argument or ""
+    if argument == "x-amz-mp-object-size":
+        return (
+            f"The provided 'x-amz-mp-object-size' header value {completion.object_size} does not match what was"
+            f" computed: {error.value}"
+        )
+    if argument == "x-amz-checksum-type":
+        return (
+            f"The upload was created using the {error.value} checksum mode. The complete request must use the same"
+            " checksum mode."
+        )
+    if argument.startswith("Checksum"):
+        return (
+            f"The upload was created using a {argument.removeprefix('Checksum').lower()} checksum. The complete request"
+            f" must include the checksum for each part. It was missing for part {error.value} in the request."
+        )
+    return None
+
+
 async def _completion_body(request: S3Request) -> bytes:
     """The list of parts. Checksum headers here speak of the object, not of this document."""
     if request.who.payload.streaming is not None:
         return await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
     body = await request.http.body.read(MAX_DOCUMENT_BYTES)
     claim = request.who.payload.sha256
-    if claim is not None:
-        if hashlib.sha256(body).hexdigest() != claim:
-            raise S3Fault(
-                400,
-                "XAmzContentSHA256Mismatch",
-                "The provided 'x-amz-content-sha256' header does not match what was computed.",
-            )
+    if claim is not None and hashlib.sha256(body).hexdigest() != claim:
+        raise S3Fault(
+            400,
+            "XAmzContentSHA256Mismatch",
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        )
     return body
 
 
 async def abort_upload(services: S3Services, request: S3Request) -> Response:
     """Forget an upload."""
-    await services.uploads.abort(request.caller, request.bucket, request.key, request.query.get("uploadId", ""))
+    started_ms = request.time_header("x-amz-if-match-initiated-time")
+    if started_ms is not None and started_ms > services.clock.now_ms():
+        started_ms = None  # as HTTP does with dates in the future
+    upload_id = request.query.get("uploadId", "")
+    await services.uploads.abort(request.caller, request.bucket, request.key, upload_id, started_ms=started_ms)
     return Response(204)
 
 

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import Corrupted, InvalidSetting
+from lakebed.objects.sealing import (
+    FRAME_BYTES,
+    SEALED_FRAME_BYTES,
+    KeyRing,
+    Opener,
+    Sealer,
+    frame_range,
+    open_whole,
+    seal_whole,
+    sealed_size,
+)
+
+from .stores import new_key_ring
+
+KEY = bytes(range(32))
+BORDER_SIZES = (0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES, 2 * FRAME_BYTES + 7)
+
+
+def _bytes(size: int) -> bytes:
+    return bytes(index * 7 % 251 for index in range(size))
+
+
+@pytest.mark.parametrize("size", BORDER_SIZES)
+def test_sealed_bytes_open_again(size: int) -> None:
+    plain = _bytes(size)
+    sealed = seal_whole(KEY, plain)
+    assert len(sealed) == sealed_size(size)
+    assert open_whole(KEY, sealed, size) == plain
+    assert size == 0 or plain not in sealed
+
+
+@given(cuts=st.lists(st.integers(0, 2 * FRAME_BYTES + 7), max_size=6))
+def test_how_bytes_arrive_does_not_matter(cuts: list[int]) -> None:
+    plain = _bytes(2 * FRAME_BYTES + 7)
+    borders = [0, *sorted(cuts), len(plain)]
+    sealer = Sealer(KEY)
+    sealed = b"".join(
+        sealer.update(memoryview(plain)[start:end]) for start, end in zip(borders, borders[1:], strict=False)
+    )
+    assert sealed + sealer.finish() == seal_whole(KEY, plain)
+
+
+@given(start=st.integers(0, 3 * FRAME_BYTES - 1), length=st.integers(1, 3 * FRAME_BYTES))
+def test_frames_of_a_range_hold_it(start: int, length: int) -> None:
+    end = min(start + length, 3 * FRAME_BYTES)
+    first, sealed_start, sealed_end = frame_range(start, end)
+    assert first * FRAME_BYTES <= start
+    assert start < (first + 1) * FRAME_BYTES
+    assert sealed_start == first * SEALED_FRAME_BYTES
+    frames = (sealed_end - sealed_start) // SEALED_FRAME_BYTES
+    assert (first + frames - 1) * FRAME_BYTES < end <= (first + frames) * FRAME_BYTES
+
+
+@pytest.mark.parametrize("size", BORDER_SIZES)
+def test_any_changed_byte_is_noticed(size: int) -> None:
+    sealed = seal_whole(KEY, _bytes(size))
+    for at in {0, len(sealed) // 2, len(sealed) - 1, min(FRAME_BYTES, len(sealed) - 1)}:
+        damaged = bytearray(sealed)
+        damaged[at] ^= 1
+        with pytest.raises(Corrupted):
+            open_whole(KEY, bytes(damaged), size)
+
+
+@pytest.mark.parametrize("size", BORDER_SIZES)
+@pytest.mark.parametrize("kept", [0, 1, FRAME_BYTES, SEALED_FRAME_BYTES, SEALED_FRAME_BYTES + 1, -1])
+def test_bytes_cut_off_are_noticed(size: int, kept: int) -> None:
+    sealed = seal_whole(KEY, _bytes(size))
+    cut = sealed[:kept]
+    if cut == sealed:
+        return
+    with pytest.raises(Corrupted):
+        open_whole(KEY, cut, size)
+
+
+def test_bytes_added_are_noticed() -> None:
+    sealed = seal_whole(KEY, _bytes(FRAME_BYTES))
+    with pytest.raises(Corrupted):
+        open_whole(KEY, sealed + sealed, FRAME_BYTES)
+
+
+def test_swapped_frames_are_noticed() -> None:
+    size = 3 * FRAME_BYTES
+    sealed = seal_whole(KEY, _bytes(size))
+    first, second, third = (sealed[at : at + SEALED_FRAME_BYTES] for at in range(0, len(sealed), SEALED_FRAME_BYTES))
+    for order in ((second, first, third), (first, third, second), (first, first, third), (third, second, first)):
+        with pytest.raises(Corrupted):
+            open_whole(KEY, b"".join(order), size)
+
+
+def test_last_frame_cannot_be_taken_for_another() -> None:
+    """A run that was cut after its first frame does not open as a shorter run."""
+    sealed = seal_whole(KEY, _bytes(2 * FRAME_BYTES))
+    with pytest.raises(Corrupted):
+        open_whole(KEY, sealed[:SEALED_FRAME_BYTES], FRAME_BYTES)
+
+
+def test_frame_opens_only_at_its_own_place() -> None:
+    sealed = seal_whole(KEY, _bytes(3 * FRAME_BYTES))
+    opener = Opener(KEY, 3 * FRAME_BYTES)
+    frame = sealed[SEALED_FRAME_BYTES : 2 * SEALED_FRAME_BYTES]
+    assert opener.open_frame(1, frame) == _bytes(3 * FRAME_BYTES)[FRAME_BYTES : 2 * FRAME_BYTES]
+    with pytest.raises(Corrupted):
+        opener.open_frame(0, frame)
+
+
+def test_another_key_does_not_open() -> None:
+    with pytest.raises(Corrupted):
+        open_whole(bytes(32), seal_whole(KEY, b"abc"), 3)
+
+
+# -- the keys of keys -----------------------------------------------------------------------------------------------
+
+
+def test_data_keys_are_never_the_same() -> None:
+    ring = new_key_ring()
+    made = [ring.new_data_key() for _ in range(100)]
+    assert len({key for key, _ in made}) == len({seal for _, seal in made}) == 100
+    assert all(key not in seal for key, seal in made)
+
+
+def test_rotated_keys_open_what_the_old_one_sealed() -> None:
+    key, seal = new_key_ring("k1").new_data_key()
+    rotated = new_key_ring("k2")
+    assert rotated.unwrap(seal) == key
+    assert rotated.new_data_key()[1][1:3] == b"k2"
+
+
+def test_seal_of_a_key_that_was_taken_away_names_it() -> None:
+    _, seal = new_key_ring("k1").new_data_key()
+    with pytest.raises(Corrupted, match="key=k1"):
+        KeyRing({"k2": b"2" * 32}, "k2").unwrap(seal)
+
+
+def test_seal_of_another_key_with_the_same_name_does_not_open() -> None:
+    _, seal = new_key_ring("k1").new_data_key()
+    with pytest.raises(Corrupted, match="key=k1"):
+        KeyRing({"k1": b"x" * 32}, "k1").unwrap(seal)
+
+
+def test_seal_cannot_be_given_to_another_key() -> None:
+    ring = KeyRing({"k1": b"1" * 32, "k2": b"1" * 32}, "k1")
+    _, seal = ring.new_data_key()
+    with pytest.raises(Corrupted):
+        ring.unwrap(seal.replace(b"k1", b"k2", 1))
+
+
+@given(st.binary(max_size=80))
+def test_noise_is_a_damaged_seal(noise: bytes) -> None:
+    with pytest.raises(Corrupted):
+        new_key_ring().unwrap(noise)
+
+
+@given(at=st.integers(0, 62), value=st.integers(1, 255))
+def test_any_changed_byte_of_a_seal_is_noticed(at: int, value: int) -> None:
+    ring = new_key_ring()
+    seal = bytearray(ring.new_data_key()[1])
+    assert len(seal) == 63
+    seal[at] ^= value
+    with pytest.raises(Corrupted):
+        ring.unwrap(bytes(seal))
+
+
+def test_key_ring_refuses_keys_that_cannot_be() -> None:
+    with pytest.raises(InvalidSetting, match=r"^encryption\.active"):
+        KeyRing({"k1": b"1" * 32}, "k2")
+    with pytest.raises(InvalidSetting, match=r"^encryption\.keys\.k1"):
+        KeyRing({"k1": b"short"}, "k1")

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import asyncio
+
+from lakebed.core.errors import Incomplete
+from lakebed.wire.http.body import CHUNK_BYTES, MAX_WAITING
+from lakebed.wire.http.message import Request, Response
+
+from .serving import echo, open_descriptors, request_of, serving, settle, wait_until
+
+MIB = 1024 * 1024
+SCRATCH_BYTES = 256 * 1024
+
+
+async def test_a_handler_that_does_not_read_stops_the_client_and_costs_little_memory() -> None:
+    turn = asyncio.Event()
+    bodies: list[Request] = []
+
+    async def application(request: Request) -> Response:
+        bodies.append(request)
+        await turn.wait()
+        size = 0
+        while (piece := await request.body.next_chunk()) is not None:
+            size += len(piece)
+        return Response(200, body=b"%d" % size)
+
+    size = 64 * MIB
+    async with serving(application) as server, await server.connect() as client:
+        await client.send(request_of("PUT", Content_Length=str(size)))
+        sent = await client.send_until_stuck(b"x" * MIB, size)
+        assert sent < size
+        held = bodies[0].body.received + server.protocol._fill_used
+        assert held <= SCRATCH_BYTES + (MAX_WAITING + 1) * CHUNK_BYTES
+        turn.set()
+        await client.send(b"x" * (size - sent))
+        assert (await client.receive()).body == b"%d" % size
+
+
+async def test_a_chunked_body_that_nobody_reads_stops_the_client_too() -> None:
+    turn = asyncio.Event()
+    bodies: list[Request] = []
+
+    async def application(request: Request) -> Response:
+        bodies.append(request)
+        await turn.wait()
+        return Response(403)
+
+    async with serving(application) as server, await server.connect() as client:
+        await client.send(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunk = b"100000\r\n" + b"x" * MIB + b"\r\n"
+        sent = await client.send_until_stuck(chunk, 64 * len(chunk))
+        assert sent < 64 * len(chunk)
+        assert bodies[0].body.received <= (MAX_WAITING + 1) * SCRATCH_BYTES
+        turn.set()
+        assert (await client.receive()).status == 403
+
+
+async def test_a_reader_that_is_slow_gets_every_byte() -> None:
+    content = b"".join(b"%07d\n" % number for number in range(400_000))
+
+    async def application(request: Request) -> Response:
+        pieces = []
+        while (piece := await request.body.next_chunk()) is not None:
+            pieces.append(bytes(piece))
+            await settle()
+        return Response(200, body=b"".join(pieces))
+
+    async with serving(application) as server, await server.connect() as client:
+        sending = asyncio.create_task(client.send(request_of("PUT", "/", content)))
+        assert (await client.receive()).body == content
+        await sending
+
+
+async def test_a_client_that_leaves_inside_a_body_is_incomplete_for_its_reader() -> None:
+    outcomes: list[str] = []
+
+    async def application(request: Request) -> Response:
+        try:
+            while await request.body.next_chunk() is not None:
+                pass
+        except Incomplete as error:
+            outcomes.append(str(error))
+        return Response(400)
+
+    before = open_descriptors()
+    async with serving(application) as server:
+        for leave, sent in (("reset", 0), ("close", 1000), ("reset", 300_000), ("close", 2 * MIB), ("reset", 5 * MIB)):
+            client = await server.connect()
+            await client.send(request_of("PUT", Content_Length=str(8 * MIB)), b"x" * sent)
+            await settle()
+            getattr(client, leave)()
+            await server.wait_ended()
+        await wait_until(lambda: len(outcomes) == 5)
+    assert all("expected=8388608" in outcome for outcome in outcomes)
+    assert open_descriptors() == before
+
+
+async def test_a_client_that_leaves_while_reading_is_paused_is_noticed_when_it_goes_on() -> None:
+    turn = asyncio.Event()
+    outcomes: list[int] = []
+
+    async def application(request: Request) -> Response:
+        await turn.wait()
+        try:
+            while await request.body.next_chunk() is not None:
+                pass
+        except Incomplete:
+            outcomes.append(request.body.received)
+        return Response(400)
+
+    async with serving(application) as server:
+        client = await server.connect()
+        await client.send(request_of("PUT", Content_Length=str(64 * MIB)))
+        sent = await client.send_until_stuck(b"x" * MIB, 64 * MIB)
+        client.close()
+        turn.set()
+        await wait_until(lambda: len(outcomes) == 1)
+        assert outcomes[0] <= sent
+        await server.wait_ended()
+
+
+async def test_a_connection_is_stalled_when_the_client_is_who_we_wait_for() -> None:
+    loop = asyncio.get_running_loop()
+    turn = asyncio.Event()
+
+    async def application(request: Request) -> Response:
+        await request.body.next_chunk()
+        await turn.wait()
+        await request.body.next_chunk()
+        return Response(200)
+
+    async with serving(application) as server, await server.connect() as client:
+        protocol = server.protocol
+
+        def is_stalled() -> bool:
+            return protocol.is_stalled(loop.time() + 1)
+
+        assert is_stalled()  # no request
+        await client.send(request_of("PUT", Content_Length="2"))
+        await settle()
+        assert is_stalled()  # none of its body
+        await client.send(b"a")
+        await settle()
+        assert not is_stalled()  # the handler is busy
+        turn.set()
+        await settle()
+        assert is_stalled()  # the other half of the body
+        await client.send(b"b")
+        assert (await client.receive()).status == 200
+        assert is_stalled()  # the next request
+
+
+async def test_a_body_that_moves_is_not_stalled() -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(echo) as server, await server.connect() as client:
+        await client.send(request_of("PUT", Content_Length="5"))
+        await settle()
+        for _ in range(5):
+            since = loop.time()
+            assert server.protocol.is_stalled(since)
+            await client.send(b"x")
+            await wait_until(lambda: not server.protocol.is_stalled(since))  # noqa: B023  # asked before the next turn
+        await client.receive()
+
+
+async def test_a_head_that_drips_in_is_stalled_whatever_it_drips() -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(echo) as server, await server.connect() as client:
+        await client.send(b"G")
+        await settle()
+        since = loop.time()
+        for byte in b"ET / HTTP/1.1\r\nX: ":
+            await client.send(bytes([byte]))
+            await settle()
+        assert server.protocol.is_stalled(since)
+
+
+async def test_what_is_let_finish_is_told_from_what_is_served() -> None:
+    async def application(request: Request) -> Response:
+        return Response(403)
+
+    async with serving(application) as server, await server.connect() as client:
+        assert not server.protocol.is_lingering
+        await client.send(request_of("PUT", Content_Length=str(8 * MIB)))
+        assert (await client.receive()).status == 403
+        assert server.protocol.is_lingering
+
+
+async def test_descriptors_are_as_before_after_many_connections_of_all_kinds() -> None:
+    before = open_descriptors()
+    async with serving(echo) as server:
+        for kind in range(40):
+            client = await server.connect()
+            if kind % 4 >= 1:
+                await client.send(request_of("PUT", "/", b"x" * 1000)[: 300 * (kind % 4)])
+            if kind % 4 == 3:
+                await client.receive()
+            (client.reset if kind % 2 else client.close)()
+        await server.wait_ended()
+    assert open_descriptors() == before
