@@ -60,7 +60,13 @@ class Upload:
 
     key: str
     id: str
+    sizes: tuple[int, ...]
     parts: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether all parts were acknowledged."""
+        return len(self.parts) == len(self.sizes)
 
 
 class Client:
@@ -90,7 +96,7 @@ class Client:
             (6, self._delete_into_marker),
             (6, self._delete_version),
             (5, self._read),
-            (7, self._go_on_with_upload),
+            (18, self._go_on_with_upload),
         )
 
     def work(self, server: RunningServer, stop: threading.Event) -> None:
@@ -273,9 +279,9 @@ class Client:
             found = ElementTree.fromstring(answer.body).findtext(f"{_NAMESPACE}UploadId")
             if answer.status != 200 or not found:
                 raise Finding("wrong", f"an upload could not be begun: {answer.status} {answer.body!r}")
-            self._upload = Upload(key, found)
-        elif len(upload.parts) < 2:
-            body = self._body(_PART_BYTES if not upload.parts else 70_000)
+            self._upload = Upload(key, found, self._random.choice(((70_000,), (80_000,), (_PART_BYTES, 70_000))))
+        elif not upload.is_filled:
+            body = self._body(upload.sizes[len(upload.parts)])
             target = f"/{PLAIN}/{upload.key}?partNumber={len(upload.parts) + 1}&uploadId={upload.id}"
             answer = self._ask("PUT", target, None, body, is_signed=False)
             if answer.status != 200 or answer.etag != content_of(body).etag:
@@ -300,7 +306,7 @@ class Client:
                 if outcome is None:
                     raise Finding("half", f"{step} left {found} of {self.ledger.versioned[step.key]}")
                 self.ledger.settle_version(step, outcome)
-        if self._upload is not None and len(self._upload.parts) == 2:
+        if self._upload is not None and self._upload.is_filled:
             self._repeat_completion(self._upload)
 
     def _resolve_plain(self, step: PlainStep) -> None:

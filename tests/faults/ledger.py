@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -127,6 +128,8 @@ class Ledger:
     """Unconfirmed changes that had happened."""
     vanished: int = 0
     """Unconfirmed changes that had not."""
+    unanswered: Counter[str] = field(default_factory=Counter)
+    """Kinds of both."""
 
     def begin(self, steps: Sequence[Step]) -> None:
         """These are about to be asked for."""
@@ -162,6 +165,7 @@ class Ledger:
 
     def _settle(self, step: Step, *, happened: bool) -> None:
         self.pending.remove(step)
+        self.unanswered[step.change.kind] += 1
         if happened:
             self.happened += 1
         else:

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,13 +60,14 @@ class Tally:
 
     def line(self, clients: list[Client], events: int) -> str:
         ledgers = [client.ledger for client in clients]
+        under_way = sum((ledger.unanswered for ledger in ledgers), Counter[str]())
         return (
             f"kills={self.kills} (workers={self.workers_killed} starts={self.starts_killed})"
             f" acknowledged={sum(one.acknowledged for one in ledgers)}"
             f" unanswered_done={sum(one.happened for one in ledgers)}"
             f" unanswered_undone={sum(one.vanished for one in ledgers)}"
             f" lost={self.found('lost')} half_visible={self.found('half')} wrong={self.found('wrong')}"
-            f" events={events} orphans_swept={len(self.orphans)} seed={SEED}"
+            f" events={events} orphans_swept={len(self.orphans)} seed={SEED} under_way={dict(under_way)}"
         )
 
 

@@ -13,7 +13,14 @@ import pytest
 from lakebed.core.errors import InvalidSetting, StorageFull, Unavailable, WriteConflict
 from lakebed.meta import postgres
 from lakebed.meta._flush import CommitFlush
-from lakebed.meta.migrations import migrate, product_migrations
+from lakebed.meta.migrations import (
+    _CREATION_LOCK,
+    _VERSIONS,
+    Migration,
+    in_dialect,
+    migrate,
+    product_migrations,
+)
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.postgres import PostgresStore
 from lakebed.meta.seam import Transaction, Work
@@ -336,3 +343,19 @@ async def test_a_role_without_privileges_can_flush(
     assert await plain.row("SELECT current_user") == (role,)
     await plain.sync()
     await plain.close()
+
+
+async def test_who_starts_while_another_creates_the_first_table_waits_for_it(
+    store: PostgresStore, postgres_dsn: str
+) -> None:
+    step = Migration(1, "first", "CREATE TABLE one (id {bigint})")
+    first = await asyncpg.connect(postgres_dsn)
+    async with asyncio.timeout(60):
+        async with first.transaction():
+            await first.execute(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
+            await first.execute(in_dialect(_VERSIONS, "postgres"))
+            second = asyncio.create_task(migrate(store, [step]))
+            while await store.row("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") is None:
+                assert not second.done()
+        assert await second == 1
+    await first.close()

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import apsw
 
-from ._sqlite_file import translate
+from ._sqlite_file import BUSY_MS, translate
 from .seam import Row, Value, Work
 
 
@@ -98,9 +98,10 @@ def run_batch(connection: apsw.Connection, works: list[Pending], *, may_continue
     """Run works from the first on and commit them together; the number that was taken.
 
     Works that raised were told so and are marked by a done future. Raises what made the commit, or the whole
-    transaction, fail: then nothing of the batch is visible.
+    transaction, fail: then nothing of the batch is visible. Raises BusyError, with no work begun, while a program that
+    knows nothing of turns writes the file.
     """
-    connection.execute("BEGIN IMMEDIATE")
+    _begin(connection)
     taken = 0
     try:
         alone = len(works) == 1
@@ -117,6 +118,14 @@ def run_batch(connection: apsw.Connection, works: list[Pending], *, may_continue
             connection.execute("ROLLBACK")
         raise
     return taken
+
+
+def _begin(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(0)  # waiting inside SQLite would stop the loop
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        connection.set_busy_timeout(BUSY_MS)
 
 
 def _run_one(connection: apsw.Connection, pending: Pending, *, alone: bool) -> None:

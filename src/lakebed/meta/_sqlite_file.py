@@ -25,9 +25,8 @@ _CACHE_KIB = 16 * 1024
 _STATEMENTS = 512
 """Prepared statements kept: more than the product has."""
 
-_BUSY_MS = 50
-"""How long SQLite itself may wait inside a call. It only does when a crashed process's log is being recovered, or a
-program that knows nothing of turns writes the file."""
+BUSY_MS = 50
+"""How long a read may wait inside SQLite. It only does while another process recovers the log after a crash."""
 
 _LOG_KEPT_BYTES = 48 << 20
 """A log that grew beyond this is cut back when it starts over. Up to it, overwriting syncs faster than growing."""
@@ -87,7 +86,7 @@ def connect(path: Path) -> apsw.Connection:
     """One connection, set up as all of them are."""
     connection = apsw.Connection(str(path), statementcachesize=_STATEMENTS)
     try:
-        connection.set_busy_timeout(_BUSY_MS)
+        connection.set_busy_timeout(BUSY_MS)
         # A plan once made is kept. Without this SQLite plans a join anew whenever its parameters change, because
         # their values might matter to the plan: 20 µs instead of 5 for the statement behind every GET.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-from lakebed.core.errors import AlreadyExists, InvalidInput, StateConflict
+from lakebed.core.errors import InvalidInput, StateConflict
 
 from ._sql import statements
 from .seam import MetaStore, Transaction
@@ -43,7 +43,9 @@ _TOKEN = re.compile(r"\{(\w*)\}")
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
 _VERSIONS = "CREATE TABLE IF NOT EXISTS schema_versions (version {bigint} PRIMARY KEY, name {text} NOT NULL)"
-_ATTEMPTS = 8
+
+_CREATION_LOCK = 0x6C616B65_73636865
+"""The advisory lock of those who create the first table: a number of our own among those of its users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +111,13 @@ async def migrate(store: MetaStore, migrations: Sequence[Migration] | None = Non
 
 async def _create_versions(store: MetaStore) -> None:
     async def work(tx: Transaction) -> None:
+        if store.dialect == "postgres":
+            # PostgreSQL looks whether the table exists before it reserves the name: of two that start together one
+            # fails, in several ways. A look at the catalog sees what was committed while we waited here.
+            await tx.row("SELECT pg_advisory_xact_lock(?)", _CREATION_LOCK)
         await tx.run(in_dialect(_VERSIONS, store.dialect))
 
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return await store.transact(work)
-        except AlreadyExists:
-            # PostgreSQL checks IF NOT EXISTS before it locks the name: of two that start together, one may lose.
-            if attempt == _ATTEMPTS:
-                raise
-    return None
+    await store.transact(work)
 
 
 async def _apply(tx: Transaction, step: Migration, dialect: str) -> None:

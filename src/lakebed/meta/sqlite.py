@@ -61,6 +61,7 @@ class SqliteStore:
         self._queue: deque[Pending] = deque()
         self._scheduled = False
         self._in_batch = False
+        self._alone = 0
         self._outsider_attempts = 0
         self._unsettled = 0
         self._settled = asyncio.Event()
@@ -193,7 +194,9 @@ class SqliteStore:
             self._queue.clear()
 
     def _run_batch(self) -> None:
-        works = [self._queue.popleft() for _ in range(min(len(self._queue), _BATCH_WORKS))]
+        most = 1 if self._alone else _BATCH_WORKS
+        self._alone = max(0, self._alone - 1)
+        works = [self._queue.popleft() for _ in range(min(len(self._queue), most))]
         deadline = self._loop.time() + _BATCH_SECONDS
         self._in_batch = True
         try:
@@ -202,9 +205,9 @@ class SqliteStore:
             self._await_outsider(works, error)
             return
         except apsw.Error as error:
-            self._fail(works, translate(error, self._connection))
+            self._fail_batch(works, translate(error, self._connection))
         except Exception as error:
-            self._fail(works, error)
+            self._fail_batch(works, error)
         except BaseException:
             self._fail(works, Unavailable("the process is being interrupted"))
             self._scheduled = False
@@ -245,6 +248,18 @@ class SqliteStore:
         for pending in works:
             pending.succeed()
         self._count_settled(len(works))
+
+    def _fail_batch(self, works: list[Pending], error: Exception) -> None:
+        """Nothing of a batch was committed."""
+        if not isinstance(error, StorageFull) or len(works) == 1:
+            self._fail(works, error)
+            return
+        # SQLite rolls back all of a transaction that lacks space. Who needed that space fails; who was about to make
+        # some, or needs none, must not fail with it: each goes alone.
+        for pending in works:
+            pending.on_commit.clear()
+        self._queue.extendleft(reversed(works))
+        self._alone = len(works)
 
     def _fail(self, works: list[Pending], error: Exception) -> None:
         for pending in works:

@@ -148,13 +148,14 @@ class RemoteSink:
 class BlobWriting:
     """One body on its way into a sink: one batch is being stored while the next gathers."""
 
-    __slots__ = ("_gathered", "_gathered_bytes", "_sink", "_storing")
+    __slots__ = ("_finishing", "_gathered", "_gathered_bytes", "_sink", "_storing")
 
     def __init__(self, sink: BlobSink) -> None:
         self._sink = sink
         self._gathered: list[Chunk] = []
         self._gathered_bytes = 0
         self._storing: asyncio.Task[None] | None = None
+        self._finishing: asyncio.Task[tuple[bytes, Checksum]] | None = None
 
     async def put(self, chunk: Chunk) -> None:
         """Take a chunk; waits when a whole batch has gathered and the one before it is still being stored."""
@@ -167,21 +168,23 @@ class BlobWriting:
     async def finish(self) -> tuple[bytes, Checksum]:
         """Store the rest and verify the whole; its MD5 and checksum."""
         await self._stored()
-        # Shielded: a thread that is told to commit cannot be called back, and what it does must be waited for.
-        finishing = asyncio.ensure_future(self._sink.finish(self._take_gathered()))
-        try:
-            return await asyncio.shield(finishing)
-        except asyncio.CancelledError:
-            await asyncio.wait([finishing])
-            raise
+        # Shielded: a thread that is told to commit cannot be called back, and `abandon` waits for what it does.
+        self._finishing = asyncio.get_running_loop().create_task(self._sink.finish(self._take_gathered()))
+        return await asyncio.shield(self._finishing)
 
-    async def abandon(self) -> None:
-        """Remove what was written, once the thread has let go of it: its descriptor may soon be another file's."""
-        if self._storing is not None:
-            await asyncio.wait([self._storing])
-            if not self._storing.cancelled():
-                self._storing.exception()  # looked at, and not of interest: what stopped us comes first
+    async def abandon(self) -> bool:
+        """Remove what was written, once the thread has let go of it: its descriptor may soon be another file's.
+
+        True if the whole was stored all the same, because we were stopped too late: then the blob is to be deleted.
+        """
+        is_stored = False
+        for task in (self._storing, self._finishing):
+            if task is not None:
+                await asyncio.wait([task])
+                # A failure is looked at and not of interest: what stopped us comes first.
+                is_stored = not task.cancelled() and task.exception() is None and task is self._finishing
         await self._sink.discard()
+        return is_stored
 
     async def _stored(self) -> None:
         if self._storing is not None:

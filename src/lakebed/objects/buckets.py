@@ -20,6 +20,7 @@ from . import rows
 from .bucket import Bucket, BucketSettings, bucket_from, encode_settings
 from .config.cors import CorsConfiguration
 from .config.object_lock import ObjectLockConfiguration
+from .config.ownership import ObjectOwnership
 from .config.tagging import NO_TAGS, TagSet
 from .config.versioning import Versioning, check_versioning_change
 from .events import tell_of_bucket
@@ -53,7 +54,11 @@ class Buckets:
         check_bucket_name(name)
         self._authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}")
         now_ms = f.clock.now_ms()
-        settings = BucketSettings(object_lock=ObjectLockConfiguration() if object_lock else None, tags=tags or NO_TAGS)
+        settings = BucketSettings(
+            object_lock=ObjectLockConfiguration() if object_lock else None,
+            tags=tags or NO_TAGS,
+            ownership=ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        )
         versioning = Versioning.ENABLED if object_lock else Versioning.UNVERSIONED
 
         async def work(tx: Transaction) -> Bucket:
@@ -121,6 +126,10 @@ class Buckets:
         bucket = await self._f.bucket(self._f.meta, name)
         self._f.authorize(caller, bucket, action)
         return bucket
+
+    async def find(self, name: str) -> Bucket:
+        """The bucket, whoever asks: for what is checked before permissions. Raises NoSuchBucket."""
+        return await self._f.bucket(self._f.meta, name)
 
     async def cors(self, name: str) -> CorsConfiguration | None:
         """The bucket's cross-origin rules; None if it has none or does not exist.

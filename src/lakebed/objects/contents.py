@@ -6,7 +6,10 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from lakebed.core.errors import Corrupted, InvalidRange
+from lakebed.core.ids import BlobId
 from lakebed.storage.seam import FileBacked, ObjectStorage
 
 from .ingest import blob_key
@@ -26,8 +29,7 @@ class OpenSlice:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class ByteRange:
+class ByteRange(NamedTuple):
     """Bytes from `start` up to, not including, `end`."""
 
     start: int
@@ -99,7 +101,7 @@ class ContentSource:
         return slices
 
     async def stream(self, wanted: ByteRange) -> AsyncIterator[bytes]:
-        """The bytes in order, a few hundred KiB at a time."""
+        """The bytes in order, a few hundred KiB at a time. Raises Corrupted where they are not what was written."""
         if self._body is not None:
             yield self._body[wanted.start : wanted.end]
             return
@@ -110,7 +112,7 @@ class ContentSource:
             elif piece.body is not None:
                 yield piece.body[part.start : part.end]
             elif piece.blob is not None:
-                async for chunk in self._storage.stream(blob_key(piece.blob), part.start, part.end):
+                async for chunk in self._read(piece.blob, part.start, part.end):
                     yield chunk
 
     async def _open_sealed(self, piece: Piece, seal: bytes, part: ByteRange) -> AsyncIterator[bytes]:
@@ -128,8 +130,7 @@ class ContentSource:
         frame = first
         gathered = bytearray()
         batch = SEALED_FRAME_BYTES * _BATCH_FRAMES
-        source = self._storage.stream(blob_key(piece.blob), sealed_start, sealed_end)
-        async for chunk in source:
+        async for chunk in self._read(piece.blob, sealed_start, sealed_end):
             gathered += chunk
             while len(gathered) >= batch:
                 plain = await asyncio.to_thread(_open_batch, opener, frame, bytes(gathered[:batch]))
@@ -141,6 +142,18 @@ class ContentSource:
         if gathered:
             plain = _open_batch(opener, frame, bytes(gathered))[skip:]
             yield plain[:left]
+
+    async def _read(self, blob: BlobId, start: int, end: int) -> AsyncIterator[bytes]:
+        """Stored bytes, all that were asked for: a store cuts a range at the blob's end without a word."""
+        missing = end - start
+        try:
+            async for chunk in self._storage.stream(blob_key(blob), start, end):
+                missing -= len(chunk)
+                yield chunk
+        except InvalidRange as error:
+            raise Corrupted(f"a stored blob is too short. blob={blob} wanted={start}-{end}") from error
+        if missing:
+            raise Corrupted(f"a stored blob is too short. blob={blob} missing={missing}")
 
 
 def _open_batch(opener: Opener, first: int, sealed: bytes) -> bytes:

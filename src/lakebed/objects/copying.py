@@ -21,7 +21,7 @@ from .digests import Expectations
 from .events import tell_of_object
 from .facilities import Facilities
 from .ingest import Ingested
-from .model import MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, StoredUpload
+from .model import MAX_PUT_BYTES, REDIRECT, Caller, ObjectAttributes, StoredObject, StoredUpload
 from .multipart import MultipartUploads
 from .publish import Displaced, make_current
 from .reading import FoundObject, ObjectReader
@@ -88,22 +88,26 @@ class ObjectCopier:
         original = found.object
         if original.size > MAX_PUT_BYTES:
             raise TooLarge(f"the source is over the limit of one copy. size={original.size} limit={MAX_PUT_BYTES}")
-        bucket = await self._writer.admit(caller, bucket_name, new)
-        encrypt = self._writer.is_encrypted(bucket, new.encrypt)
-        same = source.bucket == bucket_name and source.key == new.key and source.version is None
-        if same and changes.attributes is None and new.encrypt is None:
-            raise InvalidInput("the copy would change nothing of the object it is made of", argument="copy-to-itself")
         attributes = changes.attributes if changes.attributes is not None else original.attributes
         tags = changes.tags if changes.tags is not None else original.attributes.tags
         merged = ObjectAttributes(
             content_type=attributes.content_type,
-            headers=attributes.headers,
+            headers=_inherited(attributes.headers, new.attributes.headers),
             metadata=attributes.metadata,
             tags=tags,
             # A lock is never inherited: it is asked for, or comes from the bucket.
             retention=new.attributes.retention,
             legal_hold=new.attributes.legal_hold,
         )
+        if tags.tags and changes.tags is None:
+            action = "s3:GetObjectTagging" if source.version is None else "s3:GetObjectVersionTagging"
+            self._f.authorize(caller, found.bucket, action, source.key)
+        # As it will be written: tags that are carried over need the permission that tags of one's own need.
+        bucket = await self._writer.admit(caller, bucket_name, NewObject(new.key, merged, new.encrypt, new.conditions))
+        encrypt = self._writer.is_encrypted(bucket, new.encrypt)
+        same = source.bucket == bucket_name and source.key == new.key and source.version is None
+        if same and changes.attributes is None and new.encrypt is None and REDIRECT not in new.attributes.headers:
+            raise InvalidInput("the copy would change nothing of the object it is made of", argument="copy-to-itself")
         kept = original.checksum
         wants_other = changes.algorithm is not None and (kept is None or kept.algorithm != changes.algorithm)
         final = NewObject(new.key, merged, encrypt, new.conditions)
@@ -185,6 +189,12 @@ class ObjectCopier:
         )
         version = found.object.version if found.bucket.keeps_versions else None
         return ingested, checksum, version
+
+
+def _inherited(headers: dict[str, str], asked: dict[str, str]) -> dict[str, str]:
+    """The headers of a copy: the source's or new ones, but for the one that is only ever asked for."""
+    kept = {name: value for name, value in headers.items() if name != REDIRECT}
+    return {**kept, REDIRECT: asked[REDIRECT]} if REDIRECT in asked else kept
 
 
 def _algorithm(kept: Checksum | None) -> ChecksumAlgorithm:

@@ -58,6 +58,14 @@ class Ingested:
         return self.md5.hex()
 
 
+class Room(Protocol):
+    """Knows whether the metadata may grow."""
+
+    async def check(self, size: int) -> None:
+        """Raise StorageFull unless so many more bytes may be kept."""
+        ...
+
+
 class Ingester:
     """Takes bodies in, for one byte store."""
 
@@ -69,8 +77,13 @@ class Ingester:
         *,
         inline_max_bytes: int,
         open_writer: OpenWriter | None = None,
+        room: Room | None = None,
     ) -> None:
-        """`open_writer` makes the writer of a large body, where the store is not a local folder."""
+        """`open_writer` makes the writer of a large body, where the store is not a local folder.
+
+        `room` is asked before a small body is kept in the metadata.
+        """
+        self._room = room
         self._open_writer = open_writer or (lambda key: BufferedMultipartWriter(storage, key))
         self._storage = storage
         self._keys = keys
@@ -89,7 +102,11 @@ class Ingester:
         length = stream.length
         if length is not None and length > limit:
             raise TooLarge(f"the body is over the limit of one upload. size={length} limit={limit}")
-        if self._files is not None:
+        # Before the sender is asked for what could not be kept.
+        if inline and (length or 0) <= self._inline_max:
+            if self._room is not None:
+                await self._room.check(length or 0)
+        elif self._files is not None:
             self._files.check_room(length or 0)
         head: list[Chunk] = []
         held = 0
@@ -141,17 +158,21 @@ class Ingester:
             for chunk in head:
                 received += len(chunk)
                 await writing.put(chunk)
-            while (more := await stream.next_chunk()) is not None:
+            while received <= limit and (more := await stream.next_chunk()) is not None:
                 received += len(more)
-                if received > limit:
-                    raise TooLarge(f"the body is over the limit of one upload. limit={limit}")
                 await writing.put(more)
+            if received > limit:
+                raise TooLarge(f"the body is over the limit of one upload. limit={limit}")
             md5, checksum = await writing.finish()
         except BaseException:
             # Shielded: a client that goes away cancels us, and the bytes must not stay behind.
-            await asyncio.shield(writing.abandon())
+            await asyncio.shield(self._abandon(writing, blob))
             raise
         return Ingested(received, md5, checksum, Piece(received, blob=blob, seal=seal), digests.stated)
+
+    async def _abandon(self, writing: BlobWriting, blob: BlobId) -> None:
+        if await writing.abandon():
+            await self._storage.delete(blob_key(blob))
 
     def _open_sink(
         self, key: Key, digests: Digests, expected: Expectations, sealer: Sealer | None, length: int | None

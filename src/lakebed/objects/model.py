@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,6 +20,8 @@ MAX_PUT_BYTES: Final = 5 * 1024**3
 MAX_METADATA_BYTES: Final = 2048
 MIN_PART_BYTES: Final = 5 * 1024**2
 MAX_PARTS: Final = 10_000
+REDIRECT: Final = "x-amz-website-redirect-location"
+"""The one of an object's headers that copies do not inherit."""
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -126,8 +127,7 @@ class StoredPart(NamedTuple):
         return unpack_checksum(self.checksum_text)
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who asks, and the facts about the request that policies and events speak of."""
 
     principal: Principal

@@ -29,7 +29,7 @@ from lakebed.core.errors import (
     PartTooSmall,
     PreconditionFailed,
 )
-from lakebed.core.ids import UploadId, VersionId, new_upload_id
+from lakebed.core.ids import NULL_VERSION, UploadId, VersionId, new_upload_id
 from lakebed.meta.seam import Reader, Transaction
 
 from . import rows
@@ -147,9 +147,14 @@ class MultipartUploads:
         """Check, before any byte is read, that the part may be uploaded."""
         if not 1 <= number <= MAX_PARTS:
             raise InvalidInput(f"a part number is between 1 and {MAX_PARTS}", argument="partNumber", value=str(number))
+        bucket = await self.admit(caller, bucket_name, key)
+        return bucket, await self._open_upload(self._f.meta, bucket, key, upload_id)
+
+    async def admit(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
+        """Check that the caller may upload to this key at all."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
         self._f.authorize(caller, bucket, "s3:PutObject", key)
-        return bucket, await self._open_upload(self._f.meta, bucket, key, upload_id)
+        return bucket
 
     async def put_part(
         self,
@@ -212,6 +217,8 @@ class MultipartUploads:
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
         f.authorize(caller, bucket, "s3:PutObject", key, _write_conditions(completion.conditions))
+        if completion.conditions.if_match is not None:
+            f.authorize(caller, bucket, "s3:GetObject", key)
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
 
@@ -407,7 +414,7 @@ def _repeated(bucket: Bucket, upload: StoredUpload, result: CompletedUpload, com
 
 
 def _completed(bucket: Bucket, key: str, result: CompletedUpload) -> CompletedObject:
-    version = VersionId(result.version) if bucket.keeps_versions else None
+    version = VersionId(result.version) if result.version != NULL_VERSION else None
     return CompletedObject(bucket, key, result.etag, version, unpack_checksum(result.checksum), result.encrypted)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakebed.core.errors import InvalidPart, InvalidRange, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
 
@@ -37,8 +38,7 @@ class RangeRequest:
         return ByteRange(first, size if self.last is None else min(self.last + 1, size))
 
 
-@dataclass(frozen=True, slots=True)
-class FoundObject:
+class FoundObject(NamedTuple):
     """An object that was found, and may be read."""
 
     bucket: Bucket

@@ -46,18 +46,17 @@ class KeyRing:
 
     def unwrap(self, seal: bytes) -> bytes:
         """The data key inside a seal. Raises Corrupted if its wrapping key is unknown or does not fit."""
-        length = seal[0]
+        length = seal[0] if seal else 0
         name = seal[1 : 1 + length]
         nonce = seal[1 + length : 1 + length + _NONCE_BYTES]
-        wrapping = self._keys.get(name.decode("utf-8", "replace"))
+        shown = name.decode("utf-8", "replace")
+        wrapping = self._keys.get(shown)
         if wrapping is None:
-            raise Corrupted(f"the key that encrypts this object is not in the settings. key={name.decode()}")
+            raise Corrupted(f"the key that encrypts this object is not in the settings. key={shown}")
         try:
             return wrapping.decrypt(nonce, seal[1 + length + _NONCE_BYTES :], name)
-        except InvalidTag as error:
-            raise Corrupted(
-                f"the object's key does not open with the key in the settings. key={name.decode()}"
-            ) from error
+        except (InvalidTag, ValueError) as error:  # ValueError: a seal that was cut off inside its nonce
+            raise Corrupted(f"the object's key does not open with the key in the settings. key={shown}") from error
 
 
 def sealed_size(size: int) -> int:
@@ -125,7 +124,9 @@ class Opener:
 
 
 def open_whole(key: bytes, sealed: bytes, size: int) -> bytes:
-    """Open a sealed run that is all here."""
+    """Open a sealed run that is all here. Raises Corrupted, also when whole frames are missing at its end."""
+    if len(sealed) != sealed_size(size):
+        raise Corrupted(f"encrypted bytes have a wrong length. found={len(sealed)} expected={sealed_size(size)}")
     return b"".join(Opener(key, size).open_frames(0, sealed))
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from lakebed.core.checksums import Checksum
 from lakebed.core.errors import InvalidInput, NoSuchBucket, TooLarge
-from lakebed.core.ids import VersionId
+from lakebed.core.ids import NULL_VERSION, VersionId
 from lakebed.meta.seam import Transaction
 
 from . import rows
@@ -34,8 +34,8 @@ class WrittenObject:
 
     @property
     def version(self) -> VersionId | None:
-        """The version's id, where the bucket keeps versions."""
-        return self.object.version if self.bucket.keeps_versions else None
+        """The version's id, where the write made a version: none is named while versioning is suspended."""
+        return self.object.version if self.object.version != NULL_VERSION else None
 
     @property
     def checksum(self) -> Checksum | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from lakebed.governance.sessions import Sessions
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
+from lakebed.meta.reserve import DiskReserve
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import Facilities
@@ -40,7 +42,8 @@ from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import TokenService
 
 from .identity import Identity
-from .instruments import Instruments
+from .instruments import Instruments, with_access_log
+from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
 
@@ -112,7 +115,14 @@ def _wire(
         meta=meta,
         outbox=Outbox(meta),
         storage=storage,
-        ingester=Ingester(storage, keys, clock, inline_max_bytes=settings.objects.inline_max, open_writer=open_writer),
+        ingester=Ingester(
+            storage,
+            keys,
+            clock,
+            inline_max_bytes=settings.objects.inline_max,
+            open_writer=open_writer,
+            room=None if settings.meta.is_postgres else DiskReserve(meta, settings.server.data),
+        ),
         contents=Contents(storage, keys),
         authorizer=authorizer,
         clock=clock,
@@ -144,7 +154,8 @@ def _wire(
     )
 
     async def check() -> None:
-        await meta.row("SELECT 1")
+        # A table, because a constant is answered without a look at the file.
+        await meta.row("SELECT version FROM schema_versions LIMIT 1")
 
     admin = AdminApplication(check, metrics.render)
 
@@ -153,8 +164,9 @@ def _wire(
             return await admin(request)
         return await s3(request)
 
+    access_log = AccessLog(sys.stderr.fileno(), settings.log.format, clock) if settings.log.access else None
     return Parts(
-        application=application,
+        application=application if access_log is None else with_access_log(application, access_log, clock),
         reject=s3.reject,
         meta=meta,
         storage=storage,

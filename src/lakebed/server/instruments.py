@@ -1,9 +1,12 @@
-"""What the server counts of its own work."""
+"""What the server counts and tells of its own work."""
 
 from __future__ import annotations
 
+from lakebed.core.clock import Clock
 from lakebed.wire.http.message import Request, Response
+from lakebed.wire.http.protocol import Application
 
+from .logs import AccessLog
 from .metrics import Metrics
 
 
@@ -29,6 +32,35 @@ class Instruments:
         self._seconds.of(operation).observe(seconds)
         if request.body.received:
             self._received.of(operation).add(request.body.received)
-        length = len(response.body) if response.length is None else response.length
-        if length and request.method != "HEAD":
+        length = promised_bytes(request, response)
+        if length:
             self._sent.of(operation).add(length)
+
+
+def promised_bytes(request: Request, response: Response) -> int:
+    """How long the answer's body is, as far as that is known before it is sent."""
+    if request.method == "HEAD":
+        return 0
+    return len(response.body) if response.length is None else response.length
+
+
+def with_access_log(application: Application, access: AccessLog, clock: Clock) -> Application:
+    """The application, with a line for each answer that it makes."""
+
+    async def logged(request: Request) -> Response:
+        started = clock.monotonic()
+        response = await application(request)
+        access.record(
+            request_id=request.request_id,
+            remote=request.peer,
+            principal=request.principal or "-",
+            method=request.method,
+            target=f"{request.raw_path}?{request.raw_query}" if request.raw_query else request.raw_path,
+            status=response.status,
+            received_bytes=request.body.received,
+            sent_bytes=promised_bytes(request, response),
+            seconds=clock.monotonic() - started,
+        )
+        return response
+
+    return logged

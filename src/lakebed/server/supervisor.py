@@ -1,8 +1,10 @@
 """The parent process: binds the port, starts workers, hands each new connection to the next of them.
 
 Connections are passed as descriptors in turn, which spreads them evenly; with a shared port the kernel's choice left
-one worker idle. The parent has no threads and no event loop, so that forking it is always safe, and a worker that
-dies is replaced.
+one worker idle. The parent has no threads and no event loop, so that forking it is always safe.
+
+A worker that dies is replaced, as long as some worker can serve. A server whose workers cannot even begin ends with
+what the first of them said.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -22,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lakebed.core.errors import InvalidSetting, LakebedError
+from lakebed.core.errors import InvalidSetting, LakebedError, Unavailable
 from lakebed.core.settings import Settings
 
 from . import worker
@@ -32,11 +35,19 @@ from .metrics import clear_metrics
 
 log = logging.getLogger("lakebed.server")
 
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 1024
-_RESTART_PAUSE_SECONDS: Final = 0.5
-_QUICK_DEATH_SECONDS: Final = 5.0
-_QUICK_DEATHS: Final = 5
-"""So many workers in a row that die young mean that the next would too."""
+_DESCRIPTORS: Final = 65_536
+_KILL_SECONDS: Final = 5.0
+"""How much longer than its grace a worker may take to end."""
+
+_MESSAGE_BYTES: Final = 64 * 1024
+_BUSY_PAUSE_SECONDS: Final = 0.05
+_YOUNG_SECONDS: Final = 5.0
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 10.0
+_FAILED_STARTS: Final = 5
+"""So many workers in a row that die before they can serve mean that the next would too."""
 
 
 @dataclass(slots=True)
@@ -46,12 +57,15 @@ class _Worker:
     channel: socket.socket
     started: float
     ready: bool = False
+    failure: LakebedError | None = None
 
 
 def run(settings: Settings) -> int:
     """Serve until told to stop; the exit status. Raises LakebedError for what keeps the server from starting."""
+    worker.tls_context(settings)  # here only so that a mistake in it is told before anything is begun
     identity = establish_identity(settings)
     listener = _listen(settings)
+    _allow_many_descriptors()
     with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
         configure_logs(settings.log, sys.stderr)
         clear_metrics(Path(run_folder))
@@ -78,6 +92,14 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
+def _allow_many_descriptors() -> None:
+    """Raise the soft limit, which is low for the sake of old programs: a connection takes up to three."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class _Supervisor:
     def __init__(self, settings: Settings, identity: Identity, listener: socket.socket, run_folder: str) -> None:
         self._settings = settings
@@ -86,15 +108,18 @@ class _Supervisor:
         self._run_folder = run_folder
         self._workers: dict[int, _Worker] = {}
         self._turn = 0
+        self._held: socket.socket | None = None
         self._stopping = False
-        self._quick_deaths = 0
+        self._stops = 0
+        self._failed_starts = 0
+        self._restarts: dict[int, float] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._announced = False
 
     def run(self) -> int:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _STOPS:
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for index in range(self._settings.server.workers):
@@ -103,22 +128,23 @@ class _Supervisor:
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         try:
             while not self._stopping:
-                for key, _ in self._selector.select():
+                for key, _ in self._selector.select(self._patience()):
                     callback: Callable[[], None] = key.data
                     callback()
+                if self._held is not None:
+                    self._accept()
                 self._reap()
-                if self._quick_deaths >= _QUICK_DEATHS:
-                    log.error("workers keep dying at once; giving up")
-                    self._stop_workers()
-                    return 1
+                self._restart()
             self._listener.close()
-            self._stop_workers()
         finally:
+            self._stop_workers()
             signal.set_wakeup_fd(-1)
         return 0
 
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
+        # A stop that reached the child before it has handlers of its own would be taken for the parent's, and lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -127,69 +153,91 @@ class _Supervisor:
                 self._become_worker()
                 status = worker.serve(self._settings, self._identity, number, theirs, self._run_folder)
             except LakebedError as error:
-                log.error("the worker cannot start: %s", error)
+                worker.tell_failure(theirs, error)
             except BaseException:
                 log.exception("the worker crashed")
             finally:
                 logging.shutdown()
                 # Not sys.exit: the parent's own cleanup is not the child's to run.
                 os._exit(status)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         theirs.close()
+        # A worker that hangs must not hang us when its channel is full.
+        ours.setblocking(False)
         self._workers[pid] = _Worker(number, pid, ours, time.monotonic())
-        self._selector.register(ours, selectors.EVENT_READ, lambda: self._on_message(pid))
+        self._selector.register(ours, selectors.EVENT_READ, lambda: self._hear(pid))
 
     def _become_worker(self) -> None:
         """Leave the parent's business behind."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # The parent decides when to stop: a terminal's Ctrl-C reaches every process of the group.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         self._selector.close()
         self._listener.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
         for other in self._workers.values():
             other.channel.close()
+        if self._held is not None:
+            self._held.close()
 
     def _accept(self) -> None:
         while True:
             try:
-                connection, _ = self._listener.accept()
+                connection = self._held or self._listener.accept()[0]
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     log.warning("out of descriptors or memory; a connection waits", exc_info=error)
-                    time.sleep(0.05)
+                    time.sleep(_BUSY_PAUSE_SECONDS)
                     return
                 continue
-            with connection:
-                self._hand_over(connection)
+            self._held = None
+            if not self._hand_over(connection):
+                # Every channel is full. It waits here, and others in the system's queue.
+                self._held = connection
+                time.sleep(_BUSY_PAUSE_SECONDS)
+                return
+            connection.close()
 
-    def _hand_over(self, connection: socket.socket) -> None:
-        """Give the connection to the next worker that takes it."""
+    def _hand_over(self, connection: socket.socket) -> bool:
+        """Give the connection to the next worker that takes it; whether one did."""
         candidates = [w for w in self._workers.values() if w.ready] or list(self._workers.values())
         for _ in range(len(candidates)):
             self._turn += 1
             chosen = candidates[self._turn % len(candidates)]
             try:
-                socket.send_fds(chosen.channel, [b"C"], [connection.fileno()])
+                socket.send_fds(chosen.channel, [worker.CONNECTION], [connection.fileno()])
             except OSError:
-                # It has died: the next one.
+                # It has died, or does not look at its channel: the next one.
                 continue
-            return
+            return True
+        return False
 
-    def _on_message(self, pid: int) -> None:
+    def _hear(self, pid: int) -> None:
+        """Take what a worker says: that it serves, or why it does not."""
         found = self._workers.get(pid)
         if found is None:
             return
         try:
-            message = found.channel.recv(16)
+            message = found.channel.recv(_MESSAGE_BYTES)
+        except BlockingIOError:
+            return
         except OSError:
             message = b""
         if not message:
             self._selector.unregister(found.channel)
             return
-        found.ready = True
+        if message.startswith(worker.READY):
+            found.ready = True
+            self._failed_starts = 0
+            message = message.removeprefix(worker.READY)
+        if message:
+            found.failure = worker.told_failure(message)
         if not self._announced and all(w.ready for w in self._workers.values()):
             self._announced = True
             self._announce()
@@ -214,24 +262,52 @@ class _Supervisor:
                 return
             if pid == 0:
                 return
-            dead = self._workers.pop(pid, None)
-            if dead is None:
+            if pid not in self._workers:
                 continue
+            # Its last words may still be in the channel.
+            with suppress(KeyError):
+                self._hear(pid)
+            dead = self._workers.pop(pid)
             with suppress(KeyError):
                 self._selector.unregister(dead.channel)
             dead.channel.close()
-            if self._stopping:
-                continue
-            young = time.monotonic() - dead.started < _QUICK_DEATH_SECONDS
-            self._quick_deaths = self._quick_deaths + 1 if young else 0
-            log.error("a worker died and is replaced", extra={"worker": dead.number, "status": status})
-            if young:
-                time.sleep(_RESTART_PAUSE_SECONDS)
-            if self._quick_deaths < _QUICK_DEATHS:
-                self._start(dead.number)
+            if not self._stopping:
+                self._replace(dead, status)
+
+    def _replace(self, dead: _Worker, status: int) -> None:
+        """Have a successor started, soon. Raises what kept the first workers from starting."""
+        failure = dead.failure
+        if failure is not None and not failure.retryable and not self._announced:
+            raise failure
+        is_young = time.monotonic() - dead.started < _YOUNG_SECONDS
+        pause = _FIRST_PAUSE_SECONDS if is_young else 0.0
+        if not dead.ready:
+            self._failed_starts += 1
+            if self._failed_starts >= _FAILED_STARTS and not any(w.ready for w in self._workers.values()):
+                raise failure or Unavailable("the server's workers end as soon as they are started; its log says why")
+            pause = min(_FIRST_PAUSE_SECONDS * 2 ** (self._failed_starts - 1), _LONGEST_PAUSE_SECONDS)
+        log.error(
+            "a worker died and is replaced",
+            extra={"worker": dead.number, "status": os.waitstatus_to_exitcode(status)},
+            exc_info=failure,
+        )
+        self._restarts[dead.number] = time.monotonic() + pause
+
+    def _restart(self) -> None:
+        for number, due in list(self._restarts.items()):
+            if due <= time.monotonic():
+                del self._restarts[number]
+                self._start(number)
+
+    def _patience(self) -> float | None:
+        """How long nothing has to be done, if nothing happens."""
+        if self._held is not None:
+            return 0.0
+        return max(0.0, min(self._restarts.values()) - time.monotonic()) if self._restarts else None
 
     def _on_stop(self, *_: object) -> None:
         self._stopping = True
+        self._stops += 1
 
     def _on_wake(self) -> None:
         try:
@@ -240,13 +316,19 @@ class _Supervisor:
             return
 
     def _stop_workers(self) -> None:
+        """Let the workers finish what is under way, for a time; a second word to stop is taken as impatience."""
         self._stopping = True
-        for pid in self._workers:
-            os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + self._settings.server.shutdown_grace + 5
-        while self._workers and time.monotonic() < deadline:
-            self._reap()
-            if self._workers:
-                self._selector.select(timeout=0.1)
-        for pid in self._workers:
-            os.kill(pid, signal.SIGKILL)
+        if self._held is not None:
+            self._held.close()
+        for found in self._workers.values():
+            os.kill(found.pid, signal.SIGTERM)
+        deadline = time.monotonic() + self._settings.server.shutdown_grace + _KILL_SECONDS
+        with selectors.DefaultSelector() as children:
+            children.register(self._wake_read, selectors.EVENT_READ)
+            while self._workers and self._stops < 2 and time.monotonic() < deadline:
+                self._reap()
+                if self._workers:
+                    children.select(timeout=0.1)
+                    self._on_wake()
+        for found in self._workers.values():
+            os.kill(found.pid, signal.SIGKILL)

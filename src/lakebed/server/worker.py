@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import uvloop
 
-from lakebed.core.errors import LakebedError
+from lakebed.core import errors
+from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
 
 from .composition import Parts, compose
@@ -24,17 +27,25 @@ from .metrics import Metrics
 
 log = logging.getLogger("lakebed.server")
 
-READY: Final = b"R"
+READY: Final = b"+"
+"""What a worker says to the supervisor when it can serve; what follows is why it ended."""
+
+CONNECTION: Final = b"C"
+"""What comes with the descriptor of a connection."""
+
 _DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
+_FAILURE_BYTES: Final = 8192
 
 
 def serve(settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str) -> int:
     """Run a worker until the supervisor ends it; the exit status."""
-    # The supervisor decides when to stop: a terminal's Ctrl-C reaches every process of the group.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    supervisor = os.getppid()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, identity, number, channel, metrics_folder))
+    if os.getppid() != supervisor:
+        # It was killed, and cannot clean up behind itself.
+        shutil.rmtree(metrics_folder, ignore_errors=True)
     return 0
 
 
@@ -76,6 +87,9 @@ def _take_connections(channel: socket.socket, connections: Connections, stop: as
         message, descriptors, _, _ = socket.recv_fds(channel, _DESCRIPTORS_A_MESSAGE, _DESCRIPTORS_A_MESSAGE)
     except BlockingIOError:
         return
+    except OSError:
+        # It went away with words of ours unread.
+        message, descriptors = b"", []
     if not message:
         # The supervisor is gone: nobody would bring connections, or end us.
         stop.set()
@@ -86,13 +100,34 @@ def _take_connections(channel: socket.socket, connections: Connections, stop: as
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """The server's certificate, if it has one."""
+    """The server's certificate, if it has one. Raises InvalidSetting when it cannot be used."""
     if settings.server.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(settings.server.tls_cert, settings.server.tls_key)
+    certificate, key = settings.server.tls_cert, settings.server.tls_key
+    try:
+        # With a password for a key that has one, OpenSSL does not ask for it on the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidSetting(
+            f"server.tls_cert: cannot be used. certificate={certificate} key={key} reason={reason}"
+        ) from error
     return context
+
+
+def tell_failure(channel: socket.socket, error: LakebedError) -> None:
+    """Tell the supervisor what this worker ended of."""
+    with suppress(OSError):
+        channel.send(f"{type(error).__name__}\n{error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
+
+
+def told_failure(message: bytes) -> LakebedError:
+    """The error that a worker told of."""
+    name, _, text = message.decode(errors="replace").partition("\n")
+    kind = getattr(errors, name, None)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, LakebedError) else LakebedError(text)
 
 
 def _sweep(parts: Parts) -> Callable[[], Awaitable[None]]:

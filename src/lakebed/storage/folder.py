@@ -43,8 +43,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 RESERVE_BYTES: Final = 64 * 1024 * 1024
-"""Space that is not filled with objects, or a quarter of a small disk: the metadata beside us needs as much for its log
-and its growth while objects are being removed (`meta._checkpoint.RESTART_BYTES` and what waits to be copied)."""
+"""Space that is not filled with objects, or a quarter of a small disk: the metadata beside us may need as much while
+objects are being removed."""
 
 _PAGE_KEYS: Final = 1000
 _PIECE_BYTES: Final = 1024 * 1024

@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -127,15 +127,21 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def later() -> float:
+    """The loop's time, once it is past all that has happened: uvloop counts in milliseconds."""
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    await wait_until(lambda: loop.time() > before)
+    return loop.time()
+
+
 def open_descriptors() -> dict[int, str]:
-    """Every open descriptor of this process, and what it is."""
+    """Every open file, pipe and socket of this process; not what a loop opens for itself."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
-        try:
+        with suppress(FileNotFoundError):  # the one that listed them
             found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
-        except OSError:
-            continue  # the one that listed them
-    return found
+    return {number: what for number, what in found.items() if not what.startswith(("/dev/null", "anon_inode"))}
 
 
 class _PlainEnd:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Coroutine
 
 import pytest
 
@@ -9,16 +11,33 @@ from lakebed.wire.http.eager import start_eagerly
 from .serving import wait_until
 
 
+async def start(coroutine: Coroutine[object, object, None]) -> set[asyncio.Task[object]]:
+    """Start it as a connection does, from a callback; the tasks that came of it."""
+    loop = asyncio.get_running_loop()
+    started: asyncio.Future[set[asyncio.Task[object]]] = loop.create_future()
+
+    def callback() -> None:
+        before = asyncio.all_tasks()
+        try:
+            start_eagerly(coroutine)
+        except BaseException as error:
+            started.set_exception(error)
+        else:
+            assert asyncio.current_task() is None
+            started.set_result(asyncio.all_tasks() - before)
+
+    loop.call_soon(callback)
+    return await started
+
+
 async def test_what_does_not_wait_is_done_at_once_without_a_task() -> None:
     seen: list[object] = []
 
     async def work() -> None:
         seen.append("done")
 
-    before = asyncio.all_tasks()
-    start_eagerly(work())
+    assert await start(work()) == set()
     assert seen == ["done"]
-    assert asyncio.all_tasks() == before
 
 
 async def test_what_waits_goes_on_as_a_task_with_the_results_it_waited_for() -> None:
@@ -28,12 +47,9 @@ async def test_what_waits_goes_on_as_a_task_with_the_results_it_waited_for() -> 
     async def work() -> None:
         seen.append("begun")
         seen.append(await future)
-        await asyncio.sleep(0)
-        assert asyncio.current_task() is not None
-        async with asyncio.timeout(10):
-            seen.append(await asyncio.sleep(0, "slept"))
+        seen.append(await asyncio.sleep(0, "slept"))
 
-    start_eagerly(work())
+    assert len(await start(work())) == 1
     assert seen == ["begun"]
     future.set_result("told")
     await wait_until(lambda: len(seen) == 3)
@@ -45,10 +61,10 @@ async def test_a_future_done_before_the_task_began_is_not_missed() -> None:
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def work() -> None:
+        asyncio.get_running_loop().call_soon(future.set_result, "at once")
         seen.append(await future)
 
-    start_eagerly(work())
-    future.set_result("at once")
+    await start(work())
     await wait_until(lambda: seen == ["at once"])
 
 
@@ -62,7 +78,7 @@ async def test_errors_of_what_it_waits_for_reach_it() -> None:
         except ValueError as error:
             seen.append(str(error))
 
-    start_eagerly(work())
+    await start(work())
     future.set_exception(ValueError("broken"))
     await wait_until(lambda: seen == ["broken"])
 
@@ -72,7 +88,7 @@ async def test_an_error_before_the_first_wait_is_raised_to_the_caller() -> None:
         raise ValueError("at once")
 
     with pytest.raises(ValueError, match="at once"):
-        start_eagerly(work())
+        await start(work())
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
@@ -87,9 +103,7 @@ async def test_cancellation_reaches_it_wherever_it_waits(steps: int) -> None:
             seen.append("cleaned up")
             raise
 
-    before = asyncio.all_tasks()
-    start_eagerly(work())
-    (task,) = asyncio.all_tasks() - before
+    (task,) = await start(work())
     for _ in range(steps):
         await asyncio.sleep(0)
     task.cancel()
@@ -98,15 +112,80 @@ async def test_cancellation_reaches_it_wherever_it_waits(steps: int) -> None:
     assert seen == ["cleaned up"]
 
 
-async def test_a_task_that_nobody_holds_is_not_lost() -> None:
-    import gc
+async def test_a_task_cancelled_before_its_first_step_tells_the_coroutine() -> None:
+    seen: list[object] = []
 
+    async def work() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            seen.append("cleaned up")
+
+    def callback() -> None:
+        before = asyncio.all_tasks()
+        start_eagerly(work())
+        (task,) = asyncio.all_tasks() - before
+        task.cancel()
+
+    asyncio.get_running_loop().call_soon(callback)
+    await wait_until(lambda: seen == ["cleaned up"])
+
+
+async def test_a_time_limit_set_before_the_first_wait_holds() -> None:
+    seen: list[object] = []
+
+    async def work() -> None:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.get_running_loop().create_future()
+        except TimeoutError:
+            seen.append("too late")
+
+    await start(work())
+    await wait_until(lambda: seen == ["too late"])
+
+
+async def test_a_time_limit_that_is_kept_leaves_no_trace() -> None:
+    seen: list[object] = []
+
+    async def work() -> None:
+        async with asyncio.timeout(10):
+            seen.append("no wait at all")
+        async with asyncio.timeout(10):
+            await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        seen.append(task.cancelling())
+
+    await start(work())
+    await wait_until(lambda: seen == ["no wait at all", 0])
+
+
+async def test_a_group_of_tasks_begun_before_the_first_wait_ends_in_order() -> None:
+    seen: list[object] = []
+
+    async def fails() -> None:
+        raise ValueError("one of them")
+
+    async def work() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fails())
+                await asyncio.get_running_loop().create_future()
+        except* ValueError:
+            seen.append("told")
+
+    await start(work())
+    await wait_until(lambda: seen == ["told"])
+
+
+async def test_a_task_that_nobody_holds_is_not_lost() -> None:
     seen: list[object] = []
 
     async def work() -> None:
         await asyncio.sleep(0.01)
         seen.append("done")
 
-    start_eagerly(work())
+    await start(work())
     gc.collect()
     await wait_until(lambda: seen == ["done"])

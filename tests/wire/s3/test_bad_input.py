@@ -280,6 +280,12 @@ def _chunked(site: Site, *, body: bytes = b"5\r\nhello\r\n0\r\n\r\n", **extra: s
 @pytest.mark.usefixtures("unchanged")
 @cases(
     ("no length", 411, "MissingContentLength", lambda s: _chunked(s)),
+    (
+        "neither length nor chunks",
+        411,
+        "MissingContentLength",
+        lambda s: s.put().replace(b"content-length: 31\r\n", b""),
+    ),
     ("too long for one put", 400, "EntityTooLarge", lambda s: s.put({"content-length": str(6 << 30)}, b"")),
     ("body over what was signed", 400, "XAmzContentSHA256Mismatch", lambda s: s.put({"content-length": "5"})),
 )
@@ -377,6 +383,7 @@ def test_offer_to_upgrade_is_passed_over(site: Site) -> None:
     ("read nul", 400, "InvalidURI", lambda s: s.signed("GET", f"/{BUCKET}/a%00b")),
     ("delete nul", 400, "InvalidURI", lambda s: s.signed("DELETE", f"/{BUCKET}/a%00b")),
     ("copy from nul", 400, "InvalidArgument", lambda s: s.put({"x-amz-copy-source": f"/{BUCKET}/a%00b"}, b"")),
+    ("control character echoed", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}?max-keys=%01%1B")),
     ("bytes that are not utf-8", 400, "InvalidURI", lambda s: s.put(key="%FF%FE")),
     ("raw bytes", 400, "BadRequest", lambda s: s.put(key="\udcff")),
     ("overlong utf-8", 400, "InvalidURI", lambda s: s.put(key="%C0%AF")),
@@ -400,6 +407,9 @@ def test_offer_to_upgrade_is_passed_over(site: Site) -> None:
     ("prefix that is not utf-8", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}?prefix=%FF")),
     ("marker that is not utf-8", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}?marker=%ED%A0%80")),
     ("raw bytes in a parameter", 400, "BadRequest", lambda s: s.signed("GET", f"/{BUCKET}?prefix=\udcff")),
+    ("nul in a prefix", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}?prefix=%00")),
+    ("nul in a marker", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}?list-type=2&start-after=a%00")),
+    ("nul in an upload", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}/a?uploadId=%00")),
     ("parameter that is not utf-8", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}?%FF=1")),
     ("upload that is not utf-8", 400, "InvalidArgument", lambda s: s.signed("DELETE", f"/{BUCKET}/a?uploadId=%FF")),
 )
@@ -560,6 +570,23 @@ def _by(**claims: object) -> Callable[[Site], bytes]:
         "AuthorizationHeaderMalformed",
         lambda s: s.put().replace(b"\r\n\r\n", b"\r\nauthorization: AWS4-HMAC-SHA256 x\r\n\r\n", 1),
     ),
+    (
+        "key that is not utf-8",
+        400,
+        "AuthorizationHeaderMalformed",
+        _authorization(lambda a: a.replace("LKBD", "\udcff")),
+    ),
+    ("key that is not ascii", 400, "AuthorizationHeaderMalformed", _authorization(lambda a: a.replace("LKBD", "é"))),
+    (
+        "region that is not utf-8",
+        400,
+        "AuthorizationHeaderMalformed",
+        _authorization(lambda a: a.replace("us-", "\udcff")),
+    ),
+    ("headers that are not utf-8", 403, "AccessDenied", _authorization(lambda a: a.replace("x-amz-meta-a", "\udcff"))),
+    ("token that is not utf-8", 400, "InvalidToken", lambda s: s.put({"x-amz-security-token": "\udcff"})),
+    ("token that is not ascii", 400, "InvalidToken", lambda s: s.put({"x-amz-security-token": "é" * 50})),
+    ("hash that is not utf-8", 400, "InvalidArgument", lambda s: s.put(payload_hash="\udcff" * 44)),
     ("both header and query", 400, "InvalidArgument", lambda s: _both_mechanisms(s)),
     ("unknown token", 400, "InvalidToken", lambda s: s.put({"x-amz-security-token": "nonsense"})),
 )
@@ -596,6 +623,7 @@ def _presigned(seconds: int | str, change: Callable[[str], str] = str, **fields:
     ("date in words", 400, "AuthorizationQueryParametersError", _presigned(60, Date="yesterday")),
     ("date in strange digits", 400, "AuthorizationQueryParametersError", _presigned(60, Date="²0260101T000000Z")),
     ("another algorithm", 400, "AuthorizationQueryParametersError", _presigned(60, Algorithm="AWS4-ECDSA-P256-SHA256")),
+    ("credential of nul", 400, "InvalidArgument", _presigned(60, Credential="\0/20260101/r/s3/aws4_request")),
     ("credential cut short", 400, "AuthorizationQueryParametersError", _presigned(60, Credential="KEY/20260101")),
     ("host not signed", 400, "AuthorizationQueryParametersError", _presigned(60, SignedHeaders="x-amz-date")),
     ("header not sent", 403, "SignatureDoesNotMatch", _presigned(60, SignedHeaders="host;x-amz-acl")),
@@ -665,8 +693,8 @@ def _sha256(body: bytes) -> str:
     ),
     (
         "stream of a length in words",
-        400,
-        "InvalidArgument",
+        411,
+        "MissingContentLength",
         lambda s: s.put({"x-amz-decoded-content-length": "many"}, payload_hash="STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
     ),
     (
@@ -833,8 +861,8 @@ _ABSENT_PART: Final = f"<Part><PartNumber>1</PartNumber><ETag>{'0' * 32}</ETag><
     ),
     (
         "part copied past the end",
-        416,
-        "InvalidRange",
+        400,
+        "InvalidArgument",
         _part("1", {"x-amz-copy-source": f"/{BUCKET}/{KEPT}", "x-amz-copy-source-range": "bytes=0-99"}),
     ),
     ("unknown upload", 404, "NoSuchUpload", _get(f"/{BUCKET}/upload?uploadId=nonsense")),
@@ -884,6 +912,14 @@ def test_parameters_that_do_not_hold_are_refused(site: Site, case: Case) -> None
 def test_range_that_is_not_understood_is_as_if_absent(site: Site, text: str) -> None:
     answer = site.ask(site.signed("GET", f"/{BUCKET}/{KEPT}", {"range": text}))
     assert (answer.status, answer.body) == (200, b"kept bytes")
+
+
+@pytest.mark.parametrize("duration", ["%C2%B2", "9" * 5000, "-1", "--1", "soon"])
+def test_session_of_no_possible_length_is_refused(site: Site, duration: str) -> None:
+    body = f"Action=AssumeRole&Version=2011-06-15&DurationSeconds={duration}".encode()
+    answer = site.ask(site.signed("POST", "/", None, body))
+    assert (answer.status, answer.code) == (400, "ValidationError")
+    assert answer.document_request_id == answer.request_id != ""
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -67,6 +67,12 @@ def test_a_field_that_differs_or_lacks_fails_its_condition(condition: object, va
     assert refusal(policy, fields).startswith("Policy Condition failed: [")
 
 
+def test_a_name_without_its_dollar_sign_names_no_field() -> None:
+    assert refusal(parse([*CONDITIONS, ["eq", "key", "user/a.txt"]]), FIELDS) == (
+        'Policy Condition failed: ["eq","key","user/a.txt"]'
+    )
+
+
 def test_all_conditions_on_a_field_count() -> None:
     policy = parse([*CONDITIONS, ["starts-with", "$key", "user/a"], ["starts-with", "$key", ""]])
     policy.check(FIELDS, 0)
@@ -209,7 +215,6 @@ def test_a_policy_without_a_readable_end_is_invalid(expiration: object) -> None:
         [[]],
         [["eq", "$key"]],
         [["eq", "$key", "a", "b"]],
-        [["eq", "key", "a"]],
         [["eq", "$key", 1]],
         [["ends-with", "$key", "a"]],
         [[1, "$key", "a"]],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from lakebed.core.errors import LakebedError
 from lakebed.wire.http.message import Request, Response
+
+log = logging.getLogger("lakebed.admin")
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -33,6 +36,9 @@ class AdminApplication:
                 await self._check()
             except LakebedError as error:
                 return _text(503, f"not ready: {error}\n")
+            except Exception:
+                log.exception("the metadata store could not be asked")
+                return _text(503, "not ready: the metadata store could not be asked\n")
             return _text(200, "ready\n")
         if request.raw_path == "/metrics":
             return Response(200, [("Content-Type", METRICS_TYPE)], self._render_metrics())

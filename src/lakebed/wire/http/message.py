@@ -22,7 +22,18 @@ RAW_ERRORS: Final = "surrogateescape"
 class Request:
     """One request, with its target and header values exactly as they came: signatures are computed over them."""
 
-    __slots__ = ("_query", "body", "headers", "method", "peer", "raw_path", "raw_query", "request_id", "scheme")
+    __slots__ = (
+        "_query",
+        "body",
+        "headers",
+        "method",
+        "peer",
+        "principal",
+        "raw_path",
+        "raw_query",
+        "request_id",
+        "scheme",
+    )
 
     def __init__(
         self,
@@ -45,13 +56,15 @@ class Request:
         self.peer = peer
         """The address of the other side, without its port."""
         self.request_id = request_id
+        self.principal = ""
+        """Who asks, once an edge has found out; for logs."""
         self._query: dict[str, str] | None = None
 
     @property
     def query(self) -> dict[str, str]:
         """Decoded query parameters; the first of repeated ones; a bare name has an empty value.
 
-        Raises InvalidInput when one is not UTF-8.
+        Raises InvalidInput when one is not UTF-8 or holds a NUL.
         """
         if self._query is None:
             self._query = parse_query(self.raw_query) if self.raw_query else {}
@@ -70,13 +83,16 @@ def parse_query(raw: str) -> dict[str, str]:
 
 
 def decode_component(text: str) -> str:
-    """Decode one query name or value. Raises InvalidInput when it is not UTF-8."""
+    """Decode one query name or value. Raises InvalidInput when it is not UTF-8, or holds a NUL: no store keeps that."""
     if "%" not in text and "+" not in text and text.isascii():
         return text
     try:
-        return unquote_to_bytes(text.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode("utf-8")
+        decoded = unquote_to_bytes(text.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInput("a query parameter is not utf-8", argument=text) from error
+    if "\0" in decoded:
+        raise InvalidInput("a query parameter holds a nul", argument=text)
+    return decoded
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 
 from . import sts
 from .authenticate import Authenticated
-from .errors import Rendered, error_response, render
+from .errors import Rendered, S3Fault, error_response, render
+from .gatekeeping import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .handlers.preflight import answer_preflight, cors_headers
 from .request import S3Request, parse_target
 from .routes import find_operation
@@ -44,11 +45,12 @@ _HEADER_CONDITIONS: Final = {
 class _Exchange:
     """What became known of a request while it was answered."""
 
-    __slots__ = ("bucket", "operation")
+    __slots__ = ("bucket", "is_anonymous", "operation")
 
     def __init__(self) -> None:
         self.operation = "Unknown"
         self.bucket = ""
+        self.is_anonymous = False
 
     def facts(self, request: Request) -> dict[str, str]:
         """For the log."""
@@ -57,6 +59,7 @@ class _Exchange:
 
 _HEAD_FAULTS: Final = {
     431: (400, "RequestHeaderSectionTooLarge"),
+    500: (500, "InternalError"),
     501: (501, "NotImplemented"),
     503: (503, "SlowDown"),
 }
@@ -90,7 +93,7 @@ class S3Application:
         try:
             response = await self._answer(request, exchange)
         except LakebedError as error:
-            response = self._answer_error(request, render(error))
+            response = self._answer_error(request, render(error, is_anonymous=exchange.is_anonymous))
             if response.status >= 500 and response.status != 501:
                 log.warning("request failed", extra=exchange.facts(request), exc_info=error)
         except Exception:
@@ -112,12 +115,18 @@ class S3Application:
             exchange.operation = "Preflight"
             return await answer_preflight(self._services, request, target.bucket)
         who = await self._services.authenticator.authenticate(request)
+        request.principal = who.principal.name
         if not target.bucket and request.method == "POST":
             exchange.operation = "SecurityToken"
             return await self._tokens.answer(request, who)
+        exchange.is_anonymous = who.principal.is_anonymous
         s3_request = S3Request(request, target, who, _caller(request, who))
         found = find_operation(s3_request)
         exchange.operation = found.name
+        if exchange.is_anonymous and found.name in NEVER_ANONYMOUS:
+            raise S3Fault(403, "AccessDenied", NEVER_ANONYMOUS[found.name])
+        if target.bucket and EXPECTED_OWNER in request.headers:
+            await require_owner(self._services, target.bucket, request.headers[EXPECTED_OWNER])
         return await found.handle(self._services, s3_request)
 
     async def _cors(self, request: Request, exchange: _Exchange) -> Headers:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
 from lakebed.core.clock import Clock
@@ -35,8 +34,7 @@ _PRESIGNED_FIELDS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadClaim:
+class PayloadClaim(NamedTuple):
     """What the request says of its body's bytes."""
 
     sha256: str | None = None
@@ -49,8 +47,7 @@ class PayloadClaim:
 UNSIGNED: Final = PayloadClaim()
 
 
-@dataclass(frozen=True, slots=True)
-class Authenticated:
+class Authenticated(NamedTuple):
     """Who is calling, and what was said of the body."""
 
     principal: Principal
@@ -82,7 +79,11 @@ class Authenticator:
             return await self._by_query(request)
         if "Signature=" in query and "AWSAccessKeyId" in request.query:
             raise _unsupported_mechanism()
-        return Authenticated(ANONYMOUS, _claim(request.headers.get("x-amz-content-sha256", "")), is_signed=False)
+        stated = request.headers.get("x-amz-content-sha256", "")
+        if stated.isascii() and not stated.startswith("STREAMING-") and stated not in ("", sigv4.UNSIGNED_PAYLOAD):
+            # Nobody signed it, so it need not be of any form; the body will not match what is no digest.
+            return Authenticated(ANONYMOUS, PayloadClaim(sha256=stated.lower()), is_signed=False)
+        return Authenticated(ANONYMOUS, _claim(stated), is_signed=False)
 
     # -- the header -----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ as `S3Fault`; everything else comes from the services as an error of the core tr
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,6 +39,17 @@ class S3Fault(e.LakebedError):
         self.headers = headers or []
         self.details = details
         """Further elements of the error document."""
+
+
+def method_not_allowed(method: str, resource: str) -> S3Fault:
+    """The answer to a method that a resource does not have."""
+    return S3Fault(
+        405,
+        "MethodNotAllowed",
+        "The specified method is not allowed against this resource.",
+        Method=method,
+        ResourceType=resource,
+    )
 
 
 S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
@@ -214,8 +226,8 @@ class Rendered:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-def render(error: e.LakebedError) -> Rendered:
-    """The wire form of an error."""
+def render(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
+    """The wire form of an error. Who did not sign is not told why access is denied."""
     if isinstance(error, S3Fault):
         return Rendered(error.status, error.code, str(error), error.headers, error.details)
     if isinstance(error, e.NoSuchConfiguration):
@@ -225,7 +237,9 @@ def render(error: e.LakebedError) -> Rendered:
     headers: Headers = []
     details: dict[str, str] = {}
     code, message = reply.code, reply.message if reply.message is not None else str(error)
-    if isinstance(error, e.NoSuchKey) and error.delete_marker is not None:
+    if type(error) is e.AccessDenied and is_anonymous:
+        message = "Access Denied."
+    elif isinstance(error, e.NoSuchKey) and error.delete_marker is not None:
         headers = [("x-amz-delete-marker", "true"), ("x-amz-version-id", error.delete_marker)]
     elif isinstance(error, e.IsDeleteMarker):
         headers = [("x-amz-delete-marker", "true"), ("Allow", "DELETE")]
@@ -298,17 +312,25 @@ _TOO_LARGE: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
+_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+def _shown(text: str) -> str:
+    """What a client sent, so that the document stays one that its parser can read."""
+    return escape(_NOT_XML.sub("\ufffd", text))
+
+
 def error_response(rendered: Rendered, *, resource: str, request_id: str, host_id: str, is_head: bool) -> Response:
     """The answer: an XML document, except where HTTP allows no body."""
     if rendered.status == 304:
         return Response(304, [*rendered.headers])
     if is_head:
         return Response(rendered.status, [*rendered.headers, ("Content-Type", "application/xml")])
-    details = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in rendered.details.items())
+    details = "".join(f"<{name}>{_shown(value)}</{name}>" for name, value in rendered.details.items())
     body = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<Error><Code>{rendered.code}</Code><Message>{escape(rendered.message)}</Message>{details}"
-        f"<Resource>{escape(resource)}</Resource><RequestId>{request_id}</RequestId>"
+        f"<Error><Code>{rendered.code}</Code><Message>{_shown(rendered.message)}</Message>{details}"
+        f"<Resource>{_shown(resource)}</Resource><RequestId>{request_id}</RequestId>"
         f"<HostId>{host_id}</HostId></Error>"
     )
     headers: Headers = [*rendered.headers, ("Content-Type", "application/xml")]

@@ -191,7 +191,7 @@ def _read_boundary(content_type: str) -> bytes:
         raise S3Fault(
             412,
             "PreconditionFailed",
-            "At least one of the pre-conditions you specified did not hold",
+            "At least one of the pre-conditions you specified did not hold.",
             Condition="Bucket POST must be of the enclosure-type multipart/form-data",
         )
     boundary = _read_parameters(separator + parameters).get("boundary", "")
@@ -258,7 +258,8 @@ def _malformed(reason: str) -> S3Fault:
     return S3Fault(
         400,
         "MalformedPOSTRequest",
-        f"The body of your POST request is not well-formed multipart/form-data: {reason}.",
+        "The body of your POST request is not well-formed multipart/form-data.",
+        Reason=reason,
     )
 
 

@@ -10,7 +10,7 @@ from lakebed.objects.conditions import NO_READ_CONDITIONS, NO_WRITE_CONDITIONS, 
 from lakebed.objects.config.expiry import expires_at
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.tagging import NO_TAGS, parse_tag_query
-from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, StoredObject
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, REDIRECT, ObjectAttributes, StoredObject
 from lakebed.objects.reading import RangeRequest
 from lakebed.wire.http.message import Headers
 
@@ -22,16 +22,13 @@ from .request import S3Request
 from .xml import http_time, iso_time
 
 META: Final = "x-amz-meta-"
-REDIRECT: Final = "x-amz-website-redirect-location"
-"""Kept and returned; only a website endpoint, which this build has not, would follow it."""
-
 _KEPT: Final = {
     "cache-control": "Cache-Control",
     "content-disposition": "Content-Disposition",
     "content-encoding": "Content-Encoding",
     "content-language": "Content-Language",
     "expires": "Expires",
-    REDIRECT: REDIRECT,
+    REDIRECT: REDIRECT,  # only a website endpoint, which this build has not, would follow it
 }
 _OVERRIDES: Final = {
     "response-content-type": "Content-Type",

@@ -25,6 +25,7 @@ from .numbers import whole_number
 _THREAD_BYTES: Final = 64 * 1024
 """Signed chunks from this size on are hashed in a thread."""
 
+_CHECKSUM_WORDS: Final = frozenset({"x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"})
 CHECKSUM_HEADERS: Final = {f"x-amz-checksum-{algorithm.lower()}": algorithm for algorithm in ChecksumAlgorithm}
 
 
@@ -78,7 +79,7 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
     md5 = parse_content_md5(headers.get("content-md5"))
     algorithm, checksum = stated_checksum(request)
     if claim.streaming is None:
-        if request.body.length is None:
+        if request.body.length is None or "content-length" not in headers:
             raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
         if "x-amz-trailer" in headers:
             raise S3Fault(400, "MalformedTrailerError", "A trailer needs a streaming body.")
@@ -166,6 +167,8 @@ def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksu
     claims = [(algorithm, headers[name]) for name, algorithm in CHECKSUM_HEADERS.items() if name in headers]
     if len(claims) > 1:
         raise _several_checksums()
+    if not claims and any(name.startswith("x-amz-checksum-") and name not in _CHECKSUM_WORDS for name in headers):
+        raise S3Fault(400, "InvalidRequest", "The algorithm type you specified in x-amz-checksum- header is invalid.")
     for algorithm, value in claims:
         found = _parse_header_checksum(algorithm, value)
     named = headers.get("x-amz-sdk-checksum-algorithm")

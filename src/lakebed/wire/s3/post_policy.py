@@ -40,6 +40,9 @@ class Match(StrEnum):
     PREFIX = "starts-with"
 
 
+_MATCHES: Final = frozenset(match.value for match in Match)
+
+
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
     """What one field must be."""
@@ -50,20 +53,28 @@ class FieldCondition:
 
     value: str
 
+    name: str | None = None
+    """As the policy wrote it, where that was without the dollar sign that names a field: no form keeps to it then."""
+
+    is_simple: bool = False
+    """Written as an object of one property."""
+
     def is_met_by(self, value: str | None) -> bool:
         """Whether a form with this value keeps to it. A field that is absent keeps to nothing, not even to ''."""
-        if value is None:
+        if value is None or self.name is not None:
             return False
         if self.match is Match.EQUAL:
             return value == self.value
         # Of the types of several files, separated by commas, each must begin so.
         values = value.split(",") if self.field == "content-type" else [value]
-        return all(one.startswith(self.value) for one in values)
+        return all(one.strip().startswith(self.value) for one in values)
 
     @property
     def text(self) -> str:
-        """As policies write it."""
-        return msgspec.json.encode([self.match.value, f"${self.field}", self.value]).decode()
+        """As S3 shows it: simple conditions written out, others as policies have them."""
+        pieces = [self.match.value, f"${self.field}" if self.name is None else self.name, self.value]
+        encoded = [msgspec.json.encode(piece).decode() for piece in pieces]
+        return f"[{(', ' if self.is_simple else ',').join(encoded)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ class SizeRange:
             raise S3Fault(
                 400,
                 "EntityTooLarge",
-                "Your proposed upload exceeds the maximum allowed size",
+                "Your proposed upload exceeds the maximum allowed object size.",
                 ProposedSize=str(size),
                 MaxSizeAllowed=str(self.most),
             )
@@ -131,19 +142,24 @@ def parse_post_policy(encoded: str) -> PostPolicy:
     try:
         text = base64.b64decode(_WHITESPACE.sub("", encoded), validate=True).decode("utf-8")
     except ValueError as error:
-        raise _invalid("it is not UTF-8 in base64") from error
+        raise _invalid("invalid Base64 encoding.") from error
+    if not text.strip():
+        raise _invalid("Expecting '{' but found End-of-Input")
     try:
         document = msgspec.json.decode(_ESCAPE.sub(lambda found: _OWN_ESCAPES.get(found[0], found[0]), text))
     except (ValueError, RecursionError) as error:
-        raise _invalid("it is not JSON") from error
+        raise _not_json() from error
     if not isinstance(document, dict):
-        raise _invalid("it is not an object")
+        raise _not_json()
     unknown = document.keys() - {"expiration", "conditions"}
     if unknown:
-        raise _invalid(f"unexpected element '{min(unknown)[:100]}'")
-    listed = document.get("conditions")
+        raise _invalid(f'Unexpected: "{min(unknown)[:100]}"')
+    expires_ms = _read_expiration(document.get("expiration"))
+    if "conditions" not in document:
+        raise _invalid("Policy missing conditions.")
+    listed = document["conditions"]
     if not isinstance(listed, list):
-        raise _invalid("it has no list of conditions")
+        raise _invalid("Invalid 'conditions' value: must be a List.")
     conditions: list[FieldCondition] = []
     size = ANY_SIZE
     for item in listed:
@@ -152,43 +168,51 @@ def parse_post_policy(encoded: str) -> PostPolicy:
             size = size.within(parsed)
         else:
             conditions.append(parsed)
-    return PostPolicy(_read_expiration(document.get("expiration")), tuple(conditions), size)
+    return PostPolicy(expires_ms, tuple(conditions), size)
 
 
 def _read_expiration(value: object) -> int:
+    if value is None:
+        raise _invalid("Policy missing expiration.")
     if not isinstance(value, str):
-        raise _invalid("it has no expiration")
+        raise _not_json()
     try:
         if not _TIME.fullmatch(value):
             raise ValueError(value)
         return round(datetime.fromisoformat(value).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        raise _invalid(f"its expiration is not an ISO 8601 time: '{value[:100]}'") from error
+        raise _invalid(f"Invalid 'expiration' value: '{value[:100]}'") from error
 
 
 def _read_condition(item: object) -> FieldCondition | SizeRange:
     if isinstance(item, dict):
         if len(item) != 1:
-            raise _invalid("a simple condition has exactly one property")
+            raise _invalid("Invalid Simple-Condition: Simple-Conditions must have exactly one property specified.")
         ((name, value),) = item.items()
         if not isinstance(value, str):
-            raise _invalid("a simple condition's value is a string")
-        return FieldCondition(Match.EQUAL, name.lower(), value)
-    if not isinstance(item, list) or len(item) != 3 or not isinstance(item[0], str):
-        raise _invalid("a condition is an object of one property or a list of three")
+            raise _invalid("Invalid Simple-Condition: value must be a string.")
+        return FieldCondition(Match.EQUAL, name.lower(), value, is_simple=True)
+    if not isinstance(item, list):
+        raise _invalid("Invalid condition test: must be a List or Object.")
+    if not item:
+        raise _invalid("Invalid Condition: missing operation identifier.")
+    if not isinstance(item[0], str):
+        raise _not_json()
     kind = item[0].lower()
+    if kind != _SIZE and kind not in _MATCHES:
+        raise _invalid(f"Invalid Condition: unknown operation '{kind[:100]}'.")
+    if len(item) != 3:
+        raise _invalid(f"Invalid {kind}: wrong number of arguments.")
     if kind == _SIZE:
         least, most = _read_size(item[1]), _read_size(item[2])
         if least > most:
-            raise _invalid(f"{_SIZE} ends before it begins")
+            raise _invalid(f"Invalid {_SIZE}: it ends before it begins.")
         return SizeRange(least, most)
-    try:
-        match = Match(kind)
-    except ValueError as error:
-        raise _invalid(f"unknown condition '{kind[:100]}'") from error
-    name, value = item[1], item[2]
-    if not isinstance(name, str) or not name.startswith("$") or not isinstance(value, str):
-        raise _invalid(f"{kind} takes a field's name with a dollar sign before it, and a string")
+    match, name, value = Match(kind), item[1], item[2]
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise _not_json()
+    if not name.startswith("$"):
+        return FieldCondition(match, name.lower(), value, name)
     return FieldCondition(match, name[1:].lower(), value)
 
 
@@ -197,7 +221,7 @@ def _read_size(value: object) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise _invalid(f"{_SIZE} takes two numbers of bytes")
+    raise _not_json()
 
 
 def _refused(reason: str) -> S3Fault:
@@ -205,4 +229,9 @@ def _refused(reason: str) -> S3Fault:
 
 
 def _invalid(reason: str) -> S3Fault:
-    return S3Fault(400, "InvalidPolicyDocument", f"Invalid Policy: {reason}.")
+    return S3Fault(400, "InvalidPolicyDocument", f"Invalid Policy: {reason}")
+
+
+def _not_json() -> S3Fault:
+    """What S3 says of every value that is not of the type it should be, too."""
+    return _invalid("Invalid JSON.")

@@ -86,7 +86,7 @@ class S3Request:
         """A query parameter; an empty one counts as absent."""
         return self.http.query.get(name) or None
 
-    def integer(self, name: str, default: int, *, most: int, least: int = 0) -> int:
+    def integer(self, name: str, default: int, *, most: int) -> int:
         """A number among the parameters, cut to `most`. Raises InvalidInput."""
         text = self.http.query.get(name)
         if text is None or text == "":
@@ -94,9 +94,9 @@ class S3Request:
         value = signed_number(text)
         if value is None or value > 2**31 - 1:
             raise InvalidInput(f"Provided {name} not an integer or within integer range", argument=name, value=text)
-        if value < least:
+        if value < 0:
             raise InvalidInput(
-                f"Argument {name} must be an integer between {least} and {2**31 - 1}", argument=name, value=text
+                f"Argument {name} must be an integer between 0 and {2**31 - 1}", argument=name, value=text
             )
         return min(value, most)
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from lakebed.wire.http.message import Response
 
-from .errors import S3Fault
+from .errors import S3Fault, method_not_allowed
 from .handlers import (
     attributes,
     batches,
@@ -94,8 +94,9 @@ def find_operation(request: S3Request) -> Operation:
     if not request.bucket:
         operation = _SERVICE.get(method)
         if operation is None:
-            raise method_not_allowed()
+            raise method_not_allowed(method, "SERVICE")
         return operation
+    _refuse_misplaced(request)
     if not request.key:
         subresource = _subresource(request, _BUCKET_SUBRESOURCES)
         operation = _BUCKET.get((method, subresource))
@@ -110,7 +111,36 @@ def find_operation(request: S3Request) -> Operation:
         return operation
     if subresource in unsupported:
         raise unsupported[subresource].fault(method)
-    raise method_not_allowed()
+    raise method_not_allowed(method, "OBJECT" if request.key else "BUCKET")
+
+
+def _refuse_misplaced(request: S3Request) -> None:
+    """Say of parameters and headers that belong to another operation what S3 says of them. Raises S3Fault."""
+    method, query = request.http.method, request.query if request.http.raw_query else {}
+    if method != "PUT" and "x-amz-copy-source" in request.headers and (method != "POST" or "uploadId" in query):
+        raise S3Fault(
+            400,
+            "InvalidArgument",
+            "You can only specify a copy source header for copy requests.",
+            ArgumentName="x-amz-copy-source",
+            ArgumentValue=request.headers["x-amz-copy-source"][:1024],
+        )
+    if not request.key or not query:
+        return
+    if method == "GET" and "uploads" in query:
+        raise S3Fault(400, "InvalidRequest", "Key is not expected for the GET method ?uploads subresource")
+    if method == "GET" and "versions" in query:
+        raise S3Fault(400, "InvalidRequest", "There is no such thing as the ?versions sub-resource for a key")
+    if method == "PUT" and "partNumber" in query and "uploadId" not in query:
+        raise S3Fault(
+            400,
+            "InvalidArgument",
+            "This operation does not accept partNumber without uploadId",
+            ArgumentName="partNumber",
+            ArgumentValue="partNumber",
+        )
+    if method == "PUT" and "uploadId" in query and "partNumber" not in query:
+        raise method_not_allowed(method, "UPLOAD")
 
 
 def _subresource(request: S3Request, known: frozenset[str]) -> str:
@@ -120,8 +150,3 @@ def _subresource(request: S3Request, known: frozenset[str]) -> str:
         if name in known:
             return name
     return ""
-
-
-def method_not_allowed() -> S3Fault:
-    """The answer to a method that a resource does not have."""
-    return S3Fault(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")

@@ -62,7 +62,13 @@ class Authorization:
 def parse_scope(text: str) -> CredentialScope:
     """Parse `KEY/DATE/REGION/SERVICE/aws4_request`. A key may itself contain slashes."""
     pieces = text.rsplit("/", 4)
-    if len(pieces) != 5 or not pieces[0] or (pieces[4] != "aws4_request" and "/" in pieces[0]):
+    if (
+        len(pieces) != 5
+        or not pieces[0]
+        or not text.isascii()
+        or "\0" in text
+        or (pieces[4] != "aws4_request" and "/" in pieces[0])
+    ):
         raise MalformedSignature(
             'the Credential is mal-formed; expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request".'
         )

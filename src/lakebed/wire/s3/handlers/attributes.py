@@ -21,6 +21,7 @@ _KNOWN: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "O
 
 async def get_object_attributes(services: S3Services, request: S3Request) -> Response:
     """What is known of an object, as a document."""
+    await services.buckets.find(request.bucket)
     wanted = _wanted(request)
     limit = _number(request, "x-amz-max-parts", MAX_PAGE)
     marker = _number(request, "x-amz-part-number-marker", 0)

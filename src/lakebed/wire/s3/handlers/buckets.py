@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakebed.core.errors import BucketAlreadyOwned, InvalidName
+from lakebed.core.errors import BucketAlreadyOwned, BucketNotEmpty, InvalidName
+from lakebed.objects.config.ownership import ObjectOwnership, check_ownership
 from lakebed.wire.http.message import Response
 
 from ..documents.access import write_access_control_policy
@@ -14,14 +15,13 @@ from ..request import MAX_DOCUMENT_BYTES, S3Request
 from ..services import S3Services
 from .listings import owner_of, xml_response
 
-_OWNERSHIP = ("BucketOwnerEnforced", None)
-
 
 async def create_bucket(services: S3Services, request: S3Request) -> Response:
     """Make a bucket."""
     refuse_unsupported(request)
-    if request.headers.get("x-amz-object-ownership") not in _OWNERSHIP:
-        raise S3Fault(501, "NotImplemented", "Only BucketOwnerEnforced object ownership is supported.")
+    ownership = request.headers.get("x-amz-object-ownership")
+    if ownership is not None:
+        _check_ownership(ownership)
     body = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
     creation = read_bucket_creation(body) if body else None
     if creation is not None and creation.location is not None:
@@ -49,7 +49,19 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
         # AWS: success in us-east-1 if it is your own already, a conflict everywhere else.
         if services.region != "us-east-1":
             raise
-    return Response(200, [("Location", f"/{request.bucket}")])
+    return Response(200, [("Location", f"/{request.bucket}"), ("x-amz-bucket-arn", f"arn:aws:s3:::{request.bucket}")])
+
+
+def _check_ownership(stated: str) -> None:
+    try:
+        check_ownership(ObjectOwnership(stated))
+    except ValueError as error:
+        raise S3Fault(
+            400,
+            "InvalidArgument",
+            f"Invalid x-amz-object-ownership header: {stated[:100]}",
+            ArgumentName="x-amz-object-ownership",
+        ) from error
 
 
 async def head_bucket(services: S3Services, request: S3Request) -> Response:
@@ -60,7 +72,17 @@ async def head_bucket(services: S3Services, request: S3Request) -> Response:
 
 async def delete_bucket(services: S3Services, request: S3Request) -> Response:
     """Remove an empty bucket."""
-    await services.buckets.delete(request.caller, request.bucket)
+    try:
+        await services.buckets.delete(request.caller, request.bucket)
+    except BucketNotEmpty as error:
+        bucket = await services.buckets.find(request.bucket)
+        advice = " You must delete all versions in the bucket." if bucket.keeps_versions else ""
+        raise S3Fault(
+            409,
+            "BucketNotEmpty",
+            f"The bucket you tried to delete is not empty.{advice}",
+            BucketName=request.bucket,
+        ) from error
     return Response(204)
 
 

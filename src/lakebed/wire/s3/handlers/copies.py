@@ -19,6 +19,7 @@ from lakebed.wire.http.message import Response
 
 from ..documents.objects import write_copy
 from ..errors import S3Fault
+from ..gatekeeping import EXPECTED_SOURCE_OWNER, require_owner
 from ..object_headers import (
     encryption_headers,
     expiration_headers,
@@ -64,6 +65,13 @@ def read_copy_source(request: S3Request) -> CopySource:
     return CopySource(bucket, key, version, read_conditions(request, "x-amz-copy-source-"))
 
 
+async def check_source_owner(services: S3Services, request: S3Request, source: CopySource) -> None:
+    """Refuse a copy that expects its source to belong to somebody else. Raises S3Fault."""
+    expected = request.headers.get(EXPECTED_SOURCE_OWNER)
+    if expected is not None:
+        await require_owner(services, source.bucket, expected)
+
+
 def _bad_source(piece: str, value: str) -> S3Fault:
     return S3Fault(
         400,
@@ -77,6 +85,7 @@ def _bad_source(piece: str, value: str) -> S3Fault:
 async def copy_object(services: S3Services, request: S3Request) -> Response:
     """Copy an object inside the server."""
     source = read_copy_source(request)
+    await check_source_owner(services, request, source)
     attributes = read_attributes(request, services.clock.now_ms())
     new = NewObject(
         request.key,

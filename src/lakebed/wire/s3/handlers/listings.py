@@ -25,6 +25,7 @@ from ..documents.listings import (
 )
 from ..documents.multipart import UploadListing, UploadRow, write_upload_list
 from ..errors import S3Fault
+from ..numbers import whole_number
 from ..request import S3Request
 from ..services import S3Services
 
@@ -45,7 +46,14 @@ def owner_of(account: str) -> Owner:
 
 async def list_buckets(services: S3Services, request: S3Request) -> Response:
     """The caller's buckets."""
-    limit = request.integer("max-buckets", MAX_BUCKETS, most=MAX_BUCKETS, least=1)
+    asked = request.parameter("max-buckets")
+    limit = MAX_BUCKETS if asked is None else whole_number(asked)
+    if limit is None or not 1 <= limit <= MAX_BUCKETS:
+        raise InvalidInput(
+            f"Argument max-buckets must be an integer between 1 and {MAX_BUCKETS}.",
+            argument="max-buckets",
+            value=asked,
+        )
     prefix = request.query.get("prefix", "")
     token = request.parameter("continuation-token")
     after = "" if token is None else _tokens.decode(token)
@@ -111,6 +119,9 @@ async def list_objects_v2(services: S3Services, request: S3Request) -> Response:
 async def list_versions(services: S3Services, request: S3Request) -> Response:
     """All versions and delete markers."""
     query = request.query
+    asked = query.get("max-keys", "")
+    if asked.startswith("-"):
+        raise InvalidInput("max-keys cannot be negative", argument="maxKeys", value=asked[:100])
     limit = request.integer("max-keys", MAX_PAGE, most=MAX_PAGE)
     key_marker, version_marker = query.get("key-marker", ""), query.get("version-id-marker", "")
     if version_marker and not key_marker:

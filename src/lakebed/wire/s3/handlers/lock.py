@@ -18,6 +18,7 @@ from ..documents.object_lock import (
     write_object_lock,
     write_retention,
 )
+from ..errors import S3Fault
 from ..payload import read_document
 from ..request import MAX_DOCUMENT_BYTES, S3Request
 from ..services import S3Services
@@ -34,7 +35,11 @@ async def get_lock_configuration(services: S3Services, request: S3Request) -> Re
 
 async def put_lock_configuration(services: S3Services, request: S3Request) -> Response:
     """Lock a versioned bucket, or change the default retention."""
-    config = read_object_lock(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    await services.buckets.read(request.caller, request.bucket, "s3:PutBucketObjectLockConfiguration")
+    body = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    if not body:
+        raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
+    config = read_object_lock(body)
 
     def change(bucket: Bucket) -> BucketSettings:
         if bucket.versioning != Versioning.ENABLED:
@@ -55,6 +60,7 @@ async def get_retention(services: S3Services, request: S3Request) -> Response:
 
 async def put_retention(services: S3Services, request: S3Request) -> Response:
     """Keep a version until a date."""
+    await services.buckets.find(request.bucket)
     retention = read_retention(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
     if retention is not None:
         check_retention_date(retention, services.clock.now_ms())
@@ -72,6 +78,7 @@ async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
 
 async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
     """Put a version on legal hold, or take it off."""
+    await services.buckets.find(request.bucket)
     hold = read_legal_hold(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
     await services.annotations.set_legal_hold(
         request.caller, request.bucket, request.key, request.annotated_version, hold is LegalHold.ON

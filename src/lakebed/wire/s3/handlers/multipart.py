@@ -35,7 +35,7 @@ from ..object_headers import checksum_headers, encryption_headers, read_attribut
 from ..payload import open_payload, read_document, stated_checksum
 from ..request import MAX_DOCUMENT_BYTES, S3Request
 from ..services import S3Services
-from .copies import UNKNOWN_ALGORITHM, read_copy_source
+from .copies import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
 from .listings import MAX_PAGE, owner_of, xml_response
 
 
@@ -140,6 +140,7 @@ async def upload_part_copy(services: S3Services, request: S3Request) -> Response
     upload_id, number = _upload_target(request)
     source = read_copy_source(request)
     wanted = _copy_range(request)
+    await check_source_owner(services, request, source)
     _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
     try:
         ingested, checksum, version = await services.copier.copy_part(request.caller, source, wanted, upload, number)
@@ -178,6 +179,7 @@ def _copy_range(request: S3Request) -> ByteRange | None:
 
 async def complete_upload(services: S3Services, request: S3Request) -> Response:
     """Make the object of its parts."""
+    await services.uploads.admit(request.caller, request.bucket, request.key)
     body = await _completion_body(request)
     parts = [ListedPart(part.number, part.etag, part.checksum) for part in read_completion(body)]
     stated_size = request.headers.get("x-amz-mp-object-size")

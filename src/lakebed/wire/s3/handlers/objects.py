@@ -126,7 +126,7 @@ async def put_object(services: S3Services, request: S3Request) -> Response:
 def written_headers(services: S3Services, written: WrittenObject) -> Headers:
     """What a write answers."""
     stored = written.object
-    headers: Headers = [("ETag", f'"{stored.etag}"')]
+    headers: Headers = [("ETag", f'"{stored.etag}"'), ("x-amz-object-size", str(stored.size))]
     if written.version is not None:
         headers.append(("x-amz-version-id", written.version))
     headers += encryption_headers(stored.attributes.encrypted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -137,8 +136,8 @@ async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tupl
         raise S3Fault(
             400,
             "InvalidArgument",
-            f'X-Amz-Algorithm only supports "{sigv4.ALGORITHM}"',
-            ArgumentName="x-amz-algorithm",
+            f"Only {sigv4.ALGORITHM} is supported",
+            ArgumentName="X-Amz-Algorithm",
             ArgumentValue=fields["x-amz-algorithm"][:100],
         )
     principal = await services.authenticator.verify_form(
@@ -183,7 +182,7 @@ def _caller(request: S3Request, principal: Principal, headers: Mapping[str, str]
         facts["s3:authType"] = "ANONYMOUS" if principal.is_anonymous else "POST"
         return facts
 
-    return replace(request.caller, principal=principal, conditions=conditions)
+    return request.caller._replace(principal=principal, conditions=conditions)
 
 
 def _as_put(request: S3Request, key: str, headers: dict[str, str], caller: Caller) -> S3Request:
@@ -232,7 +231,7 @@ def _missing(name: str) -> S3Fault:
     return S3Fault(
         400,
         "InvalidArgument",
-        f"Bucket POST must contain a field named '{name}'. If it is specified, please check the order of the fields.",
+        f"Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the fields.",
         ArgumentName=name,
         ArgumentValue="",
     )

@@ -16,8 +16,9 @@ from lakebed.objects.config.tagging import NO_TAGS
 from lakebed.wire.http.message import Response
 
 from ..documents import access, buckets, cors, lifecycle, tagging
-from ..errors import S3Fault
+from ..errors import S3Fault, method_not_allowed
 from ..payload import read_document
+from ..policy_words import why_refused
 from ..request import MAX_DOCUMENT_BYTES, S3Request
 from ..services import S3Services
 from .listings import xml_response
@@ -50,6 +51,8 @@ class Setting:
 
     async def put(self, services: S3Services, request: S3Request) -> Response:
         """Replace it."""
+        # Who may not is told so, whatever the document holds.
+        await services.buckets.read(request.caller, request.bucket, f"s3:Put{self.action}")
         value = self.read(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
         await services.buckets.set(request.caller, request.bucket, f"s3:Put{self.action}", **{self.field: value})
         return Response(self.put_status)
@@ -125,6 +128,7 @@ _SETTINGS: Final = (
 async def get_policy(services: S3Services, request: S3Request) -> Response:
     """The bucket policy, as it was put."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketPolicy")
+    _require_own_account(request, bucket)
     if bucket.settings.policy is None:
         raise NoSuchConfiguration("policy")
     return Response(200, [("Content-Type", "application/json")], bucket.settings.policy)
@@ -132,11 +136,13 @@ async def get_policy(services: S3Services, request: S3Request) -> Response:
 
 async def put_policy(services: S3Services, request: S3Request) -> Response:
     """Replace the bucket policy. A public one is refused where the bucket blocks them."""
+    await services.buckets.read(request.caller, request.bucket, "s3:PutBucketPolicy")
     document = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
     if not document:
         raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
 
     def change(bucket: Bucket) -> BucketSettings:
+        _require_own_account(request, bucket)
         services.policies.check_bucket_policy(document, bucket.name)
         block = bucket.settings.public_access_block
         if block is not None and block.block_public_policy and services.policies.is_public(document):
@@ -148,14 +154,26 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
     try:
         await services.buckets.change(request.caller, request.bucket, "s3:PutBucketPolicy", change)
     except InvalidPolicy as error:
-        raise S3Fault(400, "MalformedPolicy", str(error)) from error
+        words = why_refused(services.policies, document, request.bucket)
+        raise S3Fault(400, "MalformedPolicy", words or str(error)) from error
     return Response(204)
 
 
 async def delete_policy(services: S3Services, request: S3Request) -> Response:
     """Remove the bucket policy."""
-    await services.buckets.set(request.caller, request.bucket, "s3:DeleteBucketPolicy", policy=None)
+
+    def change(bucket: Bucket) -> BucketSettings:
+        _require_own_account(request, bucket)
+        return msgspec.structs.replace(bucket.settings, policy=None)
+
+    await services.buckets.change(request.caller, request.bucket, "s3:DeleteBucketPolicy", change)
     return Response(204)
+
+
+def _require_own_account(request: S3Request, bucket: Bucket) -> None:
+    """A policy may grant everything to others but itself: it is read and changed by the owner's account alone."""
+    if request.caller.principal.account != bucket.owner:
+        raise method_not_allowed(request.http.method, "BUCKETPOLICY")
 
 
 async def get_policy_status(services: S3Services, request: S3Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakebed.core.errors import InvalidBucketState
 from lakebed.objects.config.versioning import Versioning
 from lakebed.wire.http.message import Response
 
@@ -23,6 +24,14 @@ async def put_versioning(services: S3Services, request: S3Request) -> Response:
     """Enable or suspend versioning."""
     if "x-amz-mfa" in request.headers:
         raise S3Fault(501, "NotImplemented", "MFA delete is not supported.")
+    await services.buckets.read(request.caller, request.bucket, "s3:PutBucketVersioning")
     status = read_versioning(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
-    await services.buckets.set_versioning(request.caller, request.bucket, status)
+    try:
+        await services.buckets.set_versioning(request.caller, request.bucket, status)
+    except InvalidBucketState as error:
+        raise S3Fault(
+            409,
+            "InvalidBucketState",
+            "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.",
+        ) from error
     return Response(200)

@@ -1,0 +1,146 @@
+"""A server that was stopped, lost a worker, or finds what a crash left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from lakebed.core.clock import SystemClock
+from lakebed.core.ids import BlobId, new_blob_id
+from lakebed.meta.seam import Transaction
+from lakebed.objects.ingest import blob_key
+from lakebed.server.composition import BYTES_FOLDER
+from tests.fixtures.raw_http import Connection, Signer
+from tests.fixtures.server import RunningServer, running_server, start_server
+
+from .client import Client
+from .data_folder import blob_files, metadata_of, read_changes, release_leases
+from .ledger import PLAIN
+from .rounds import PATIENCE_SECONDS, audit, compare_events, gather, make_buckets
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+_TWO_HOURS_MS: Final = 2 * 3600 * 1000
+_SWEEPING: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=1h")
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.01)
+
+
+async def test_server_told_to_stop_answers_what_it_took_and_loses_nothing(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    clients = [Client(f"c{number}", Random(number)) for number in range(4)]
+    server = start_server(data)
+    try:
+        make_buckets(server)
+        stop = threading.Event()
+        with ThreadPoolExecutor(len(clients)) as threads:
+            working = [threads.submit(client.work, server, stop) for client in clients]
+            wait_until(lambda: all(client.ledger.acknowledged > 20 for client in clients), "clients at work")
+            assert server.stop() == 0
+            stop.set()
+        assert not gather(working)
+        assert "a worker died" not in server.log_text()
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+    with running_server(data) as again:
+        assert not audit(again, clients, everything=True)
+    # Nobody's request was cut off: an answer came, or the connection had ended before anything was asked.
+    assert sum(client.ledger.happened for client in clients) == 0
+    async with metadata_of(data) as store:
+        assert not compare_events(await read_changes(store), clients)
+
+
+def test_dead_worker_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
+    with running_server(tmp_path / "data") as server:
+        make_buckets(server)
+        signer = Signer(f"127.0.0.1:{server.port}")
+        connections = [Connection(server.port) for _ in range(8)]
+        before = workers_of(server)
+        os.kill(before[0], signal.SIGKILL)
+        alive = 0
+        for connection in connections:
+            with suppress(ConnectionError):
+                alive += connection.ask(signer.request("GET", f"/{PLAIN}")).status == 200
+            connection.close()
+        assert alive >= 1
+        wait_until(lambda: len(set(workers_of(server)) - set(before)) == 1, "a new worker")
+        for _ in range(20):
+            with Connection(server.port) as connection:
+                assert connection.ask(signer.request("GET", f"/{PLAIN}")).status == 200
+
+
+def workers_of(server: RunningServer) -> list[int]:
+    pid = server.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+class _Past:
+    """A clock that stands two hours ago."""
+
+    def now_ms(self) -> int:
+        return SystemClock().now_ms() - _TWO_HOURS_MS
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+async def test_sweep_removes_what_crashes_left_and_nothing_else(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    old_ns = (time.time_ns() // 1_000_000 - _TWO_HOURS_MS) * 1_000_000
+    with running_server(data, *_SWEEPING) as server:
+        make_buckets(server)
+        signer = Signer(f"127.0.0.1:{server.port}")
+        with Connection(server.port) as connection:
+            for key in ("kept", "small"):
+                body = b"x" * (200_000 if key == "kept" else 100)
+                assert connection.ask(signer.request("PUT", f"/{PLAIN}/{key}", None, body)).status == 200
+    (live,) = blob_files(data)
+    orphan, slow, young = new_blob_id(_Past()), new_blob_id(_Past()), new_blob_id(SystemClock())
+    dropped = new_blob_id(_Past())
+    objects, temporary = data / BYTES_FOLDER / "objects", data / BYTES_FOLDER / "tmp"
+    for blob in (orphan, slow, young, dropped):
+        path = objects / f"{blob_key(blob)}@"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"y" * 100)
+        if blob == orphan:
+            os.utime(path, ns=(old_ns, old_ns))
+    # The live one is old too: it is its row that keeps it.
+    os.utime(objects / f"{blob_key(BlobId(live))}@", ns=(old_ns, old_ns))
+    (temporary / "1-abandoned").write_bytes(b"z")
+    os.utime(temporary / "1-abandoned", ns=(old_ns, old_ns))
+    (temporary / "1-under-way").write_bytes(b"z")
+    (objects / "blobs" / "not-a-blob@").write_bytes(b"somebody else's")
+    async with metadata_of(data) as store:
+        await store.transact(lambda tx: _note_garbage(tx, dropped))
+        await release_leases(store)
+    with running_server(data, *_SWEEPING) as server:
+        left = {live, slow, young, "not-a-blob"}
+        wait_until(lambda: set(blob_files(data)) == left, "the sweep")
+        wait_until(lambda: os.listdir(temporary) == ["1-under-way"], "the sweep of temporary files")
+        signer = Signer(f"127.0.0.1:{server.port}")
+        with Connection(server.port) as connection:
+            assert connection.ask(signer.request("GET", f"/{PLAIN}/kept")).body == b"x" * 200_000
+        assert server.stop() == 0
+    async with metadata_of(data) as store:
+        assert await store.rows("SELECT id FROM garbage") == []
+    assert set(blob_files(data)) == left
+
+
+async def _note_garbage(tx: Transaction, blob: str) -> None:
+    await tx.run("INSERT INTO garbage (id, due_ms) VALUES (?, 0)", blob)

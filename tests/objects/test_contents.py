@@ -1,0 +1,209 @@
+"""An object's bytes, given out whole and in ranges, wherever and however they are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Corrupted, NotFound
+from lakebed.core.ids import BlobId, new_blob_id
+from lakebed.objects.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.ingest import blob_key
+from lakebed.objects.model import Content, Piece, pack
+from lakebed.objects.sealing import FRAME_BYTES, SEALED_FRAME_BYTES, seal_whole
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.seam import Key, ObjectStorage
+
+from .stores import new_key_ring, read_all
+
+KEYS = new_key_ring()
+CLOCK = ManualClock()
+
+
+def _bytes(size: int, start: int = 0) -> bytes:
+    return bytes((start + index) % 251 for index in range(size))
+
+
+async def _keep(storage: ObjectStorage, plain: bytes, *, sealed: bool, inline: bool = False) -> Piece:
+    """Bytes as they would have been stored."""
+    seal, stored = None, plain
+    if sealed:
+        key, seal = KEYS.new_data_key()
+        stored = seal_whole(key, plain)
+    if inline:
+        return Piece(len(plain), body=stored, seal=seal)
+    blob = new_blob_id(CLOCK)
+    await storage.put(blob_key(blob), stored)
+    return Piece(len(plain), blob=blob, seal=seal)
+
+
+def _source(storage: ObjectStorage, *pieces: Piece) -> ContentSource:
+    size = sum(piece.size for piece in pieces)
+    if len(pieces) == 1 and pieces[0].body is not None:
+        content = Content(pieces[0].body, pieces[0].seal, None)
+    else:
+        content = Content(None, None, pack(list(pieces)))
+    return ContentSource(Contents(storage, KEYS), size, content)
+
+
+async def _stream(source: ContentSource, wanted: ByteRange) -> bytes:
+    return b"".join([piece async for piece in source.stream(wanted)])
+
+
+SIZES = (5, FRAME_BYTES, 0, 3 * FRAME_BYTES + 1, 1)
+PLAIN = b"".join(_bytes(size, start) for start, size in enumerate(SIZES))
+BORDERS = sorted(
+    {0, len(PLAIN)}
+    | {
+        at + nearby
+        for piece in (5, 5 + FRAME_BYTES, 6 + 4 * FRAME_BYTES)
+        for frame in range(4)
+        for nearby in (-1, 0, 1)
+        if 0 <= (at := piece + frame * FRAME_BYTES) + nearby <= len(PLAIN)
+    }
+)
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
+async def test_every_range_between_borders_of_frames_and_pieces_is_exact(sealed: bool) -> None:
+    storage = MemoryStorage(CLOCK)
+    pieces = [await _keep(storage, _bytes(size, start), sealed=sealed) for start, size in enumerate(SIZES)]
+    source = _source(storage, *pieces)
+    for start in BORDERS:
+        for end in BORDERS:
+            if start < end:
+                assert await _stream(source, ByteRange(start, end)) == PLAIN[start:end]
+
+
+@settings(max_examples=40)
+@given(data=st.data(), kinds=st.lists(st.tuples(st.integers(0, 200), st.booleans(), st.booleans()), max_size=5))
+async def test_any_layout_gives_any_range(data: st.DataObject, kinds: list[tuple[int, bool, bool]]) -> None:
+    storage = MemoryStorage(CLOCK)
+    plain = b"".join(_bytes(size, number) for number, (size, _, _) in enumerate(kinds))
+    pieces = [
+        await _keep(storage, _bytes(size, number), sealed=sealed, inline=inline)
+        for number, (size, sealed, inline) in enumerate(kinds)
+    ]
+    source = _source(storage, *pieces)
+    start = data.draw(st.integers(0, len(plain)))
+    wanted = ByteRange(start, data.draw(st.integers(start, len(plain))))
+    assert await read_all(source, wanted) == plain[wanted.start : wanted.end]
+    assert await _stream(source, wanted) == plain[wanted.start : wanted.end]
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
+async def test_small_object_is_at_hand_and_can_be_streamed_too(sealed: bool) -> None:
+    storage = MemoryStorage(CLOCK)
+    source = _source(storage, await _keep(storage, b"0123456789", sealed=sealed, inline=True))
+    assert source.inline(ByteRange(0, 10)) == b"0123456789"
+    assert source.inline(ByteRange(3, 5)) == b"34"
+    assert await _stream(source, ByteRange(3, 5)) == b"34"
+
+
+def test_empty_object_needs_no_content() -> None:
+    source = ContentSource(Contents(MemoryStorage(CLOCK), KEYS), 0, Content(None, None, None))
+    assert source.inline(ByteRange(0, 0)) == b""
+
+
+# -- damage ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
+@pytest.mark.parametrize("kept", [0, 1, SEALED_FRAME_BYTES, SEALED_FRAME_BYTES + 5, -1])
+async def test_blob_that_was_cut_off_is_not_given_out_as_a_shorter_object(sealed: bool, kept: int) -> None:
+    storage = MemoryStorage(CLOCK)
+    plain = _bytes(2 * FRAME_BYTES + 7)
+    piece = await _keep(storage, plain, sealed=sealed)
+    assert piece.blob is not None
+    await storage.put(blob_key(piece.blob), (await storage.get(blob_key(piece.blob)))[:kept])
+    source = _source(storage, piece)
+    for wanted in (ByteRange(0, len(plain)), ByteRange(len(plain) - 1, len(plain))):
+        with pytest.raises(Corrupted):
+            await _stream(source, wanted)
+
+
+async def test_damaged_frame_spoils_only_the_ranges_that_need_it() -> None:
+    storage = MemoryStorage(CLOCK)
+    plain = _bytes(3 * FRAME_BYTES)
+    piece = await _keep(storage, plain, sealed=True)
+    assert piece.blob is not None
+    stored = bytearray(await storage.get(blob_key(piece.blob)))
+    stored[SEALED_FRAME_BYTES + 10] ^= 1
+    await storage.put(blob_key(piece.blob), stored)
+    source = _source(storage, piece)
+    assert await _stream(source, ByteRange(0, FRAME_BYTES)) == plain[:FRAME_BYTES]
+    last = ByteRange(2 * FRAME_BYTES, 3 * FRAME_BYTES)
+    assert await _stream(source, last) == plain[last.start :]
+    with pytest.raises(Corrupted):
+        await _stream(source, ByteRange(FRAME_BYTES, FRAME_BYTES + 1))
+
+
+async def test_blob_of_another_object_does_not_open() -> None:
+    storage = MemoryStorage(CLOCK)
+    one = await _keep(storage, b"a" * 20, sealed=True)
+    other = await _keep(storage, b"b" * 20, sealed=True)
+    assert one.blob is not None
+    assert other.blob is not None
+    await storage.put(blob_key(one.blob), await storage.get(blob_key(other.blob)))
+    with pytest.raises(Corrupted):
+        await _stream(_source(storage, one), ByteRange(0, 20))
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+async def test_files_are_opened_for_just_the_pieces_of_a_range(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path, CLOCK)
+    pieces = [await _keep(storage, text, sealed=False) for text in (b"0123", b"4567", b"89")]
+    slices = _source(storage, *pieces).open_files(ByteRange(5, 9))
+    assert slices is not None
+    read = []
+    for piece in slices:
+        read.append(os.pread(piece.descriptor, piece.length, piece.offset))
+        os.close(piece.descriptor)
+    assert read == [b"567", b"8"]
+    await storage.close()
+
+
+async def test_sealed_bytes_are_never_handed_out_as_files(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path, CLOCK)
+    plain, sealed = await _keep(storage, b"0123", sealed=False), await _keep(storage, b"4567", sealed=True)
+    assert _source(storage, plain, sealed).open_files(ByteRange(0, 4)) is None
+    await storage.close()
+
+
+async def test_files_already_open_are_closed_when_another_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = FolderStorage(tmp_path, CLOCK)
+    there = await _keep(storage, b"0123", sealed=False)
+    opened: list[int] = []
+    closed: list[int] = []
+    open_file, close = storage.open_file, os.close
+
+    def watched_open(key: Key) -> int:
+        opened.append(open_file(key))
+        return opened[-1]
+
+    def watched_close(descriptor: int) -> None:
+        closed.append(descriptor)
+        close(descriptor)
+
+    monkeypatch.setattr(storage, "open_file", watched_open)
+    monkeypatch.setattr(os, "close", watched_close)
+    with pytest.raises(NotFound):
+        _source(storage, there, Piece(4, blob=BlobId("0" * 32))).open_files(ByteRange(0, 8))
+    assert len(opened) == 1
+    assert opened[0] in closed
+    await storage.close()
+
+
+async def test_store_without_files_opens_none() -> None:
+    storage = MemoryStorage(CLOCK)
+    assert _source(storage, await _keep(storage, b"0123", sealed=False)).open_files(ByteRange(0, 4)) is None

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import AccessDenied, InvalidName, NoSuchBucket, NoSuchKey, PreconditionFailed
+from lakebed.objects import deleting
+from lakebed.objects.conditions import WriteConditions
+from lakebed.objects.config.object_lock import Retention, RetentionMode
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.objects.model import ObjectAttributes
+from tests.governance.documents import policy, statement
+
+from .consistency import check_tables
+from .model import md5
+from .stores import DAY_MS, ROOT, ObjectStore, user
+
+BIG = b"0123456789" * 10
+BYPASSING = ROOT._replace(bypass_governance=True)
+
+
+async def test_deleted_object_is_gone_for_good_where_no_versions_are_kept(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "k", BIG)
+    assert await store.delete("bucket", "k") == Deleted("k")
+    with pytest.raises(NoSuchKey):
+        await store.get("bucket", "k")
+    assert await store.reaper.sweep() == 1
+    assert await store.stored_blobs() == set()
+    await check_tables(store)
+
+
+@pytest.mark.parametrize("versioning", list(Versioning))
+async def test_deleting_what_is_absent_is_success(store: ObjectStore, versioning: Versioning) -> None:
+    await store.bucket("bucket", versioning)
+    deleted = await store.delete("bucket", "k")
+    assert deleted.made_marker is (versioning is not Versioning.UNVERSIONED)
+    assert await store.delete("bucket", "k", "0" * 28) == Deleted("k", "0" * 28)
+    await check_tables(store)
+
+
+async def test_delete_hides_the_object_behind_a_marker_whose_removal_uncovers_it(store: ObjectStore) -> None:
+    await store.bucket("bucket", Versioning.ENABLED)
+    version = (await store.put("bucket", "k", BIG)).version
+    markers = [(await store.delete("bucket", "k")).marker for _ in range(2)]
+    assert len({*markers, version}) == 3
+    for marker in reversed(markers):
+        with pytest.raises(NoSuchKey):
+            await store.get("bucket", "k")
+        assert await store.delete("bucket", "k", marker) == Deleted("k", marker, marker=marker)
+        await check_tables(store)
+    assert await store.get("bucket", "k") == BIG
+    assert (await store.reader.head(ROOT, "bucket", "k")).object.version == version
+
+
+async def test_removed_current_version_gives_way_to_the_one_before(store: ObjectStore) -> None:
+    await store.bucket("bucket", Versioning.ENABLED)
+    versions = [(await store.put("bucket", "k", body)).version for body in (b"1", BIG, b"3")]
+    await store.delete("bucket", "k", versions[2])
+    assert await store.get("bucket", "k") == BIG
+    await store.delete("bucket", "k", versions[0])
+    assert await store.get("bucket", "k") == BIG
+    await check_tables(store)
+    await store.delete("bucket", "k", versions[1])
+    with pytest.raises(NoSuchKey):
+        await store.get("bucket", "k")
+    assert await store.reaper.sweep() == 1
+    await check_tables(store)
+
+
+async def test_removed_version_in_front_of_a_marker_leaves_the_key_hidden(store: ObjectStore) -> None:
+    await store.bucket("bucket", Versioning.ENABLED)
+    await store.put("bucket", "k", b"1")
+    marker = (await store.delete("bucket", "k")).marker
+    newest = (await store.put("bucket", "k", b"2")).version
+    await store.delete("bucket", "k", newest)
+    with pytest.raises(NoSuchKey) as hidden:
+        await store.get("bucket", "k")
+    assert hidden.value.delete_marker == marker
+    await check_tables(store)
+
+
+async def test_suspended_bucket_keeps_one_null_version_only(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "k", BIG)
+    await store.buckets.set_versioning(ROOT, "bucket", Versioning.ENABLED)
+    kept = (await store.put("bucket", "k", b"kept")).version
+    await store.buckets.set_versioning(ROOT, "bucket", Versioning.SUSPENDED)
+    await store.put("bucket", "k", b"null again")
+    assert await store.get("bucket", "k", "null") == b"null again"
+    assert await store.reaper.sweep() == 1
+    deleted = await store.delete("bucket", "k")
+    assert deleted.marker == "null"
+    with pytest.raises(NoSuchKey):
+        await store.get("bucket", "k")
+    assert await store.get("bucket", "k", kept) == b"kept"
+    await store.delete("bucket", "k", "null")
+    assert await store.get("bucket", "k") == b"kept"
+    await check_tables(store)
+
+
+# -- conditions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("conditions", "failure"),
+    [
+        (WriteConditions(if_match=md5(BIG)), None),
+        (WriteConditions(if_match="*"), None),
+        (WriteConditions(if_match=md5(b"other")), PreconditionFailed),
+        (WriteConditions(if_match_size=100), None),
+        (WriteConditions(if_match_size=99), PreconditionFailed),
+        (WriteConditions(if_match_modified_ms=1_700_000_000_000), None),
+        (WriteConditions(if_match_modified_ms=1_700_000_001_000), PreconditionFailed),
+    ],
+)
+@pytest.mark.parametrize("by_version", [False, True], ids=["key", "version"])
+async def test_delete_on_a_condition(
+    light_store: ObjectStore, conditions: WriteConditions, failure: type[Exception] | None, by_version: bool
+) -> None:
+    await light_store.bucket("bucket", Versioning.ENABLED)
+    version = (await light_store.put("bucket", "k", BIG)).version
+    doomed = Doomed("k", version if by_version else None, conditions)
+    if failure is None:
+        await light_store.deleter.delete(ROOT, "bucket", doomed)
+        with pytest.raises(NoSuchKey):
+            await light_store.get("bucket", "k")
+        return
+    told = len(await light_store.events())
+    with pytest.raises(failure):
+        await light_store.deleter.delete(ROOT, "bucket", doomed)
+    assert await light_store.get("bucket", "k") == BIG
+    assert len(await light_store.events()) == told
+
+
+async def test_delete_that_matches_an_absent_object_is_no_such_key(light_store: ObjectStore) -> None:
+    await light_store.bucket("bucket")
+    with pytest.raises(NoSuchKey):
+        await light_store.deleter.delete(ROOT, "bucket", Doomed("k", None, WriteConditions(if_match="*")))
+
+
+# -- many -----------------------------------------------------------------------------------------------------------
+
+
+async def test_each_of_many_succeeds_or_fails_alone_in_its_place(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "a", BIG)
+    await store.put("bucket", "b", b"stays")
+    outcomes = await store.deleter.delete_many(
+        ROOT,
+        "bucket",
+        [
+            Doomed("a"),
+            Doomed("b", None, WriteConditions(if_match=md5(b"other"))),
+            Doomed("absent"),
+            Doomed("absent", None, WriteConditions(if_match="*")),
+            Doomed("bad\0key"),
+        ],
+    )
+    assert [type(outcome) for outcome in outcomes] == [Deleted, PreconditionFailed, Deleted, NoSuchKey, InvalidName]
+    assert await store.get("bucket", "b") == b"stays"
+    with pytest.raises(NoSuchKey):
+        await store.get("bucket", "a")
+    await check_tables(store)
+
+
+async def test_batch_of_more_keys_than_a_commit_takes_deletes_them_all(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deleting, "_KEYS_A_COMMIT", 3)
+    await store.bucket("bucket")
+    keys = [f"k{number}" for number in range(8)]
+    for key in keys:
+        await store.put("bucket", key, BIG)
+    outcomes = await store.deleter.delete_many(ROOT, "bucket", [Doomed(key) for key in keys])
+    assert outcomes == [Deleted(key) for key in keys]
+    assert await store.reaper.sweep() == 8
+    await check_tables(store)
+
+
+async def test_same_key_twice_in_a_batch(store: ObjectStore) -> None:
+    await store.bucket("bucket", Versioning.ENABLED)
+    await store.put("bucket", "k", BIG)
+    first, second = await store.deleter.delete_many(ROOT, "bucket", [Doomed("k"), Doomed("k")])
+    assert isinstance(first, Deleted)
+    assert isinstance(second, Deleted)
+    assert first.marker != second.marker
+    await check_tables(store)
+
+
+async def test_batch_of_nothing_is_nothing(light_store: ObjectStore) -> None:
+    await light_store.bucket("bucket")
+    assert await light_store.deleter.delete_many(ROOT, "bucket", []) == []
+
+
+async def test_batch_in_an_absent_bucket_is_refused_as_a_whole(light_store: ObjectStore) -> None:
+    with pytest.raises(NoSuchBucket):
+        await light_store.deleter.delete_many(ROOT, "absent", [Doomed("k")])
+
+
+async def test_permission_is_asked_for_each_key_of_a_batch(light_store: ObjectStore) -> None:
+    await light_store.bucket("bucket")
+    for key in ("mine/k", "other/k"):
+        await light_store.put("bucket", key)
+    bob = user("bob", policy(statement(action="s3:DeleteObject", resource="arn:aws:s3:::bucket/mine/*")))
+    outcomes = await light_store.deleter.delete_many(bob, "bucket", [Doomed("other/k"), Doomed("mine/k")])
+    assert [type(outcome) for outcome in outcomes] == [AccessDenied, Deleted]
+    assert await light_store.get("bucket", "other/k") == b""
+
+
+async def test_versions_are_deleted_with_a_permission_of_their_own(light_store: ObjectStore) -> None:
+    await light_store.bucket("bucket", Versioning.ENABLED)
+    version = (await light_store.put("bucket", "k")).version
+    bob = user("bob", policy(statement(action="s3:DeleteObject")))
+    with pytest.raises(AccessDenied):
+        await light_store.deleter.delete(bob, "bucket", Doomed("k", version))
+    bob = user("bob", policy(statement(action="s3:DeleteObjectVersion")))
+    await light_store.deleter.delete(bob, "bucket", Doomed("k", version))
+
+
+# -- object lock ----------------------------------------------------------------------------------------------------
+
+
+async def _locked(store: ObjectStore, mode: RetentionMode | None, *, hold: bool = False) -> str:
+    """A version that is kept for a day, or held."""
+    await store.buckets.create(ROOT, "bucket", object_lock=True)
+    retention = None if mode is None else Retention(mode, store.clock.now_ms() + DAY_MS)
+    attributes = ObjectAttributes(retention=retention, legal_hold=hold or None)
+    return str((await store.put("bucket", "k", BIG, attributes=attributes)).version)
+
+
+@pytest.mark.parametrize(
+    ("mode", "hold", "bypass", "deletable"),
+    [
+        (RetentionMode.GOVERNANCE, False, False, False),
+        (RetentionMode.GOVERNANCE, False, True, True),
+        (RetentionMode.COMPLIANCE, False, False, False),
+        (RetentionMode.COMPLIANCE, False, True, False),
+        (None, True, False, False),
+        (None, True, True, False),
+        (RetentionMode.GOVERNANCE, True, True, False),
+        (None, False, False, True),
+    ],
+)
+@pytest.mark.parametrize("is_current", [True, False], ids=["current", "behind"])
+async def test_protected_version_cannot_be_deleted(
+    store: ObjectStore, mode: RetentionMode | None, hold: bool, bypass: bool, deletable: bool, is_current: bool
+) -> None:
+    version = await _locked(store, mode, hold=hold)
+    if not is_current:
+        await store.put("bucket", "k", b"newer")
+    caller = BYPASSING if bypass else ROOT
+    if deletable:
+        await store.deleter.delete(caller, "bucket", Doomed("k", version))
+        return
+    with pytest.raises(AccessDenied):
+        await store.deleter.delete(caller, "bucket", Doomed("k", version))
+    assert await store.get("bucket", "k", version) == BIG
+    await check_tables(store)
+
+
+async def test_plain_delete_of_a_protected_object_only_hides_it(store: ObjectStore) -> None:
+    version = await _locked(store, RetentionMode.COMPLIANCE)
+    deleted = await store.delete("bucket", "k")
+    assert deleted.made_marker
+    assert await store.get("bucket", "k", version) == BIG
+    await store.delete("bucket", "k", deleted.marker)
+    assert await store.get("bucket", "k") == BIG
+
+
+async def test_protection_ends_with_its_date(store: ObjectStore) -> None:
+    version = await _locked(store, RetentionMode.COMPLIANCE)
+    store.clock.advance(DAY_MS / 1000 - 0.001)
+    with pytest.raises(AccessDenied):
+        await store.delete("bucket", "k", version)
+    store.clock.advance(0.001)
+    await store.delete("bucket", "k", version)
+
+
+async def test_bypass_needs_its_own_permission(light_store: ObjectStore) -> None:
+    version = await _locked(light_store, RetentionMode.GOVERNANCE)
+    for actions, allowed in (
+        (["s3:DeleteObjectVersion"], False),
+        (["s3:DeleteObjectVersion", "s3:BypassGovernanceRetention"], True),
+    ):
+        bob = user("bob", policy(statement(action=actions)))._replace(bypass_governance=True)
+        if allowed:
+            await light_store.deleter.delete(bob, "bucket", Doomed("k", version))
+        else:
+            with pytest.raises(AccessDenied):
+                await light_store.deleter.delete(bob, "bucket", Doomed("k", version))

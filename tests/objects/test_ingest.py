@@ -1,0 +1,366 @@
+"""Bodies on their way in: what is promised of them, and what is left of those that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakebed.core.checksums import Checksum, ChecksumAlgorithm, new_hasher
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Incomplete, IntegrityMismatch, StorageFull, TooLarge
+from lakebed.objects import blob_writing
+from lakebed.objects.contents import Contents, ContentSource
+from lakebed.objects.digests import Expectations
+from lakebed.objects.ingest import Ingested, Ingester, blob_key
+from lakebed.objects.model import Content, pack
+from lakebed.objects.sealing import FRAME_BYTES, sealed_size
+from lakebed.storage.faults import FailBefore, FaultScript, FaultyStorage
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.seam import ObjectStorage
+
+from .stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all
+
+KEYS = new_key_ring()
+CLOCK = ManualClock()
+LIMIT = 10_000_000
+BIG = b"0123456789" * 10
+
+
+@pytest.fixture(params=["memory", "folder"])
+async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStorage]:
+    """A byte store."""
+    made: ObjectStorage = MemoryStorage(CLOCK) if request.param == "memory" else FolderStorage(tmp_path, CLOCK)
+    yield made
+    await made.close()
+
+
+def _ingester(storage: ObjectStorage) -> Ingester:
+    return Ingester(storage, KEYS, CLOCK, inline_max_bytes=INLINE_MAX_BYTES)
+
+
+async def _ingest(
+    storage: ObjectStorage,
+    body: Body,
+    expected: Expectations | None = None,
+    *,
+    encrypt: bool = False,
+    limit: int = LIMIT,
+    inline: bool = True,
+) -> Ingested:
+    return await _ingester(storage).ingest(
+        body, expected or Expectations(), encrypt=encrypt, limit=limit, inline=inline
+    )
+
+
+async def _read_back(storage: ObjectStorage, ingested: Ingested) -> bytes:
+    piece = ingested.piece
+    content = Content(None, None, pack([piece])) if piece.blob else Content(piece.body, piece.seal, None)
+    return await read_all(ContentSource(Contents(storage, KEYS), ingested.size, content))
+
+
+async def _assert_nothing_left(storage: ObjectStorage) -> None:
+    """No blob, no upload into the byte store, no temporary file."""
+    assert [head.key async for head in storage.list_prefix()] == []
+    assert [upload.key async for upload in storage.list_uploads()] == []
+    if isinstance(storage, FolderStorage):
+        assert await storage.sweep_temporary(-(10**15)) == 0
+
+
+# -- what comes out -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(
+    pieces=st.lists(st.binary(max_size=40), max_size=5),
+    announced=st.booleans(),
+    encrypt=st.booleans(),
+    inline=st.booleans(),
+)
+async def test_body_comes_back_however_it_came(
+    pieces: list[bytes], announced: bool, encrypt: bool, inline: bool
+) -> None:
+    storage = MemoryStorage(CLOCK)
+    plain = b"".join(pieces)
+    body = Body(*(memoryview(piece) for piece in pieces), length=-1 if announced else None)
+    ingested = await _ingest(storage, body, encrypt=encrypt, inline=inline)
+    assert (ingested.size, ingested.etag) == (len(plain), hashlib.md5(plain).hexdigest())
+    assert await _read_back(storage, ingested) == plain
+    assert (ingested.piece.seal is not None) == encrypt
+    assert (ingested.piece.blob is None) == (inline and len(plain) <= INLINE_MAX_BYTES)
+
+
+@pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
+@pytest.mark.parametrize("size", [INLINE_MAX_BYTES + 1, FRAME_BYTES, 3 * FRAME_BYTES + 1])
+async def test_large_body_is_one_blob(storage: ObjectStorage, size: int, encrypt: bool) -> None:
+    plain = os.urandom(size)
+    ingested = await _ingest(storage, Body(plain[:7], plain[7:]), encrypt=encrypt)
+    assert await _read_back(storage, ingested) == plain
+    assert ingested.piece.blob is not None
+    stored = [head async for head in storage.list_prefix("blobs/")]
+    assert [head.key for head in stored] == [blob_key(ingested.piece.blob)]
+    assert stored[0].size == (sealed_size(size) if encrypt else size)
+
+
+@pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
+async def test_body_of_many_batches_comes_back(
+    storage: ObjectStorage, encrypt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob_writing, "BATCH_BYTES", 1000)
+    plain = os.urandom(10_000)
+    body = Body(*(plain[at : at + 300] for at in range(0, len(plain), 300)))
+    ingested = await _ingest(storage, body, encrypt=encrypt)
+    assert await _read_back(storage, ingested) == plain
+    assert ingested.md5 == hashlib.md5(plain).digest()
+
+
+async def test_discarded_body_is_gone(storage: ObjectStorage) -> None:
+    ingested = await _ingest(storage, Body(BIG))
+    await _ingester(storage).discard(ingested)
+    await _assert_nothing_left(storage)
+
+
+async def test_discarding_a_body_that_is_in_no_blob_does_nothing(storage: ObjectStorage) -> None:
+    await _ingester(storage).discard(await _ingest(storage, Body(b"small")))
+    await _assert_nothing_left(storage)
+
+
+# -- what the sender said -------------------------------------------------------------------------------------------
+
+
+def _checksum(algorithm: ChecksumAlgorithm, body: bytes) -> Checksum:
+    hasher = new_hasher(algorithm)
+    hasher.update(body)
+    return Checksum(algorithm, hasher.digest())
+
+
+@pytest.mark.parametrize("body", [b"small", BIG], ids=["inline", "blob"])
+@pytest.mark.parametrize("algorithm", list(ChecksumAlgorithm))
+async def test_promises_that_are_kept_are_accepted(body: bytes, algorithm: ChecksumAlgorithm) -> None:
+    expected = Expectations(
+        md5=hashlib.md5(body).digest(),
+        sha256=hashlib.sha256(body).hexdigest(),
+        algorithm=algorithm,
+        checksum=_checksum(algorithm, body),
+    )
+    ingested = await _ingest(MemoryStorage(CLOCK), Body(body), expected)
+    assert ingested.checksum == _checksum(algorithm, body)
+
+
+def _lost_trailer() -> Checksum:
+    raise Incomplete("the trailer did not come")
+
+
+WRONG = _checksum(ChecksumAlgorithm.CRC32, b"something else")
+
+
+@pytest.mark.parametrize("body", [b"small", BIG], ids=["inline", "blob"])
+@pytest.mark.parametrize(
+    ("expected", "failure"),
+    [
+        (Expectations(md5=hashlib.md5(b"something else").digest()), IntegrityMismatch),
+        (Expectations(sha256=hashlib.sha256(b"something else").hexdigest()), IntegrityMismatch),
+        (Expectations(algorithm=ChecksumAlgorithm.CRC32, checksum=WRONG), IntegrityMismatch),
+        (Expectations(algorithm=ChecksumAlgorithm.CRC32, trailing_checksum=lambda: WRONG), IntegrityMismatch),
+        (Expectations(checksum=WRONG), IntegrityMismatch),
+        (Expectations(trailing_checksum=_lost_trailer), Incomplete),
+    ],
+    ids=["md5", "sha256", "checksum", "trailer", "other algorithm", "no trailer"],
+)
+async def test_broken_promise_leaves_no_blob(
+    storage: ObjectStorage, body: bytes, expected: Expectations, failure: type[Exception]
+) -> None:
+    with pytest.raises(failure):
+        await _ingest(storage, Body(body), expected)
+    await _assert_nothing_left(storage)
+
+
+async def test_trailing_checksum_is_asked_for_after_the_last_byte() -> None:
+    body = Body(BIG)
+    asked: list[bool] = []
+
+    def trailer() -> Checksum:
+        asked.append(not body._pieces)
+        return _checksum(ChecksumAlgorithm.CRC32, BIG)
+
+    expected = Expectations(algorithm=ChecksumAlgorithm.CRC32, trailing_checksum=trailer)
+    await _ingest(MemoryStorage(CLOCK), body, expected)
+    assert asked == [True]
+
+
+@pytest.mark.parametrize(("body", "length"), [(b"small", 6), (b"small", 4), (BIG, 101), (BIG, 99), (b"", 1)])
+async def test_body_of_another_length_leaves_no_blob(storage: ObjectStorage, body: bytes, length: int) -> None:
+    with pytest.raises(Incomplete):
+        await _ingest(storage, Body(body, length=length))
+    await _assert_nothing_left(storage)
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+
+
+async def test_body_announced_over_the_limit_is_not_even_read(storage: ObjectStorage) -> None:
+    body = Body(BIG)
+    with pytest.raises(TooLarge):
+        await _ingest(storage, body, limit=99)
+    assert body._pieces == [BIG]
+    await _assert_nothing_left(storage)
+
+
+@pytest.mark.parametrize(
+    "pieces", [(BIG,), (BIG, b""), (BIG[:50], BIG[50:]), (BIG[:10], BIG[10:20], BIG[20:])], ids=["1", "2", "3", "4"]
+)
+async def test_body_over_the_limit_that_was_not_announced_is_refused(
+    storage: ObjectStorage, pieces: tuple[bytes, ...]
+) -> None:
+    with pytest.raises(TooLarge):
+        await _ingest(storage, Body(*pieces, length=None), limit=99)
+    await _assert_nothing_left(storage)
+
+
+async def test_body_of_just_the_limit_is_taken(storage: ObjectStorage) -> None:
+    assert (await _ingest(storage, Body(BIG[:50], BIG[50:], length=None), limit=100)).size == 100
+
+
+# -- failures -------------------------------------------------------------------------------------------------------
+
+
+class StoppingBody(Body):
+    """A body whose sender does something after the pieces it sends."""
+
+    def __init__(self, *pieces: bytes, then: Callable[[], object]) -> None:
+        super().__init__(*pieces, length=10**6)
+        self._then = then
+        self.waits = asyncio.Event()
+
+    async def next_chunk(self) -> bytes | memoryview | None:
+        if self._pieces:
+            return self._pieces.pop(0)
+        self.waits.set()
+        self._then()
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+
+def _stop() -> None:
+    raise Incomplete("the connection ended inside the body")
+
+
+@pytest.mark.parametrize("batch_bytes", [10, 10**6], ids=["stored", "gathered"])
+async def test_sender_that_stops_leaves_no_blob(
+    storage: ObjectStorage, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob_writing, "BATCH_BYTES", batch_bytes)
+    with pytest.raises(Incomplete):
+        await _ingest(storage, StoppingBody(BIG, BIG, BIG, then=_stop))
+    await _assert_nothing_left(storage)
+
+
+@pytest.mark.parametrize("batch_bytes", [10, 10**6], ids=["stored", "gathered"])
+async def test_cancelled_upload_leaves_no_blob(
+    storage: ObjectStorage, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob_writing, "BATCH_BYTES", batch_bytes)
+    body = StoppingBody(BIG, BIG, BIG, then=lambda: None)
+    uploading = asyncio.create_task(_ingest(storage, body))
+    await body.waits.wait()
+    uploading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await uploading
+    await _assert_nothing_left(storage)
+
+
+async def test_upload_cancelled_while_its_file_is_committed_leaves_no_blob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client goes away after its last byte: the thread cannot be stopped, so what it makes is removed."""
+    storage = FolderStorage(tmp_path, CLOCK)
+    reached, released = threading.Event(), threading.Event()
+    sync = os.fdatasync
+
+    def slow_sync(descriptor: int) -> None:
+        reached.set()
+        released.wait(60)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", slow_sync)
+    uploading = asyncio.create_task(_ingest(storage, Body(BIG)))
+    await asyncio.to_thread(reached.wait, 60)
+    uploading.cancel()
+    await asyncio.sleep(0)
+    released.set()
+    with pytest.raises(asyncio.CancelledError):
+        await uploading
+    await _assert_nothing_left(storage)
+    await storage.close()
+
+
+async def test_no_file_is_written_after_it_was_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A descriptor that was closed may be another file's by the time a forgotten thread writes to it."""
+    monkeypatch.setattr(blob_writing, "BATCH_BYTES", 10)
+    storage = FolderStorage(tmp_path, CLOCK)
+    reached, released = threading.Event(), threading.Event()
+    order: list[str] = []
+    create = storage.create_file
+
+    class SlowFile:
+        def __init__(self, key: str, size: int | None) -> None:
+            self._inner = create(key, size)  # type: ignore[arg-type]  # a key, as it was given
+
+        def write(self, body: bytes) -> None:
+            reached.set()
+            released.wait(60)
+            order.append("write")
+            self._inner.write(body)
+
+        def discard(self) -> None:
+            order.append("discard")
+            self._inner.discard()
+
+    monkeypatch.setattr(storage, "create_file", SlowFile)
+    body = StoppingBody(BIG, then=lambda: None)
+    uploading = asyncio.create_task(_ingest(storage, body))
+    await asyncio.to_thread(reached.wait, 60)
+    uploading.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert order == []
+    released.set()
+    with pytest.raises(asyncio.CancelledError):
+        await uploading
+    assert order == ["write", "discard"]
+    await _assert_nothing_left(storage)
+    await storage.close()
+
+
+async def test_byte_store_that_fails_leaves_no_blob() -> None:
+    inner = MemoryStorage(CLOCK)
+    faults = FaultScript().always("put", FailBefore(StorageFull("full")))
+    with pytest.raises(StorageFull):
+        await _ingest(FaultyStorage(inner, faults), Body(BIG))
+    assert faults.calls("put") == 1
+    await _assert_nothing_left(inner)
+
+
+async def test_disk_without_room_refuses_a_body_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = FolderStorage(tmp_path, CLOCK)
+    body = Body(BIG)
+
+    def full(size: int) -> None:
+        raise StorageFull(f"no space left. wanted={size}")
+
+    monkeypatch.setattr(storage, "check_room", full)
+    with pytest.raises(StorageFull, match="wanted=100"):
+        await _ingest(storage, body)
+    assert body._pieces == [BIG]
+    await _assert_nothing_left(storage)
+    await storage.close()

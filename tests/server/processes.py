@@ -1,0 +1,63 @@
+"""Looking at the processes of a server from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from tests.fixtures.raw_http import Answer, Connection, request_bytes
+from tests.fixtures.server import RunningServer
+
+GUARD_SECONDS: Final = 60.0
+"""No wait of a test lasts longer: it has failed."""
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + GUARD_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not happen: {what}")
+        time.sleep(0.01)
+
+
+def workers_of(server: RunningServer) -> set[int]:
+    """Process ids of the workers that live now."""
+    pid = server.process.pid
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:
+        return set()
+    return {int(child) for child in children if is_alive(int(child))}
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs: a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def wait_ended(pids: Iterable[int]) -> None:
+    """Wait until none of the processes lives."""
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), f"the end of {pids}")
+
+
+def plain(method: str, target: str = "/") -> bytes:
+    """A request that nobody signed."""
+    return request_bytes(method, target, {"host": "127.0.0.1"})
+
+
+def ask(server: RunningServer, request: bytes | None = None) -> Answer:
+    """Send a request on a connection of its own."""
+    with Connection(server.port) as connection:
+        return connection.ask(request or plain("GET"))
+
+
+def worker_of(answer: Answer) -> str:
+    """A name for the worker that gave the answer: every process has a random beginning of its request ids."""
+    return answer.request_id[:10]

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakebed.core.errors import Unavailable
+from lakebed.wire.admin.app import METRICS_TYPE, AdminApplication
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request, Response
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.raw_http import Answer, Connection, Signer
+from tests.fixtures.server import RunningServer, running_server
+from tests.server.processes import ask, plain, wait_ended, wait_until, worker_of, workers_of
+
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+async def healthy() -> None:
+    return None
+
+
+async def unhealthy() -> None:
+    raise Unavailable("the metadata store cannot be reached")
+
+
+async def answer(method: str, path: str, *, well: bool = True) -> Response:
+    admin = AdminApplication(healthy if well else unhealthy, lambda: b"a_total 1\n")
+    assert admin.handles(path)
+    return await admin(Request(method, path, "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
+
+
+async def test_live_says_that_the_process_answers_whatever_else_is_broken() -> None:
+    for well in (True, False):
+        told = await answer("GET", "/health/live", well=well)
+        assert (told.status, told.body) == (200, b"live\n")
+
+
+async def test_ready_asks_the_metadata_store() -> None:
+    assert (await answer("GET", "/health/ready")).status == 200
+    told = await answer("GET", "/health/ready", well=False)
+    assert told.status == 503
+    assert b"cannot be reached" in told.body
+    assert ("Cache-Control", "no-store") in told.headers
+
+
+async def test_a_check_that_crashes_is_not_ready_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def crash() -> None:
+        raise RuntimeError("a bug with details")
+
+    admin = AdminApplication(crash, bytes)
+    told = await admin(Request("GET", "/health/ready", "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
+    assert (told.status, b"details" in told.body) == (503, False)
+    assert "a bug with details" in caplog.text
+
+
+async def test_metrics_are_told_in_their_own_type() -> None:
+    told = await answer("GET", "/metrics")
+    assert (told.status, told.body, told.headers) == (200, b"a_total 1\n", [("Content-Type", METRICS_TYPE)])
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
+async def test_nothing_here_can_be_written(path: str) -> None:
+    for method in ("PUT", "POST", "DELETE"):
+        assert (await answer(method, path)).status == 405
+
+
+async def test_what_is_not_here_is_not_found() -> None:
+    assert (await answer("GET", "/health/other")).status == 404
+
+
+def test_other_paths_are_left_to_others() -> None:
+    admin = AdminApplication(healthy, bytes)
+    assert not any(admin.handles(path) for path in ("/", "/bucket/health/live", "/metrics/x", "/healthy", "/metricsx"))
+
+
+# -- on a real server ------------------------------------------------------------------------------------------------
+
+
+def samples(told: Answer) -> Mapping[Sample, float]:
+    """Every number of a scrape, by its name and labels."""
+    assert (told.status, told.headers["content-type"]) == (200, METRICS_TYPE)
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(told.body.decode())
+        for sample in family.samples
+    }
+
+
+def scrape(server: RunningServer) -> Mapping[Sample, float]:
+    return samples(ask(server, plain("GET", "/metrics")))
+
+
+def requests_of(found: Mapping[Sample, float], operation: str, status: str) -> float:
+    return found.get(("lakebed_s3_requests_total", (("operation", operation), ("status", status))), 0.0)
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_health_is_told_to_whoever_asks(lakebed_server: RunningServer) -> None:
+    with Connection(lakebed_server.port) as connection:
+        for path, body in (("/health/live", b"live\n"), ("/health/ready", b"ready\n")):
+            told = connection.ask(plain("GET", path))
+            assert (told.status, told.body) == (200, body)
+            assert connection.ask(plain("HEAD", path), is_head=True).headers["content-length"] == str(len(body))
+        assert connection.ask(plain("POST", "/health/live")).status == 405
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_every_worker_tells_the_numbers_of_all(tmp_path: Path) -> None:
+    with running_server(tmp_path / "data") as server:
+        signer = Signer(f"127.0.0.1:{server.port}")
+        with Connection(server.port) as one, Connection(server.port) as other:
+            workers = {worker_of(connection.ask(plain("GET"))) for connection in (one, other)}
+            assert len(workers) == 2
+            assert one.ask(signer.request("PUT", "/bucket")).status == 200
+            for connection, count in ((one, 3), (other, 5)):
+                for number in range(count):
+                    target = f"/bucket/{count}-{number}"
+                    assert connection.ask(signer.request("PUT", target, body=b"x" * 1000)).status == 200
+                    assert len(connection.ask(signer.request("GET", target)).body) == 1000
+            told = [samples(connection.ask(plain("GET", "/metrics"))) for connection in (one, other)]
+        for found in told:
+            assert requests_of(found, "PutObject", "200") == 8
+            assert requests_of(found, "GetObject", "200") == 8
+            assert found["lakebed_s3_request_seconds_count", (("operation", "PutObject"),)] == 8
+            assert found["lakebed_s3_received_bytes_total", (("operation", "PutObject"),)] == 8000
+            assert found["lakebed_s3_sent_bytes_total", (("operation", "GetObject"),)] == 8000
+            assert found["lakebed_connections", ()] == 2
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_counters_never_go_back_when_a_worker_is_replaced(tmp_path: Path) -> None:
+    with running_server(tmp_path / "data") as server:
+        for _ in range(20):
+            ask(server)
+        before = scrape(server)
+        kept = Connection(server.port), Connection(server.port)
+        for connection in kept:
+            connection.ask(plain("GET"))
+        for victim in workers_of(server):
+            others = workers_of(server) - {victim}
+            os.kill(victim, signal.SIGKILL)
+            wait_ended([victim])
+            during = scrape(server)
+            wait_until(lambda gone=others: len(workers_of(server) - gone) == 1, "a replacement")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers that answer")
+            after = scrape(server)
+            for earlier, later in ((before, during), (during, after)):
+                counters = [name for name in earlier if name[0].endswith(("_total", "_count", "_sum", "_bucket"))]
+                assert counters
+                assert [name for name in counters if later.get(name, -1.0) < earlier[name]] == []
+            before = after
+        for connection in kept:
+            connection.close()
+        # The connections of the dead are not counted any more.
+        wait_until(lambda: scrape(server)["lakebed_connections", ()] == 1, "the connections of the living")
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_a_server_without_its_metadata_is_live_and_not_ready(tmp_path: Path) -> None:
+    with running_server(tmp_path / "data") as server:
+        damaging = sqlite3.connect(server.data / "meta.db")
+        damaging.execute("DROP TABLE schema_versions")
+        damaging.commit()
+        damaging.close()
+        told = ask(server, plain("GET", "/health/ready"))
+        assert told.status == 503
+        assert told.body.startswith(b"not ready: ")
+        assert ask(server, plain("GET", "/health/live")).status == 200
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_a_server_whose_postgres_is_gone_is_not_ready_until_it_is_back(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    name = f"cut_{secrets.token_hex(6)}"
+    postgres_server.execute(f"CREATE DATABASE {name}")
+    url = postgres_server.dsn().replace("@/postgres?", f"@/{name}?")
+    with running_server(tmp_path / "data", LAKEBED_META__URL=url) as server:
+        assert ask(server, plain("GET", "/health/ready")).status == 200
+        postgres_server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        postgres_server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        for _ in range(4):
+            told = ask(server, plain("GET", "/health/ready"))
+            assert (told.status, told.body[:11]) == (503, b"not ready: ")
+            assert ask(server, plain("GET", "/health/live")).status == 200
+        postgres_server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        wait_until(lambda: ask(server, plain("GET", "/health/ready")).status == 200, "the server is ready again")
