@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 from xml.etree import ElementTree
@@ -30,6 +29,7 @@ from .ledger import (
     content_of,
     content_of_parts,
 )
+from .upload import Upload
 
 _KEYS: Final = 8
 _VERSIONED_KEYS: Final = 4
@@ -52,21 +52,6 @@ class Finding(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind = kind
-
-
-@dataclass(slots=True)
-class Upload:
-    """A multipart upload that is not completed yet; it outlives the server's death."""
-
-    key: str
-    id: str
-    sizes: tuple[int, ...]
-    parts: list[bytes] = field(default_factory=list)
-
-    @property
-    def is_filled(self) -> bool:
-        """Whether all parts were acknowledged."""
-        return len(self.parts) == len(self.sizes)
 
 
 class Client:
@@ -124,6 +109,8 @@ class Client:
             self._audit_plain()
             self._audit_versions(everything=everything)
             self.ledger.touched.clear()
+        except _BROKEN as error:
+            raise Finding("half", f"an answer broke off while nobody was killed: {error!r}") from error
         finally:
             self._hang_up()
 
@@ -290,7 +277,7 @@ class Client:
         else:
             content = content_of_parts(upload.parts)
             change = change_of("ObjectCreated:CompleteMultipartUpload", PLAIN, upload.key, content)
-            self._change([PlainStep(upload.key, content, change)], *_completion(upload))
+            self._change([PlainStep(upload.key, content, change)], *upload.completion())
             self._upload = None
 
     # -- looking --------------------------------------------------------------------------------------------------
@@ -325,10 +312,10 @@ class Client:
         content = content_of_parts(upload.parts)
         completed = any(change.etag == content.etag for change in self.ledger.journal)
         if completed:
-            answer = self._ask(*_completion(upload))
+            answer = self._ask(*upload.completion())
         else:
             change = change_of("ObjectCreated:CompleteMultipartUpload", PLAIN, upload.key, content)
-            answer = self._change([PlainStep(upload.key, content, change)], *_completion(upload))
+            answer = self._change([PlainStep(upload.key, content, change)], *upload.completion())
         if answer.status != 200 or content.etag.encode() not in answer.body:
             raise Finding("lost", f"parts that were acknowledged cannot be completed: {answer.status} {answer.body!r}")
         self._upload = None
@@ -382,15 +369,6 @@ class Client:
                 content = next((c for c in known if c and (c.etag, c.size) == (shown.etag, shown.size)), shown)
                 found.setdefault(key, []).append(Version(_text(entry, "VersionId"), content))
         return found
-
-
-def _completion(upload: Upload) -> tuple[str, str, None, bytes]:
-    listed = "".join(
-        f"<Part><PartNumber>{number}</PartNumber><ETag>{content_of(part).etag}</ETag></Part>"
-        for number, part in enumerate(upload.parts, 1)
-    )
-    body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
-    return "POST", f"/{PLAIN}/{upload.key}?uploadId={upload.id}", None, body
 
 
 def _shows(answer: Answer, content: Content | None) -> bool:

@@ -10,7 +10,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.core.ids import BlobId
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.storage.seam import ObjectStorage
+from lakebed.storage.seam import FileBacked, ObjectStorage
 
 from . import rows
 from .ingest import blob_key
@@ -27,6 +27,7 @@ class BlobReaper:
     def __init__(self, meta: MetaStore, storage: ObjectStorage, clock: Clock, *, grace_ms: int) -> None:
         self._meta = meta
         self._storage = storage
+        self._files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
         self._clock = clock
         self._grace_ms = grace_ms
         self._news = asyncio.Event()
@@ -68,7 +69,11 @@ class BlobReaper:
 
     async def _remove(self, blobs: list[BlobId]) -> None:
         # Bytes first: a crash in between leaves a row whose blob is gone, and deleting what is gone is success.
-        await self._storage.delete_many([blob_key(blob) for blob in blobs])
+        keys = [blob_key(blob) for blob in blobs]
+        if self._files is not None:
+            await asyncio.to_thread(self._files.remove_files, keys)
+        else:
+            await self._storage.delete_many(keys)
 
         async def work(tx: Transaction) -> None:
             for blob in blobs:

@@ -57,7 +57,13 @@ class Connections:
             return
         task = asyncio.get_running_loop().create_task(self._adopt(connection))
         self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+
+        def adopted(task: asyncio.Task[None]) -> None:
+            self._opening.discard(task)
+            if task.cancelled():
+                connection.close()
+
+        task.add_done_callback(adopted)
 
     async def _adopt(self, connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from random import Random, SystemRandom
@@ -168,6 +169,14 @@ class FolderStorage:
         self.check_room(size_hint or 0)
         with storage_errors():
             return _FolderWriter(self._objects, NewFile(self._objects.temporary_path()), path)
+
+    def remove_files(self, keys: Sequence[Key]) -> None:
+        """Remove write-once objects, without syncs and without tidying folders that the next ones will need."""
+        paths = [self._objects.path(check_key(key)) for key in keys]
+        with storage_errors():
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
 
     def open_file(self, key: Key) -> int:
         """A read-only descriptor of the object's bytes and nothing else. Raises NotFound."""

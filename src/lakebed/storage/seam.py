@@ -228,6 +228,14 @@ class FileBacked(Protocol):
         """
         ...
 
+    def remove_files(self, keys: Sequence[Key]) -> None:
+        """Remove write-once objects; absent ones are fine. Blocks.
+
+        Cheaper than `delete_many`, because it promises less: after a power loss one may be there again, for a sweep of
+        what nothing refers to.
+        """
+        ...
+
     def open_file(self, key: Key) -> int:
         """A read-only descriptor of the object, which the caller closes. Raises NotFound."""
         ...

@@ -104,7 +104,10 @@ def test_chunks_may_come_in_http_chunks(signer: Signer, url: str, s3: Any, bucke
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_part_of_an_upload_in_chunks(signer: Signer, url: str, s3: Any, bucket: str, kind: str) -> None:
-    upload = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="CRC32")["UploadId"]
+    # Of a whole object's checksum, the server calculates those of the parts itself where they come without.
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")[
+        "UploadId"
+    ]
     answer = send(make(signer, f"{url}?partNumber=1&uploadId={upload}", kind))
     assert answer.status == 200
     assert answer.headers["x-amz-checksum-crc32"] == crc32_text(BODY)
@@ -148,7 +151,7 @@ CHUNK_CHANGES: dict[str, tuple[Change, tuple[int, str]]] = {
     "signature of the final chunk": (sign_chunk(-1, "0" * 64), MISMATCH),
     "order of chunks": (keep_chunks(1, 0, 2, 3), MISMATCH),
     "a chunk that was dropped": (keep_chunks(0, 2, 3), MISMATCH),
-    "a chunk without a signature": (sign_chunk(1, None), (400, "InvalidChunkSizeError")),
+    "a chunk without a signature": (sign_chunk(1, None), (400, "IncompleteBody")),
     "an early end": (keep_chunks(0, 3), (400, "IncompleteBody")),
 }
 
@@ -213,9 +216,7 @@ def test_unsigned_body_is_still_held_to_its_checksum(signer: Signer, url: str, s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("stated", "code"), [(len(BODY) + 1, "IncompleteBody"), (len(BODY) - 1, "InvalidChunkSizeError")]
-)
+@pytest.mark.parametrize(("stated", "code"), [(len(BODY) + 1, "IncompleteBody"), (len(BODY) - 1, "IncompleteBody")])
 def test_wrong_decoded_length_is_refused(
     signer: Signer, url: str, s3: Any, bucket: str, kind: str, stated: int, code: str
 ) -> None:

@@ -537,6 +537,24 @@ async def test_a_stream_that_fails_ends_the_connection_without_its_end(caplog: p
     assert "the source broke" in caplog.text
 
 
+async def test_a_client_that_left_before_its_answer_is_nobody_s_error(caplog: pytest.LogCaptureFixture) -> None:
+    turn = asyncio.Event()
+
+    async def application(request: Request) -> Response:
+        await turn.wait()
+        return Response(200, body=b"for nobody")
+
+    async with serving(application) as server:
+        client = await server.connect()
+        await client.send(request_of("GET"))
+        await settle()
+        client.reset()
+        await server.wait_ended()
+        turn.set()
+        await wait_until(lambda: server.protocol.is_idle)
+    assert caplog.records == []
+
+
 async def test_a_cancelled_handler_leaves_nothing_behind() -> None:
     outcome: list[str] = []
 

@@ -121,30 +121,28 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
 
 
 async def read_document(request: Request, who: Authenticated, limit: int) -> bytes:
-    """A whole small body, checked against all that was said of it. Raises TooLarge, IntegrityMismatch."""
+    """A whole small body, checked against all that was said of it. Raises S3Fault, TooLarge, IntegrityMismatch."""
     if who.body is not None:
         return who.body
-    if request.body.length is None and who.payload.streaming is None and not request.body.chunked:
+    refuse_streaming(who)
+    if request.body.length is None and not request.body.chunked:
         return b""
-    if who.payload.streaming is None:
-        body = await request.body.read(limit)
-        md5 = parse_content_md5(request.headers.get("content-md5"))
-        algorithm, checksum = stated_checksum(request)
-        expected = Expectations(
-            md5=md5, sha256=who.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
-        )
-    else:
-        payload, expected = open_payload(request, who)
-        pieces: list[bytes | memoryview] = []
-        while (piece := await payload.next_chunk()) is not None:
-            pieces.append(piece)
-            if sum(map(len, pieces)) > limit:
-                raise S3Fault(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
-        body = b"".join(pieces)
+    body = await request.body.read(limit)
+    md5 = parse_content_md5(request.headers.get("content-md5"))
+    algorithm, checksum = stated_checksum(request)
+    expected = Expectations(
+        md5=md5, sha256=who.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
+    )
     digests = Digests(expected)
     digests.update(body)
     digests.verify(expected)
     return body
+
+
+def refuse_streaming(who: Authenticated) -> None:
+    """Objects and parts come in chunks, documents do not. Raises S3Fault."""
+    if who.payload.streaming is not None:
+        raise S3Fault(400, "InvalidRequest", "The value of x-amz-content-sha256 header is invalid.")
 
 
 def parse_content_md5(text: str | None) -> bytes | None:

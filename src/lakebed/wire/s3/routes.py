@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from lakebed.wire.http.message import Response
 
 from .errors import S3Fault, method_not_allowed
+from .gatekeeping import NEVER_ANONYMOUS
 from .handlers import (
     attributes,
     batches,
@@ -110,7 +111,11 @@ def find_operation(request: S3Request) -> Operation:
     if operation is not None:
         return operation
     if subresource in unsupported:
+        if request.caller.principal.is_anonymous:
+            raise S3Fault(403, "AccessDenied", NEVER_ANONYMOUS.get(subresource, "Access Denied."))
         raise unsupported[subresource].fault(method)
+    if request.key and method == "POST" and not subresource:
+        raise method_not_allowed(method, "SERVICE")  # so S3 calls it
     raise method_not_allowed(method, "OBJECT" if request.key else "BUCKET")
 
 

@@ -1,8 +1,8 @@
 """AWS Signature Version 4: what was signed, rebuilt from what was received. Pure: no clock, no keys of its own.
 
 The canonical request is built from the raw target and header values. Clients differ in how they encode a path before
-signing it (once as S3 says, twice as other AWS services do, or with other characters left plain), so a mismatch is
-tried again with the path re-encoded; the usual case costs one try.
+signing it (once as S3 says, with other characters left plain, or for other AWS services twice), so a mismatch is tried
+again with the path re-encoded; the usual case costs one try.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ SERVICES: Final = frozenset({"s3", "s3tables", "sts"})
 
 MAX_PRESIGNED_SECONDS: Final = 7 * 24 * 3600
 
+_S3_SCOPE: Final = "/s3/aws4_request"
 _RAW: Final = "surrogateescape"
 _UNRESERVED: Final = "-_.~"
 
@@ -150,7 +151,14 @@ def parse_amz_date(text: str) -> int:
     if len(text) != 16 or text[8] != "T" or text[15] != "Z" or not (digits.isascii() and digits.isdigit()):
         raise MalformedSignature("the date is not of the form YYYYMMDDTHHMMSSZ.")
     hours, minutes, seconds = int(text[9:11]), int(text[11:13]), int(text[13:15])
-    if hours > 23 or minutes > 59 or seconds > 60 or not 1 <= int(text[4:6]) <= 12 or not 1 <= int(text[6:8]) <= 31:
+    if (
+        text[:4] == "0000"
+        or hours > 23
+        or minutes > 59
+        or seconds > 60
+        or not 1 <= int(text[4:6]) <= 12
+        or not 1 <= int(text[6:8]) <= 31
+    ):
         raise MalformedSignature("the date is not a time.")
     return _day_start(text[:8]) + hours * 3600 + minutes * 60 + seconds
 
@@ -219,13 +227,17 @@ def _normalise(component: str) -> str:
     return quote(unquote_to_bytes(component.replace("+", " ").encode("utf-8", _RAW)), safe=_UNRESERVED)
 
 
-def canonical_paths(raw_path: str) -> Iterator[str]:
-    """The path as clients may have signed it: as it came, encoded once, encoded twice."""
+def canonical_paths(raw_path: str, *, twice: bool = False) -> Iterator[str]:
+    """The path as clients may have signed it: as it came, encoded once, and `twice` where that is the rule.
+
+    Not for S3, whose keys may hold percent signs: a signature for `a%20b` would be good for `a b` too.
+    """
     yield raw_path
     once = quote(unquote_to_bytes(raw_path.encode("utf-8", _RAW)), safe="/" + _UNRESERVED)
     if once != raw_path:
         yield once
-    yield quote(raw_path.encode("utf-8", _RAW), safe="/" + _UNRESERVED)
+    if twice:
+        yield quote(raw_path.encode("utf-8", _RAW), safe="/" + _UNRESERVED)
 
 
 def canonical_request(method: str, path: str, query: str, header_lines: str, signed: str, payload_hash: str) -> str:
@@ -253,7 +265,7 @@ def signature_matches(
     scope: str,
 ) -> bool:
     """Whether `signature` is the one of this request, in constant time for each way to encode its path."""
-    for path in canonical_paths(raw_path):
+    for path in canonical_paths(raw_path, twice=not scope.endswith(_S3_SCOPE)):
         canonical = canonical_request(method, path, query, header_lines, signed, payload_hash)
         text = string_to_sign(canonical, amz_date, scope)
         if equal(key.sign(text), signature):

@@ -17,6 +17,8 @@ class Unsupported:
     absent: str | None = None
     """For settings that clients look at first: reading says that none is set, by this kind's code."""
     note: str = ""
+    reads_empty: bool = False
+    """Reading is served, by `routes`, and always says that nothing is set."""
 
     def fault(self, method: str) -> S3Fault:
         """The error for this method."""
@@ -33,12 +35,15 @@ UNSUPPORTED_BUCKET: Final[Mapping[str, Unsupported]] = {
     "inventory": Unsupported("Bucket inventory reports"),
     "metrics": Unsupported("Request metrics configuration", note="the server's own metrics are at /metrics"),
     "intelligent-tiering": Unsupported("Intelligent tiering"),
-    "accelerate": Unsupported("Transfer acceleration"),
-    "logging": Unsupported("Server access logging"),
+    "accelerate": Unsupported("Transfer acceleration", reads_empty=True),
+    "logging": Unsupported("Server access logging", reads_empty=True),
     "notification": Unsupported("Bucket notification", note="events are recorded in the outbox already"),
     "session": Unsupported("Directory buckets (CreateSession)"),
     "metadataTable": Unsupported("S3 Metadata tables"),
     "metadataConfiguration": Unsupported("S3 Metadata configuration"),
+    "metadataInventoryTable": Unsupported("S3 Metadata inventory tables"),
+    "metadataJournalTable": Unsupported("S3 Metadata journal tables"),
+    "metadataAnnotationTable": Unsupported("S3 Metadata annotation tables"),
     "abac": Unsupported("Attribute-based access control setting"),
     "events": Unsupported("ListenBucketNotification"),
 }
@@ -49,6 +54,7 @@ UNSUPPORTED_OBJECT: Final[Mapping[str, Unsupported]] = {
     "select": Unsupported("SelectObjectContent"),
     "renameObject": Unsupported("RenameObject (directory buckets)"),
     "encryption": Unsupported("UpdateObjectEncryption"),
+    "annotation": Unsupported("Object annotations"),
 }
 
 _OTHER: Final = (
@@ -78,5 +84,7 @@ def inventory() -> list[tuple[str, str, str]]:
             answer = "501 NotImplemented"
             if item.absent is not None:
                 answer = f"404 {CONFIGURATION_CODES[item.absent][0]} on read, 501 NotImplemented on write"
+            elif item.reads_empty:
+                answer = "200 with nothing set on read, 501 NotImplemented on write"
             rows.append((item.feature, answer, item.note))
     return [*rows, *_OTHER]

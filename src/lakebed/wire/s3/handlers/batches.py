@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lakebed.core.errors import LakebedError
+from collections.abc import Sequence
+
+from lakebed.core.errors import AccessDenied, LakebedError
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.deleting import Deleted, Doomed
 from lakebed.wire.http.message import Response
@@ -21,6 +23,8 @@ async def delete_objects(services: S3Services, request: S3Request) -> Response:
     deletion = read_deletion(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
     doomed = [_doomed(item) for item in deletion.objects]
     outcomes = await services.deleter.delete_many(request.caller, request.bucket, doomed)
+    if request.caller.principal.is_anonymous:
+        _refuse_if_none_may(outcomes)
     deleted: list[DeletedRow] = []
     failed: list[FailedRow] = []
     for one, outcome in zip(doomed, outcomes, strict=True):
@@ -30,6 +34,13 @@ async def delete_objects(services: S3Services, request: S3Request) -> Response:
         else:
             failed.append(_failed(one, outcome))
     return xml_response(write_deletion(deleted, failed))
+
+
+def _refuse_if_none_may(outcomes: Sequence[Deleted | LakebedError]) -> None:
+    """Who did not sign and may delete nothing of it is refused as a whole, as S3 does. Raises AccessDenied."""
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, AccessDenied)]
+    if refusals and len(refusals) == len(outcomes):
+        raise refusals[0]
 
 
 def _doomed(item: ObjectToDelete) -> Doomed:

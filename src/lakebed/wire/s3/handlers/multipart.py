@@ -32,7 +32,7 @@ from ..documents.multipart import (
 from ..errors import S3Fault
 from ..numbers import whole_number
 from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
-from ..payload import open_payload, read_document, stated_checksum
+from ..payload import open_payload, refuse_streaming, stated_checksum
 from ..request import MAX_DOCUMENT_BYTES, S3Request
 from ..services import S3Services
 from .copies import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
@@ -236,8 +236,7 @@ def _completion_problem(error: InvalidInput, completion: Completion) -> str | No
 
 async def _completion_body(request: S3Request) -> bytes:
     """The list of parts. Checksum headers here speak of the object, not of this document."""
-    if request.who.payload.streaming is not None:
-        return await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    refuse_streaming(request.who)
     body = await request.http.body.read(MAX_DOCUMENT_BYTES)
     claim = request.who.payload.sha256
     if claim is not None and hashlib.sha256(body).hexdigest() != claim:

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from lakebed.core.errors import Unavailable
+from lakebed.objects import reaper
+from lakebed.storage.faults import FailAfter, FailBefore, FailPartway, FaultScript, FaultyStorage
+from lakebed.storage.memory import MemoryStorage
+from tests.meta.stores import until
+
+from .consistency import check_tables
+from .stores import ObjectStore, wire
+
+BIG = b"0123456789" * 10
+
+
+async def _make_garbage(store: ObjectStore, count: int) -> None:
+    await store.bucket("bucket")
+    for number in range(count):
+        await store.put("bucket", f"k{number}", BIG)
+        await store.delete("bucket", f"k{number}")
+
+
+async def _garbage(store: ObjectStore) -> int:
+    return len(await store.meta.rows("SELECT id FROM garbage"))
+
+
+async def test_sweep_removes_all_garbage_and_nothing_else(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reaper, "_BATCH", 2)
+    await _make_garbage(store, 5)
+    await store.put("bucket", "kept", BIG)
+    assert await store.reaper.sweep() == 5
+    assert await _garbage(store) == 0
+    assert len(await store.stored_blobs()) == 1
+    assert await store.get("bucket", "kept") == BIG
+    assert await store.reaper.sweep() == 0
+    await check_tables(store)
+
+
+async def test_garbage_waits_for_downloads_that_began_before(light_store: ObjectStore) -> None:
+    store = wire(light_store.meta, light_store.storage, light_store.clock, garbage_grace_ms=60_000)
+    await _make_garbage(store, 1)
+    store.clock.advance(59.999)
+    assert await store.reaper.sweep() == 0
+    assert len(await store.stored_blobs()) == 1
+    store.clock.advance(0.001)
+    assert await store.reaper.sweep() == 1
+    assert await store.stored_blobs() == set()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [FailBefore(Unavailable("down")), FailAfter(Unavailable("lost")), FailPartway(Unavailable("broke"), 1)],
+    ids=["before", "after", "partway"],
+)
+async def test_garbage_that_could_not_be_removed_is_tried_again(
+    light_store: ObjectStore, fault: FailBefore | FailAfter | FailPartway
+) -> None:
+    inner = MemoryStorage(light_store.clock)
+    faults = FaultScript().on("delete_many", fault)
+    store = wire(light_store.meta, FaultyStorage(inner, faults), light_store.clock)
+    await _make_garbage(store, 3)
+    with pytest.raises(Unavailable):
+        await store.reaper.sweep()
+    assert await _garbage(store) == 3
+    assert await store.reaper.sweep() == 3
+    assert await _garbage(store) == 0
+    assert await store.stored_blobs() == set()
+
+
+async def test_crash_between_bytes_and_row_is_made_good(light_store: ObjectStore) -> None:
+    """Bytes go first: what is left is a row whose blob is gone, and removing that again is success."""
+    await _make_garbage(light_store, 1)
+    async for head in light_store.storage.list_prefix("blobs/"):
+        await light_store.storage.delete(head.key)
+    assert await light_store.reaper.sweep() == 1
+    assert await _garbage(light_store) == 0
+
+
+# -- in the background ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reaper, "_GATHER_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_fresh_garbage_goes_soon_after_the_commit_that_made_it(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaper, "_BATCH", 2)
+    running = asyncio.create_task(store.reaper.run())
+    await _make_garbage(store, 5)
+    async with asyncio.timeout(60):
+        while await _garbage(store):
+            await asyncio.sleep(0.002)
+    assert await store.stored_blobs() == set()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_failure_in_the_background_is_told_and_left_for_the_sweep(
+    light_store: ObjectStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    faults = FaultScript().on("delete_many", FailBefore(Unavailable("down")))
+    store = wire(light_store.meta, FaultyStorage(MemoryStorage(light_store.clock), faults), light_store.clock)
+    with caplog.at_level(logging.WARNING, logger="lakebed.objects"):
+        running = asyncio.create_task(store.reaper.run())
+        await _make_garbage(store, 1)
+        await until(lambda: bool(caplog.records))
+        assert [record.getMessage() for record in caplog.records] == ["garbage could not be removed"]
+        assert await _garbage(store) == 1
+        # It goes on: the next garbage is removed as it comes.
+        await store.put("bucket", "again", BIG)
+        await store.delete("bucket", "again")
+        async with asyncio.timeout(60):
+            while await _garbage(store) > 1:
+                await asyncio.sleep(0.002)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await store.reaper.sweep() == 1
+    assert await store.stored_blobs() == set()

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.ids import BlobId, new_blob_id
+from lakebed.objects import sweeping
+from lakebed.objects.ingest import blob_key
+from lakebed.objects.multipart import RESULT_KEPT_MS
+from lakebed.objects.sweeping import SweepReport
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.seam import Key
+
+from .consistency import check_tables
+from .model import md5
+from .stores import ORPHAN_WINDOW_MS, ROOT, ObjectStore, opened_store
+
+BIG = b"0123456789" * 10
+WINDOW_SECONDS = ORPHAN_WINDOW_MS / 1000
+
+
+async def _leave_orphan(store: ObjectStore) -> BlobId:
+    """A blob whose transaction never came."""
+    blob = new_blob_id(store.clock)
+    await store.storage.put(blob_key(blob), BIG)
+    return blob
+
+
+async def test_orphan_older_than_the_window_goes_and_a_younger_one_stays(store: ObjectStore) -> None:
+    old = await _leave_orphan(store)
+    store.clock.advance(WINDOW_SECONDS - 1)
+    young = await _leave_orphan(store)
+    assert await store.sweeper.sweep() == SweepReport()
+    assert await store.stored_blobs() == {old, young}
+    store.clock.advance(1)
+    assert await store.sweeper.sweep() == SweepReport(orphans=1)
+    assert await store.stored_blobs() == {young}
+    store.clock.advance(WINDOW_SECONDS)
+    assert await store.sweeper.sweep() == SweepReport(orphans=1)
+    assert await store.stored_blobs() == set()
+
+
+async def test_whatever_is_referred_to_stays_however_old(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "whole", BIG)
+    upload = await store.begin("bucket", "parts")
+    await store.put_part(upload, 1, BIG)
+    finished = await store.begin("bucket", "finished")
+    await store.put_part(finished, 1, BIG)
+    await store.complete("bucket", finished, [(1, md5(BIG))])
+    store.clock.advance(100 * WINDOW_SECONDS)
+    assert (await store.sweeper.sweep()).orphans == 0
+    assert await store.get("bucket", "whole") == await store.get("bucket", "finished") == BIG
+    await store.complete("bucket", upload, [(1, md5(BIG))])
+    assert await store.get("bucket", "parts") == BIG
+    await check_tables(store)
+
+
+async def test_blob_whose_upload_took_longer_than_the_window_is_young_when_it_is_complete(store: ObjectStore) -> None:
+    """It is named when its upload begins, and its transaction comes when the upload ends."""
+    blob = new_blob_id(store.clock)
+    store.clock.advance(2 * WINDOW_SECONDS)
+    await store.storage.put(blob_key(blob), BIG)
+    assert await store.sweeper.sweep() == SweepReport()
+    assert await store.stored_blobs() == {blob}
+
+
+async def test_garbage_counts_as_garbage_not_as_orphans(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "k", BIG)
+    await store.delete("bucket", "k")
+    store.clock.advance(2 * WINDOW_SECONDS)
+    assert await store.sweeper.sweep() == SweepReport(garbage=1)
+
+
+async def test_many_orphans_go_in_batches(light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "_BATCH", 2)
+    for _ in range(5):
+        await _leave_orphan(light_store)
+    light_store.clock.advance(WINDOW_SECONDS)
+    assert await light_store.sweeper.sweep() == SweepReport(orphans=5)
+    assert await light_store.stored_blobs() == set()
+
+
+async def test_what_is_no_blob_of_ours_is_left_alone(store: ObjectStore) -> None:
+    names = ["blobs/xx/not-a-blob", f"blobs/zz/{'z' * 32}", f"blobs/00/{'0' * 31}", "elsewhere/file"]
+    for name in names:
+        await store.storage.put(Key(name), b"x")
+    store.clock.advance(100 * WINDOW_SECONDS)
+    assert await store.sweeper.sweep() == SweepReport()
+    assert sorted([head.key async for head in store.storage.list_prefix()]) == sorted(names)
+
+
+async def test_upload_into_the_byte_store_whose_writer_died_is_aborted(store: ObjectStore) -> None:
+    old = await store.storage.start_multipart(blob_key(new_blob_id(store.clock)))
+    await old.upload_part(1, BIG)
+    store.clock.advance(WINDOW_SECONDS)
+    young = await store.storage.start_multipart(blob_key(new_blob_id(store.clock)))
+    assert await store.sweeper.sweep() == SweepReport(stale_uploads=1)
+    left = [upload.upload_id async for upload in store.storage.list_uploads("blobs/")]
+    assert left == [young.upload_id]
+
+
+async def test_results_of_old_completions_are_forgotten(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "_BATCH", 2)
+    await store.bucket("bucket")
+    for number in range(3):
+        upload = await store.begin("bucket", f"k{number}")
+        await store.put_part(upload, 1, BIG)
+        await store.complete("bucket", upload, [(1, md5(BIG))])
+    under_way = await store.begin("bucket", "under-way")
+    store.clock.advance((RESULT_KEPT_MS + 1) / 1000)
+    assert await store.sweeper.sweep() == SweepReport(old_results=3)
+    assert await store.meta.rows("SELECT id FROM uploads") == [(under_way.id,)]
+    await store.uploads.abort(ROOT, "bucket", "under-way", under_way.id)
+
+
+async def test_sweep_removes_temporary_files_of_crashed_writers(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "folder", tmp_path / "bytes", clock) as store:
+        assert isinstance(store.storage, FolderStorage)
+        writer = store.storage.create_file(blob_key(new_blob_id(clock)))
+        writer.write(BIG)
+        found = [path for path in (tmp_path / "bytes").rglob("*") if path.is_file() and path.stat().st_size == len(BIG)]
+        assert len(found) == 1
+        # The file system's clock is not ours.
+        at_ns = clock.now_ms() * 1_000_000
+        os.utime(found[0], ns=(at_ns, at_ns))
+        clock.advance(WINDOW_SECONDS - 1)
+        await store.sweeper.sweep()
+        assert found[0].exists()
+        clock.advance(1)
+        await store.sweeper.sweep()
+        assert not found[0].exists()
+        writer.discard()

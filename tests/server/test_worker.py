@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+from cryptography.hazmat.primitives import serialization
+
+from lakebed.core.errors import Corrupted, InvalidSetting, LakebedError, StateConflict, StorageFull
+from lakebed.core.settings import ServerSettings, Settings
+from lakebed.server import worker
+from lakebed.server.connections import Connections
+from lakebed.wire.http.message import HeadFault, Request, Response
+from tests.fixtures.server import RunningServer, free_port, launch_server
+from tests.wire.http.certificate import Certificate, make_certificate
+
+from .processes import wait_until
+
+MIB = 1024 * 1024
+
+
+def settings_with(certificate: Path | None, key: Path | None) -> Settings:
+    return Settings(server=ServerSettings(tls_cert=certificate, tls_key=key))
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+# -- certificates ----------------------------------------------------------------------------------------------------
+
+
+def test_no_certificate_means_plain_http() -> None:
+    assert worker.tls_context(settings_with(None, None)) is None
+
+
+def test_old_versions_of_tls_are_not_spoken(certificate: Certificate) -> None:
+    context = worker.tls_context(settings_with(certificate.certificate, certificate.key))
+    assert context is not None
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_a_certificate_that_cannot_be_used_names_its_setting(certificate: Certificate, tmp_path: Path) -> None:
+    noise = tmp_path / "noise.pem"
+    noise.write_text("-----BEGIN CERTIFICATE-----\nnoise\n-----END CERTIFICATE-----\n")
+    other = make_certificate(tmp_path)
+    for cert, key in (
+        (tmp_path / "absent.pem", certificate.key),
+        (certificate.certificate, tmp_path / "absent.pem"),
+        (noise, certificate.key),
+        (certificate.certificate, other.key),
+    ):
+        with pytest.raises(InvalidSetting, match=r"^server\.tls_cert: cannot be used"):
+            worker.tls_context(settings_with(cert, key))
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(certificate: Certificate, tmp_path: Path) -> None:
+    locked = tmp_path / "locked.pem"
+    key = serialization.load_pem_private_key(certificate.key.read_bytes(), None)
+    locked.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    with pytest.raises(InvalidSetting):
+        worker.tls_context(settings_with(certificate.certificate, locked))
+
+
+# -- what a worker tells its supervisor ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [Corrupted("damaged. path=/x"), StateConflict("newer"), StorageFull("full"), LakebedError("plain")]
+)
+def test_the_supervisor_hears_the_error_that_ended_a_worker(error: LakebedError) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        worker.tell_failure(theirs, error)
+        heard = worker.told_failure(ours.recv(65536))
+    assert (type(heard), str(heard)) == (type(error), str(error))
+
+
+def test_an_error_of_an_edge_is_heard_as_an_error_of_ours() -> None:
+    class Exotic(LakebedError):
+        """Not in the tree."""
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        worker.tell_failure(theirs, Exotic("odd \udcff words"))
+        heard = worker.told_failure(ours.recv(65536))
+    assert type(heard) is LakebedError
+    assert "odd" in str(heard)
+    assert str(worker.told_failure(b"annotations\nno error at all")) == "no error at all"
+
+
+def test_telling_a_supervisor_that_is_gone_is_no_error() -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        worker.tell_failure(theirs, Corrupted("nobody hears it"))
+
+
+# -- what it takes from it -------------------------------------------------------------------------------------------
+
+
+async def hello(request: Request) -> Response:
+    return Response(200, body=b"hello")
+
+
+def reject(fault: HeadFault, request_id: str) -> Response:
+    return Response(fault.status)
+
+
+async def test_descriptors_that_come_are_served_in_order() -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    connections = Connections(hello, reject, limit=10)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        clients = []
+        for _ in range(3):
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                clients.append(socket.create_connection(listener.getsockname()))
+                far, _ = listener.accept()
+            with far:
+                socket.send_fds(ours, [worker.CONNECTION], [far.fileno()])
+        loop.add_reader(theirs, worker._take_connections, theirs, connections, stop)
+        for client in clients:
+            client.setblocking(False)
+            await loop.sock_sendall(client, b"GET / HTTP/1.1\r\n\r\n")
+            assert (await loop.sock_recv(client, 1000)).endswith(b"hello")
+            client.close()
+        loop.remove_reader(theirs)
+        await connections.drain(10)
+    assert not stop.is_set()
+
+
+@pytest.mark.parametrize("unread", [False, True])
+async def test_a_supervisor_that_is_gone_ends_the_worker(unread: bool) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.setblocking(False)
+        if unread:
+            theirs.send(worker.READY)  # the kernel tells of words that were never heard by an error
+        ours.close()
+        loop.add_reader(theirs, worker._take_connections, theirs, Connections(hello, reject, limit=1), stop)
+        async with asyncio.timeout(10):
+            await stop.wait()
+
+
+# -- TLS, on a real server -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def secure_server(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    flags = (
+        f"--set=server.tls_cert={certificate.certificate}",
+        f"--set=server.tls_key={certificate.key}",
+    )
+    server = launch_server(tmp_path_factory.mktemp("secure") / "data", *flags)
+    try:
+        wait_until(lambda: '"ready"' in server.log_text() or server.process.poll() is not None, "the server is ready")
+        assert f"https://127.0.0.1:{server.port}" in server.log_text()
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_a_server_with_a_certificate_serves_large_bodies(
+    secure_server: RunningServer, certificate: Certificate
+) -> None:
+    body = b"".join(b"%07d\n" % number for number in range(16 * MIB // 8))
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"https://127.0.0.1:{secure_server.port}",
+        region_name="us-east-1",
+        aws_access_key_id=secure_server.access_key,
+        aws_secret_access_key=secure_server.secret_key,
+        verify=str(certificate.certificate),
+        config=Config(s3={"addressing_style": "path"}),
+    )
+    with closing(client):
+        client.create_bucket(Bucket="secure")
+        client.put_object(Bucket="secure", Key="large", Body=body)
+        assert client.get_object(Bucket="secure", Key="large")["Body"].read() == body
+        assert (
+            client.get_object(Bucket="secure", Key="large", Range="bytes=1000-8388607")["Body"].read()
+            == (body[1000:8388608])
+        )
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_health_is_told_over_tls_and_plain_http_is_not_spoken(
+    secure_server: RunningServer, certificate: Certificate
+) -> None:
+    context = ssl.create_default_context(cafile=str(certificate.certificate))
+    url = f"https://127.0.0.1:{secure_server.port}/health/ready"
+    with urllib.request.urlopen(url, context=context) as answer:
+        assert answer.status == 200
+    with socket.create_connection(("127.0.0.1", secure_server.port), 20) as plain:
+        plain.sendall(b"GET /health/ready HTTP/1.1\r\nHost: h\r\n\r\n")
+        try:
+            assert not plain.recv(1000).startswith(b"HTTP/")
+        except ConnectionResetError:
+            return
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_a_certificate_that_cannot_be_used_keeps_the_server_from_starting(tmp_path: Path) -> None:
+    flags = (f"--set=server.tls_cert={tmp_path}/absent.pem", f"--set=server.tls_key={tmp_path}/absent.pem")
+    server = launch_server(tmp_path / "data", *flags, port=free_port())
+    assert server.process.wait(timeout=60) == 2
+    (line,) = server.log_text().splitlines()
+    assert line.startswith("lakebed: server.tls_")

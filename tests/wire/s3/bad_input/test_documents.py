@@ -1,0 +1,75 @@
+"""Documents that are malformed, dangerous or too large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pytest
+from tests.fixtures.raw_http import request_bytes
+
+from .site import BUCKET, HEX, KEPT, VERSIONED, Site, assert_refused
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+DOCUMENTS: Final = {
+    "CreateBucketConfiguration": ("PUT", "/bad-input-new"),
+    "VersioningConfiguration": ("PUT", f"/{BUCKET}?versioning"),
+    "LifecycleConfiguration": ("PUT", f"/{BUCKET}?lifecycle"),
+    "CORSConfiguration": ("PUT", f"/{BUCKET}?cors"),
+    "Tagging": ("PUT", f"/{BUCKET}?tagging"),
+    "Tagging-object": ("PUT", f"/{BUCKET}/{KEPT}?tagging"),
+    "ServerSideEncryptionConfiguration": ("PUT", f"/{BUCKET}?encryption"),
+    "PublicAccessBlockConfiguration": ("PUT", f"/{BUCKET}?publicAccessBlock"),
+    "OwnershipControls": ("PUT", f"/{BUCKET}?ownershipControls"),
+    "ObjectLockConfiguration": ("PUT", f"/{BUCKET}?object-lock"),
+    "RequestPaymentConfiguration": ("PUT", f"/{BUCKET}?requestPayment"),
+    "BucketLoggingStatus": ("PUT", f"/{BUCKET}?logging"),
+    "Retention": ("PUT", f"/{VERSIONED}/{KEPT}?retention"),
+    "LegalHold": ("PUT", f"/{VERSIONED}/{KEPT}?legal-hold"),
+    "Delete": ("POST", f"/{BUCKET}?delete"),
+    "CompleteMultipartUpload": ("POST", f"/{BUCKET}/upload?uploadId=UPLOAD"),
+}
+_BOMB: Final = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha"}">' for n in range(10))
+MALFORMED: Final[Mapping[str, Callable[[str], bytes]]] = {
+    "words": lambda root: b"these are words",
+    "cut short": lambda root: f"<{root}><a>".encode(),
+    "another document": lambda root: b"<Other/>",
+    "two documents": lambda root: f"<{root}/><{root}/>".encode(),
+    "unknown element": lambda root: f"<{root}><Nonsense>1</Nonsense></{root}>".encode(),
+    "doctype": lambda root: f"<!DOCTYPE {root}><{root}/>".encode(),
+    "outside entity": lambda root: (
+        f'<!DOCTYPE {root} [<!ENTITY x SYSTEM "file:///etc/hostname">]><{root}>&x;</{root}>'.encode()
+    ),
+    "entity bomb": lambda root: f"<!DOCTYPE {root} [{_BOMB}]><{root}>&e9;</{root}>".encode(),
+    "deep nesting": lambda root: (f"<{root}>" + "<a>" * 100_000).encode(),
+    "latin-1": lambda root: f'<?xml version="1.0" encoding="ISO-8859-1"?><{root}>\xe4</{root}>'.encode("latin-1"),
+    "doctype in utf-16": lambda root: f"<!DOCTYPE {root}><{root}/>".encode("utf-16"),
+    "nul": lambda root: f"<{root}>\0</{root}>".encode(),
+}
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_malformed_document_is_refused_and_changes_nothing(site: Site, document: str) -> None:
+    method, target = DOCUMENTS[document]
+    target = target.replace("UPLOAD", site.upload)
+    with site.connect() as connection:
+        for make in MALFORMED.values():
+            body = make(document.partition("-")[0])
+            answer = connection.ask(site.signed(method, target, None, body))
+            assert_refused(answer, 400, "MalformedXML")
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    "policy", [b"{", b"[]", b'"text"', b'{"Version": "2012-10-17"}', b"\xff", b"null", b"[" * 9999]
+)
+def test_malformed_policy_is_refused(site: Site, policy: bytes) -> None:
+    assert_refused(site.ask(site.signed("PUT", f"/{BUCKET}?policy", None, policy)), 400, "MalformedPolicy")
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_document_over_the_limit_is_refused_before_it_is_read(site: Site) -> None:
+    headers = site.signer.headers("POST", f"/{BUCKET}?delete", {"content-length": str(64 << 20)}, payload_hash=HEX)
+    assert_refused(site.ask(request_bytes("POST", f"/{BUCKET}?delete", headers)), 400, "EntityTooLarge")
