@@ -25,7 +25,7 @@ from .model import MAX_PUT_BYTES, REDIRECT, Caller, ObjectAttributes, StoredObje
 from .multipart import MultipartUploads
 from .publish import Displaced, make_current
 from .reading import FoundObject, ObjectReader
-from .writing import NewObject, ObjectWriter, WrittenObject, finish_attributes, target
+from .writing import NewObject, ObjectWriter, WrittenObject, check_attributes, finish_attributes, target
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,7 @@ class ObjectCopier:
         original = found.object
         if original.size > MAX_PUT_BYTES:
             raise TooLarge(f"the source is over the limit of one copy. size={original.size} limit={MAX_PUT_BYTES}")
+        check_attributes(new.attributes)  # even where the source's are kept, as S3 does
         attributes = changes.attributes if changes.attributes is not None else original.attributes
         tags = changes.tags if changes.tags is not None else original.attributes.tags
         merged = ObjectAttributes(

@@ -114,12 +114,13 @@ async def test_cancellation_reaches_it_wherever_it_waits(steps: int) -> None:
 
 async def test_a_task_cancelled_before_its_first_step_tells_the_coroutine() -> None:
     seen: list[object] = []
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def work() -> None:
         try:
-            await asyncio.get_running_loop().create_future()
+            await future
         finally:
-            seen.append("cleaned up")
+            seen.append(await asyncio.sleep(0, "cleaned up"))
 
     def callback() -> None:
         before = asyncio.all_tasks()

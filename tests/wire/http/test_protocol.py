@@ -241,9 +241,11 @@ async def test_all_that_was_sent_ahead_is_answered_and_little_of_it_waits() -> N
     assert max(waiting) <= MAX_PENDING_BYTES + SCRATCH_BYTES
 
 
-async def test_a_client_that_will_send_no_more_gets_all_its_answers() -> None:
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_client_that_will_send_no_more_gets_all_its_answers(waits: bool) -> None:
     async def application(request: Request) -> Response:
-        await asyncio.sleep(0)
+        if waits:
+            await asyncio.sleep(0)
         return Response(200, body=request.raw_path.encode())
 
     async with serving(application) as server, await server.connect() as client:

@@ -95,6 +95,9 @@ def _parse_prefix(prefix: str) -> Authorization:
     for required in ("Credential", "SignedHeaders"):
         if required not in fields:
             raise MalformedSignature(f"missing {required}.")
+    for name in fields:
+        if name not in ("Credential", "SignedHeaders"):
+            raise MalformedSignature(f'the authorization component "{name}" is malformed.')
     scope = parse_scope(fields["Credential"])
     signed = tuple(fields["SignedHeaders"].split(";"))
     return Authorization(scope, scope.text, signed, fields["SignedHeaders"])

@@ -1,0 +1,110 @@
+"""What became of a run: by family for the terminal, and as a page for readers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from tests.fixtures.versitygw import VERSION, Run
+
+from .expectations import Expectations, Kind, KnownFailure
+
+TITLES: Final = {
+    Kind.GAP: "What Lakebed lacks",
+    Kind.CHOICE: "What Lakebed does otherwise on purpose",
+    Kind.S3: "What the suite asks for and S3 does not do",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyCount:
+    """How one family did."""
+
+    name: str
+    passed: int
+    failed: int
+    not_s3: int
+    """Of the failed, those that ask for something else than S3 does."""
+
+    @property
+    def run(self) -> int:
+        return self.passed + self.failed
+
+
+def count_families(expectations: Expectations, runs: Iterable[Run]) -> list[FamilyCount]:
+    """The families that had a test in this run, in their order."""
+    passed: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    not_s3: Counter[str] = Counter()
+    for run in runs:
+        family = expectations.family(run.name)
+        (passed if run.passed else failed)[family] += 1
+        known = expectations.failures.get(run.name)
+        if not run.passed and known is not None and known.kind is Kind.S3:
+            not_s3[family] += 1
+    return [
+        FamilyCount(name, passed[name], failed[name], not_s3[name])
+        for name in expectations.families
+        if passed[name] or failed[name]
+    ]
+
+
+def total(counts: Iterable[FamilyCount]) -> FamilyCount:
+    """All families together."""
+    made = list(counts)
+    return FamilyCount(
+        "all",
+        sum(count.passed for count in made),
+        sum(count.failed for count in made),
+        sum(count.not_s3 for count in made),
+    )
+
+
+def table(counts: Sequence[FamilyCount], excluded: int) -> str:
+    """For the terminal."""
+    lines = [f"{'family':36} {'run':>5} {'passed':>7} {'failed':>7}"]
+    lines += [f"{count.name:36} {count.run:5} {count.passed:7} {count.failed:7}" for count in (*counts, total(counts))]
+    return "\n".join([*lines, f"{'excluded':36} {excluded:5}"])
+
+
+def page(expectations: Expectations, names: Iterable[str], runs: Sequence[Run]) -> str:
+    """For readers: counts by family, each failure with its reason, and what was not run and why."""
+    counts = count_families(expectations, runs)
+    everything = total(counts)
+    asked = everything.run - everything.not_s3
+    excluded = Counter(filter(None, map(expectations.exclusion, names)))
+    lines = [
+        "# S3 conformance",
+        "",
+        f"The integration tests of [versitygw](https://github.com/versity/versitygw) {VERSION}, run by name against a",
+        "Lakebed server. `pytest -m heavy tests/conformance` runs them again and writes this page; it fails when a",
+        "test fails that is not listed here, and when one passes that is.",
+        "",
+        f"Of {everything.run} tests, {everything.passed} pass. {everything.not_s3} ask for something else than S3 does;"
+        f" of the other {asked}, {everything.passed / asked:.1%} pass.",
+        "",
+        "| family | run | passed | failed | of these, not S3's |",
+        "|---|--:|--:|--:|--:|",
+        *(f"| {c.name} | {c.run} | {c.passed} | {c.failed} | {c.not_s3} |" for c in counts),
+        f"| **all** | {everything.run} | {everything.passed} | {everything.failed} | {everything.not_s3} |",
+    ]
+    failed = {run.name for run in runs if not run.passed}
+    for kind, title in TITLES.items():
+        known = [(name, expectations.failures[name]) for name in sorted(failed & expectations.failures.keys())]
+        lines += _section(title, [(name, why) for name, why in known if why.kind is kind])
+    lines += ["", "## What is not run", "", "| tests | reason |", "|--:|---|"]
+    lines += [f"| {number} | {reason} |" for reason, number in excluded.most_common()]
+    return "\n".join([*lines, ""])
+
+
+def _section(title: str, failures: list[tuple[str, KnownFailure]]) -> list[str]:
+    if not failures:
+        return []
+    lines = ["", f"## {title}", ""]
+    ordered = sorted(failures, key=lambda failure: (failure[1].reason, failure[0]))
+    for reason, group in groupby(ordered, key=lambda failure: failure[1].reason):
+        lines.append(f"- {reason[0].upper()}{reason[1:]}: {', '.join(f'`{name}`' for name, _ in group)}")
+    return lines
