@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from lakebed.objects.ingest import blob_key
 from lakebed.objects.model import unpack_layout, unpack_piece
 
 from .stores import ObjectStore
@@ -52,8 +51,3 @@ async def _check_contents(store: ObjectStore, references: Counter[object]) -> No
     stored = await store.stored_blobs()
     assert live <= stored, "a blob that is referred to is not in the byte store"
     assert stored <= live | garbage, "a blob is stored that nobody knows of"
-
-
-async def blob_size(store: ObjectStore, blob: str) -> int:
-    """How many bytes a blob takes in the byte store."""
-    return (await store.storage.head(blob_key(blob))).size  # type: ignore[arg-type]  # names come from tables as text

@@ -1,4 +1,4 @@
-"""Multipart uploads: the rules of S3 (objects.md §3.1), one test each."""
+"""Multipart uploads: the rules of S3, one test each."""
 
 from __future__ import annotations
 

@@ -557,7 +557,7 @@ async def test_a_client_that_left_before_its_answer_is_nobody_s_error(caplog: py
     assert caplog.records == []
 
 
-async def test_a_cancelled_handler_leaves_nothing_behind() -> None:
+async def test_a_cancelled_handler_ends_its_connection() -> None:
     outcome: list[str] = []
 
     async def application(request: Request) -> Response:
@@ -574,7 +574,21 @@ async def test_a_cancelled_handler_leaves_nothing_behind() -> None:
         await settle()
         (task,) = asyncio.all_tasks() - before
         task.cancel()
-        await wait_until(lambda: outcome == ["cancelled"])
+        assert await client.is_ended()
+    assert outcome == ["cancelled"]
+
+
+async def test_a_handler_that_waited_for_what_was_given_up_ends_its_connection() -> None:
+    async def application(request: Request) -> Response:
+        given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(given_up.cancel)
+        await given_up
+        return Response(200)
+
+    async with serving(application) as server, await server.connect() as client:
+        await client.send(request_of("GET"))
+        assert await client.is_ended()
+        await server.wait_ended()
 
 
 async def test_a_connection_turned_away_reads_why_even_if_it_asked_first() -> None:

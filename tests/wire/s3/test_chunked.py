@@ -19,6 +19,7 @@ from lakebed.wire.s3.chunked import (
     AwsChunkedDecoder,
     ChunkSignatureMismatch,
     ChunkSigner,
+    ChunkTooSmall,
     MalformedChunk,
     MalformedTrailer,
     StreamingKind,
@@ -316,3 +317,19 @@ def test_decoder_takes_nothing_more_after_a_refusal() -> None:
 
 def test_public_names_are_all_there() -> None:
     assert all(hasattr(chunked, name) for name in chunked.__all__)
+
+
+@pytest.mark.parametrize("kind", list(StreamingKind))
+def test_chunk_below_the_least_size_may_only_be_the_last(kind: StreamingKind) -> None:
+    def decode(*sizes: int) -> bytes:
+        chunks = [bytes(size) for size in sizes]
+        decoder = AwsChunkedDecoder(kind, sum(sizes), signer=signer(), seed_signature=SEED, least_chunk_bytes=8)
+        pieces = decoder.feed(memoryview(encode(kind, chunks)))
+        decoder.finish()
+        return b"".join(pieces)
+
+    assert decode(8, 9, 1) == bytes(18)
+    assert decode(1) == bytes(1)
+    with pytest.raises(ChunkTooSmall) as refused:
+        decode(8, 7, 8)
+    assert (refused.value.number, refused.value.size) == (2, 7)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.objects.stores import DAY_MS, ROOT, opened_store
 
-from lakebed.core.access import ANONYMOUS, Credential, CredentialSource
+from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.governance.authorizer import PolicyAuthorizer
@@ -41,11 +41,13 @@ class Shape:
     key: str = ""
     query: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    principal: Principal = ROOT.principal
 
     def request(self) -> S3Request:
         raw_query = "&".join(f"{name}={value}" if value else name for name, value in self.query.items())
         http = Request(self.method, "/", raw_query, dict(self.headers), RequestBody(0), "http", "", "R1")
-        return S3Request(http, Target(self.bucket, self.key), Authenticated(ANONYMOUS), Caller(ANONYMOUS))
+        who = self.principal
+        return S3Request(http, Target(self.bucket, self.key), Authenticated(who), Caller(who))
 
 
 def answer(shape: Shape) -> str:
@@ -269,6 +271,10 @@ def test_subresource_that_is_left_out_answers_as_the_inventory_says(scope: str, 
         else:
             assert answer(shape) == "501 NotImplemented"
             assert said.endswith((answer(shape), f"{answer(shape)} on write"))
+
+
+def test_who_did_not_sign_is_not_told_what_is_left_out() -> None:
+    assert answer(Shape("GET", "bucket", "", {"inventory": ""}, principal=ANONYMOUS)) == "403 AccessDenied"
 
 
 def test_inventory_names_every_feature_once() -> None:

@@ -93,7 +93,7 @@ class ServerSettings:
 
     region: str = "us-east-1"
     max_connections: Count = 4096
-    """Connections open at once in each worker; more wait in the system's queue."""
+    """Connections open at once, shared evenly among the workers; more are told to come back later (503)."""
 
     shutdown_grace: Seconds = 30.0
     """How long requests under way may take to finish after a stop was asked for."""

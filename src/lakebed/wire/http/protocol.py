@@ -278,28 +278,41 @@ class HttpProtocol(asyncio.BufferedProtocol):
         except Exception:
             log.exception("a handler failed", extra={"request_id": request.request_id})
             response = self._crash_answer(request)
+        except BaseException:
+            # The server ends, or the handler waited for something that was given up: nobody will answer.
+            self._give_up()
+            raise
         if not request.body.finished and not self._can_skip(request.body):
             self._responder.keep_alive = False
         try:
             await self._responder.send(response, is_head=request.method == "HEAD")
         except ConnectionError:
-            self._closing = True
-            self._transport.abort()
+            self._give_up()
         except Exception:
             log.exception("an answer could not be sent", extra={"request_id": request.request_id})
-            self._closing = True
-            if self._responder.started:
-                # Its head has promised a body that will not come: only this tells the client.
-                self._transport.abort()
-            else:
-                self._responder.keep_alive = False
-                self._responder.send_now(self._crash_answer(request))
+            self._cut_short(request)
+        except BaseException:
+            self._give_up()
+            raise
         self._finish(request)
 
     def _crash_answer(self, request: Request) -> Response:
         response = self._reject(HeadFault(500, "internal error; please try again"), request.request_id)
         response.close = True
         return response
+
+    def _cut_short(self, request: Request) -> None:
+        """An answer broke: another one in its place if nothing of it was sent."""
+        if self._responder.started or self._transport.is_closing():
+            # Its head has promised a body that will not come: only the connection's end tells the client.
+            self._give_up()
+        else:
+            self._responder.keep_alive = False
+            self._responder.send_now(self._crash_answer(request))
+
+    def _give_up(self) -> None:
+        self._closing = True
+        self._transport.abort()
 
     def _finish(self, request: Request) -> None:
         """The answer has been written: go on with the next request, or end."""

@@ -122,7 +122,8 @@ def wants_encryption(request: S3Request) -> bool | None:
             raise S3Fault(
                 400,
                 "InvalidArgument",
-                "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption : aws:kms",
+                "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption :"
+                " aws:kms",
             )
         return None
     if algorithm == "AES256":
@@ -211,12 +212,19 @@ def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_
     headers += encryption_headers(attributes.encrypted)
     if bucket.keeps_versions:
         headers.append(("x-amz-version-id", found.version))
-    if request.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED" and "range" not in request.headers:
+    if request.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED" and not _asks_for_less(request, found):
         headers += checksum_headers(found.checksum)
     headers += expiration_headers(bucket, found, day_ms)
     if "response-" in request.http.raw_query:
         _override(request, headers)
     return headers
+
+
+def _asks_for_less(request: S3Request, found: StoredObject) -> bool:
+    """Whether a read is of a piece of the object: a client would check it against the checksum of the whole."""
+    if "range" in request.headers:
+        return True
+    return bool(found.attributes.part_count) and "partNumber" in request.http.raw_query
 
 
 def _override(request: S3Request, headers: Headers) -> None:

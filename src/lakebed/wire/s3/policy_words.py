@@ -1,7 +1,7 @@
 """In S3's words, why a bucket policy is refused.
 
-The language of policies says it in its own words and knows nothing of S3's. So each element of a refused document is put
-by itself into a policy that is known to be good: the one that spoils it is the one to name.
+The language of policies says it in its own words and knows nothing of S3's. So each element of a refused document is
+put by itself into a policy that is known to be good: the one that spoils it is the one to name.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def test_each_row_shows_its_own_kind_of_checksum_and_class() -> None:
 
 def test_plain_tuples_do_as_rows() -> None:
     row = ("k", 1, "e", TIME_MS, "STANDARD", None, None)
-    assert write_object_list(listing(), [row]) == write_object_list(listing(), [ObjectRow("k", 1, "e", TIME_MS)])  # type: ignore[list-item]  # what the claim is about
+    assert write_object_list(listing(), [row]) == write_object_list(listing(), [ObjectRow("k", 1, "e", TIME_MS)])
 
 
 def test_version_list_keeps_markers_among_versions_in_order() -> None:

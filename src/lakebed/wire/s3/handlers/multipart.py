@@ -138,6 +138,7 @@ def _by_the_upload(upload: StoredUpload, request: S3Request, expected: Expectati
 async def upload_part_copy(services: S3Services, request: S3Request) -> Response:
     """Make a part of an object that is already here."""
     upload_id, number = _upload_target(request)
+    await services.buckets.find(request.bucket)
     source = read_copy_source(request)
     wanted = _copy_range(request)
     await check_source_owner(services, request, source)

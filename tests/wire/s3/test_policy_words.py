@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import InvalidPolicy
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.wire.s3.policy_words import why_refused
+
+LANGUAGE = PolicyAuthorizer(ManualClock())
+BUCKET = "bucket"
+BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
+GOOD = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"{BUCKET_ARN}/*"}
+
+
+def words(**changes: object) -> str | None:
+    statement = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD, statement]}).encode()
+    with pytest.raises(InvalidPolicy):
+        LANGUAGE.check_bucket_policy(document, BUCKET)
+    return why_refused(LANGUAGE, document, BUCKET)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"Effect": "Perhaps"}, "Invalid effect: Perhaps"),
+        ({"Resource": []}, "Policy has invalid resource"),
+        ({"Resource": "arn:aws:s3:::another/*"}, "Policy has invalid resource"),
+        ({"Resource": None, "NotResource": 7}, "Policy has invalid resource"),
+        ({"Action": "s3:GetObjekt"}, "Policy has invalid action"),
+        ({"Action": None}, "Policy has invalid action"),
+        ({"Action": "s3:ListBucket"}, "Action does not apply to any resource(s) in statement"),
+        ({"Resource": BUCKET_ARN}, "Action does not apply to any resource(s) in statement"),
+        ({"Principal": None}, "Invalid principal in policy"),
+        ({"Principal": {"AWS": []}}, "Invalid principal in policy"),
+        ({"Principal": None, "NotPrincipal": "*"}, "Invalid principal in policy"),
+        ({"Condition": {"StringIs": {"aws:UserAgent": "x"}}}, "Invalid Condition type : StringIs"),
+        ({"Condition": {"IpAddress": {"aws:SourceIp": "300.1.1.1"}}}, "Invalid IP address in Conditions"),
+        ({"Condition": {"StringEquals": {"x:y": "z"}}}, "Policy has an invalid condition key"),
+    ],
+)
+def test_element_that_spoils_a_statement_is_the_one_named(changes: dict[str, object], expected: str) -> None:
+    assert words(**changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("{true}", "This policy contains invalid Json"),
+        ("[]", "Policies must be valid JSON and the first byte must be '{'"),
+        ("", "Policies must be valid JSON and the first byte must be '{'"),
+        ("{}", "Missing required field Statement"),
+        ('{"Statement":[]}', "Could not parse the policy: Statement is empty!"),
+        (json.dumps({"Version": "2012-10-16", "Statement": GOOD}), "The policy must contain a valid version string"),
+    ],
+)
+def test_documents_that_are_none_are_told_apart(document: str, expected: str) -> None:
+    assert why_refused(LANGUAGE, document.encode(), BUCKET) == expected
+
+
+def test_what_s3_has_no_words_for_is_left_to_the_error() -> None:
+    assert words(Other=1) is None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*GOOD, "Condition", "NotAction", "NotPrincipal", "Sid"]), json_values))
+def test_noise_in_a_statement_gets_words_or_none(changes: dict[str, object]) -> None:
+    document = json.dumps({"Statement": [{**GOOD, **changes}]}).encode()
+    why = why_refused(LANGUAGE, document, BUCKET)
+    assert why is None or why
