@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -45,6 +47,12 @@ def is_alive(pid: int) -> bool:
 def wait_ended(pids: Iterable[int]) -> None:
     """Wait until none of the processes lives."""
     wait_until(lambda: not any(is_alive(pid) for pid in pids), f"the end of {pids}")
+
+
+def kill_worker(pid: int) -> None:
+    """Kill a worker, and wait until its supervisor knows: before that it may still be handed a connection."""
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of {pid}")
 
 
 def plain(method: str, target: str = "/") -> bytes:

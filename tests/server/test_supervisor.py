@@ -17,7 +17,7 @@ import pytest
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import RunningServer, free_port, launch_server, running_server, start_server
 
-from .processes import ask, is_alive, plain, wait_ended, wait_until, worker_of, workers_of
+from .processes import ask, is_alive, kill_worker, plain, wait_ended, wait_until, worker_of, workers_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -73,35 +73,30 @@ def test_a_killed_worker_is_replaced_and_the_others_go_on(server: RunningServer)
     make_bucket(server)
     put(server, "/bucket/key", b"still there")
     before = workers_of(server)
-    connections = [Connection(server.port) for _ in range(4)]
-    serving = {worker_of(connection.ask(plain("GET"))): connection for connection in connections}
-    assert len(serving) == 2
-    victim = min(before)
-    os.kill(victim, signal.SIGKILL)
-    wait_ended([victim])
-    answers = [ask(server, signer(server).request("GET", "/bucket/key")) for _ in range(10)]
-    assert [(answer.status, answer.body) for answer in answers] == [(200, b"still there")] * 10
-    wait_until(lambda: len(workers_of(server)) == 2, "a replacement")
-    assert len(workers_of(server) & before) == 1
-    survivors = 0
-    for connection in serving.values():
-        try:
-            survivors += connection.ask(plain("GET")).status == 403
-        except ConnectionError:
-            continue
-    assert survivors == 1
-    # The replacement serves too.
+    with Connection(server.port) as one, Connection(server.port) as other:
+        serving = {worker_of(connection.ask(plain("GET"))) for connection in (one, other)}
+        assert len(serving) == 2
+        kill_worker(min(before))
+        answers = [ask(server, signer(server).request("GET", "/bucket/key")) for _ in range(10)]
+        assert [(answer.status, answer.body) for answer in answers] == [(200, b"still there")] * 10
+        wait_until(lambda: len(workers_of(server)) == 2, "a replacement")
+        assert len(workers_of(server) & before) == 1
+        assert sorted([goes_on(one), goes_on(other)]) == [False, True]
     wait_until(lambda: worker_of(ask(server)) not in serving, "an answer of the replacement")
-    for connection in connections:
-        connection.close()
+
+
+def goes_on(connection: Connection) -> bool:
+    try:
+        return connection.ask(plain("GET")).status == 403
+    except ConnectionError:
+        return False
 
 
 def test_a_server_of_one_worker_survives_its_death(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", workers=1) as server:
         for _ in range(3):
             (victim,) = workers_of(server)
-            os.kill(victim, signal.SIGKILL)
-            wait_ended([victim])
+            kill_worker(victim)
             # Nobody is there to take it: it waits for the replacement.
             assert ask(server).status == 403
 

@@ -78,7 +78,7 @@ class LifecycleRunner:
         """Every key with all its versions, newest first."""
         after = ""
         while True:
-            found = await self._f.meta.rows(rows.ALL_VERSIONS_AFTER, bucket.id, after, bucket.id, after, _BATCH)
+            found = await rows.all_versions_after(self._f.meta, bucket.id, after, _BATCH)
             versions = [version_from(row) for row in found]
             groups = [(key, list(group)) for key, group in groupby(versions, key=attrgetter("key"))]
             if len(found) == _BATCH:

@@ -158,9 +158,7 @@ class Lister:
                 raise InvalidInput("no such version to list from", argument="version-id-marker", value=version_marker)
 
         async def fetch(start: Position, count: int) -> list[Row]:
-            found = await self._f.meta.rows(
-                rows.VERSIONS_BEHIND, bucket.id, start.key, start.tail, bucket.id, start.key, start.tail, count
-            )
+            found = await rows.versions_behind(self._f.meta, bucket.id, start.key, int(start.tail), count)
             listed: list[Row] = []
             previous = None if start.tail == _BY_RANK.first else start.key
             for row in found:

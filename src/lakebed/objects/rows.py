@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.core.ids import BucketId, VersionId
-from lakebed.meta.seam import Row, Transaction
+from lakebed.meta.seam import MetaStore, Row, Transaction
 
 from .model import StoredObject, StoredPart, StoredUpload, unpack_attributes, unpack_piece, unpack_result, unpack_upload
 
@@ -92,16 +92,29 @@ LIST_PAGE_FROM_WITHIN: Final = (
 )
 
 _LISTED: Final = "key, rank, version, size, etag, modified_ms, checksum"
-VERSIONS_BEHIND: Final = (
-    f"SELECT {_LISTED}, 0 AS is_marker FROM objects WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
-    f" UNION ALL SELECT {_LISTED}, is_marker FROM versions WHERE bucket = ? AND (key, rank) > (?, ?)"
-    " ORDER BY key, rank LIMIT ?"
-)
-ALL_VERSIONS_AFTER: Final = (
-    f"SELECT {_OBJECT}, 0 AS is_marker FROM objects WHERE bucket = ? AND key > ?"  # noqa: S608
-    f" UNION ALL SELECT {_OBJECT}, is_marker FROM versions WHERE bucket = ? AND key > ?"
-    " ORDER BY key, rank LIMIT ?"
-)
+_CURRENT_BEHIND: Final = f"SELECT {_LISTED}, 0 AS is_marker FROM objects WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
+_OTHERS_BEHIND: Final = f"SELECT {_LISTED}, is_marker FROM versions WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
+_CURRENT_AFTER: Final = f"SELECT {_OBJECT}, 0 AS is_marker FROM objects WHERE bucket = ? AND key > ?"  # noqa: S608
+_OTHERS_AFTER: Final = f"SELECT {_OBJECT}, is_marker FROM versions WHERE bucket = ? AND key > ?"  # noqa: S608
+
+
+def _merged(current: str, others: str) -> str:
+    """Both tables in one order: SQLite walks their indexes side by side."""
+    return f"{current} UNION ALL {others} ORDER BY key, rank LIMIT ?"
+
+
+def _merged_pages(current: str, others: str) -> str:
+    """The same for PostgreSQL, which would read and sort all of both: a page of each is enough. Three limits."""
+    return (
+        f"SELECT * FROM ({current} ORDER BY key LIMIT ?) o"  # noqa: S608
+        f" UNION ALL SELECT * FROM ({others} ORDER BY key, rank LIMIT ?) v ORDER BY key, rank LIMIT ?"
+    )
+
+
+VERSIONS_BEHIND: Final = _merged(_CURRENT_BEHIND, _OTHERS_BEHIND)
+POSTGRES_VERSIONS_BEHIND: Final = _merged_pages(_CURRENT_BEHIND, _OTHERS_BEHIND)
+ALL_VERSIONS_AFTER: Final = _merged(_CURRENT_AFTER, _OTHERS_AFTER)
+POSTGRES_ALL_VERSIONS_AFTER: Final = _merged_pages(_CURRENT_AFTER, _OTHERS_AFTER)
 ALL_VERSIONS_OF: Final = (
     f"SELECT {_OBJECT}, 0 AS is_marker FROM objects WHERE bucket = ? AND key = ?"  # noqa: S608
     f" UNION ALL SELECT {_OBJECT}, is_marker FROM versions WHERE bucket = ? AND key = ?"
@@ -156,6 +169,22 @@ def upload_from(row: Row) -> StoredUpload:
 def part_from(row: Row) -> StoredPart:
     """A part, from columns as in `PART`."""
     return StoredPart(row[0], row[1], row[2], row[3], row[4], unpack_piece(row[5]))
+
+
+async def versions_behind(meta: MetaStore, bucket: BucketId, key: str, rank: int, limit: int) -> list[Row]:
+    """A page of versions and markers behind a place in their order, for listings. Snapshot of one moment."""
+    place = (bucket, key, rank)
+    if meta.dialect == "postgres":
+        return await meta.rows(POSTGRES_VERSIONS_BEHIND, *place, limit, *place, limit, limit)
+    return await meta.rows(VERSIONS_BEHIND, *place, *place, limit)
+
+
+async def all_versions_after(meta: MetaStore, bucket: BucketId, key: str, limit: int) -> list[Row]:
+    """A page of versions and markers of the keys after one, with columns as in `VERSION`. Snapshot of one moment."""
+    place = (bucket, key)
+    if meta.dialect == "postgres":
+        return await meta.rows(POSTGRES_ALL_VERSIONS_AFTER, *place, limit, *place, limit, limit)
+    return await meta.rows(ALL_VERSIONS_AFTER, *place, *place, limit)
 
 
 async def find_version(tx: Transaction, bucket: BucketId, key: str, version: str) -> StoredObject | None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import secrets
-import signal
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +15,7 @@ from lakebed.wire.http.message import Request, Response
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.raw_http import Answer, Connection, Signer
 from tests.fixtures.server import RunningServer, running_server
-from tests.server.processes import ask, plain, wait_ended, wait_until, worker_of, workers_of
+from tests.server.processes import ask, kill_worker, plain, wait_until, worker_of, workers_of
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -143,26 +141,25 @@ def test_counters_never_go_back_when_a_worker_is_replaced(tmp_path: Path) -> Non
         for _ in range(20):
             ask(server)
         before = scrape(server)
-        kept = Connection(server.port), Connection(server.port)
-        for connection in kept:
-            connection.ask(plain("GET"))
-        for victim in workers_of(server):
-            others = workers_of(server) - {victim}
-            os.kill(victim, signal.SIGKILL)
-            wait_ended([victim])
-            during = scrape(server)
-            wait_until(lambda gone=others: len(workers_of(server) - gone) == 1, "a replacement")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-            wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers that answer")
-            after = scrape(server)
-            for earlier, later in ((before, during), (during, after)):
-                counters = [name for name in earlier if name[0].endswith(("_total", "_count", "_sum", "_bucket"))]
-                assert counters
-                assert [name for name in counters if later.get(name, -1.0) < earlier[name]] == []
-            before = after
-        for connection in kept:
-            connection.close()
+        with Connection(server.port) as one, Connection(server.port) as other:
+            for connection in (one, other):
+                connection.ask(plain("GET"))
+            for victim in workers_of(server):
+                kill_worker(victim)
+                during = scrape(server)
+                wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers that answer")
+                after = scrape(server)
+                assert gone_back(before, during) == gone_back(during, after) == []
+                before = after
         # The connections of the dead are not counted any more.
         wait_until(lambda: scrape(server)["lakebed_connections", ()] == 1, "the connections of the living")
+
+
+def gone_back(earlier: Mapping[Sample, float], later: Mapping[Sample, float]) -> list[Sample]:
+    """The counters that count less than before."""
+    counters = [name for name in earlier if name[0].endswith(("_total", "_count", "_sum", "_bucket"))]
+    assert counters
+    return [name for name in counters if later.get(name, -1.0) < earlier[name]]
 
 
 @pytest.mark.integration

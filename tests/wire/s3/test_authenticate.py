@@ -162,6 +162,7 @@ def _meaning(request: Request) -> object:
 _CHARACTERS = st.sampled_from("abzAZ019-_.~/%+&=;: ")
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(
     key=odd_text,
