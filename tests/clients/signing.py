@@ -54,8 +54,9 @@ class Signer:
         headers: Mapping[str, str] | None = None,
         *,
         path: str | None = None,
+        payload: str | None = None,
     ) -> dict[str, str]:
-        """All headers of a request, signed. `path`: what is signed in place of the path that is sent."""
+        """All headers of a request, signed. `path`, `payload`: what is signed in place of what is sent."""
         parts, timestamp = urlsplit(url), self.timestamp
         sent = {**(headers or {}), "host": parts.netloc, "x-amz-date": timestamp, "x-amz-content-sha256": payload_hash}
         if self.keys.session_token:
@@ -70,7 +71,7 @@ class Signer:
             *(f"{name}:{signed[name]}" for name in sorted(signed)),
             "",
             names,
-            payload_hash,
+            payload_hash if payload is None else payload,
         ]
         digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
         text = f"AWS4-HMAC-SHA256\n{timestamp}\n{self.scope(timestamp)}\n{digest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -100,16 +101,29 @@ def test_links_reach_the_key(s3: Any, bucket: str, key: str) -> None:
 
 
 def test_path_is_taken_as_it_was_signed(lakebed_server: RunningServer, s3: Any, bucket: str, key: str) -> None:
-    """Signed once encoded, as S3 says; twice, as other AWS services do; and sent with less encoded than signed."""
+    """Signed once encoded, as S3 says, or sent with less encoded than signed; twice, as other AWS services do.
+
+    Twice is not for the name `s3`: a signature for the key `a%20b` would be good for `a b` too.
+    """
     s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     signer = Signer(root_keys(lakebed_server))
     once = "/" + bucket + "/" + quote(key, safe="/-_.~")
     twice = quote(once, safe="/-_.~")
     relaxed = "/" + bucket + "/" + quote(key, safe="/-_.~!*'();:@&=+$,")
-    for sent, signed in ((once, once), (once, twice), (relaxed, once), (relaxed, relaxed)):
+    tables = replace(signer, service="s3tables")
+    for who, sent, signed in (
+        (signer, once, once),
+        (signer, relaxed, once),
+        (signer, relaxed, relaxed),
+        (tables, once, once),
+        (tables, once, twice),
+    ):
         url = lakebed_server.endpoint + sent
-        answer = fetch("GET", url, headers=signer.headers("GET", url, EMPTY_SHA256, path=signed))
-        assert (answer.status, answer.body) == (200, b"1"), (sent, signed)
+        answer = fetch("GET", url, headers=who.headers("GET", url, EMPTY_SHA256, path=signed))
+        assert (answer.status, answer.body) == (200, b"1"), (who.service, sent, signed)
+    if twice != once:
+        url = lakebed_server.endpoint + once
+        assert fetch("GET", url, headers=signer.headers("GET", url, EMPTY_SHA256, path=twice)).status == 403
 
 
 def test_key_that_is_too_long_is_refused(s3: Any, bucket: str) -> None:

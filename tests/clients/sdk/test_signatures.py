@@ -64,6 +64,14 @@ def test_content_hash_may_be_base64(signer: Signer, url: str, s3: Any, bucket: s
     assert body_of(s3, bucket, "k") == BODY
 
 
+def test_base64_in_the_header_may_be_signed_in_hexadecimal(signer: Signer, url: str, s3: Any, bucket: str) -> None:
+    digest = hashlib.sha256(BODY).digest()
+    stated, signed = base64.b64encode(digest).decode(), digest.hex()
+    assert fetch("PUT", url, headers=signer.headers("PUT", url, stated, payload=signed), body=BODY).status == 200
+    assert body_of(s3, bucket, "k") == BODY
+    assert fetch("PUT", url, headers=signer.headers("PUT", url, stated, payload=signed), body=BODY[1:]).status == 400
+
+
 def test_body_may_be_left_unsigned(signer: Signer, url: str, s3: Any, bucket: str) -> None:
     headers = signer.headers("PUT", url, "UNSIGNED-PAYLOAD")
     assert fetch("PUT", url, headers=headers, body=BODY).status == 200

@@ -7,10 +7,13 @@ again with the path re-encoded; the usual case costs one try.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import hmac
 from calendar import timegm
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -26,6 +29,7 @@ SERVICES: Final = frozenset({"s3", "s3tables", "sts"})
 
 MAX_PRESIGNED_SECONDS: Final = 7 * 24 * 3600
 
+_BASE64_SHA256_CHARS: Final = 44
 _S3_SCOPE: Final = "/s3/aws4_request"
 _RAW: Final = "surrogateescape"
 _UNRESERVED: Final = "-_.~"
@@ -243,6 +247,17 @@ def canonical_paths(raw_path: str, *, twice: bool = False) -> Iterator[str]:
         yield quote(raw_path.encode("utf-8", _RAW), safe="/" + _UNRESERVED)
 
 
+def canonical_payloads(payload_hash: str) -> Iterator[str]:
+    """The payload's hash as clients may have signed it: as it came; in hexadecimal, if it came in base64.
+
+    Iceberg's Java client puts base64 into the header and hexadecimal into what it signs.
+    """
+    yield payload_hash
+    if len(payload_hash) == _BASE64_SHA256_CHARS:
+        with suppress(binascii.Error):
+            yield base64.b64decode(payload_hash, validate=True).hex()
+
+
 def canonical_request(method: str, path: str, query: str, header_lines: str, signed: str, payload_hash: str) -> str:
     """The request as it is hashed."""
     return f"{method}\n{path}\n{query}\n{header_lines}\n{signed}\n{payload_hash}"
@@ -268,11 +283,11 @@ def signature_matches(
     scope: str,
 ) -> bool:
     """Whether `signature` is the one of this request, in constant time for each way to encode its path."""
-    for path in canonical_paths(raw_path, twice=not scope.endswith(_S3_SCOPE)):
-        canonical = canonical_request(method, path, query, header_lines, signed, payload_hash)
-        text = string_to_sign(canonical, amz_date, scope)
-        if equal(key.sign(text), signature):
-            return True
+    for payload in canonical_payloads(payload_hash):
+        for path in canonical_paths(raw_path, twice=not scope.endswith(_S3_SCOPE)):
+            canonical = canonical_request(method, path, query, header_lines, signed, payload)
+            if equal(key.sign(string_to_sign(canonical, amz_date, scope)), signature):
+                return True
     return False
 
 
