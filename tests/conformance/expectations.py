@@ -17,7 +17,10 @@ class Kind(StrEnum):
     """Why a test fails."""
 
     S3 = "s3"
-    """It asks for something else than S3 does."""
+    """It asks for something else than S3's documentation says."""
+
+    UNSURE = "unsure"
+    """It reads S3 differently, and no documentation was found that settles it. Counted against us."""
 
     CHOICE = "choice"
     """Lakebed does otherwise on purpose."""

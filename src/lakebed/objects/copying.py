@@ -88,7 +88,7 @@ class ObjectCopier:
         original = found.object
         if original.size > MAX_PUT_BYTES:
             raise TooLarge(f"the source is over the limit of one copy. size={original.size} limit={MAX_PUT_BYTES}")
-        check_attributes(new.attributes)  # even where the source's are kept, as S3 does
+        check_attributes(new.attributes)  # even where the source's are kept
         attributes = changes.attributes if changes.attributes is not None else original.attributes
         tags = changes.tags if changes.tags is not None else original.attributes.tags
         merged = ObjectAttributes(

@@ -358,3 +358,15 @@ def test_signing_key_is_derived_once_a_scope_and_secret() -> None:
     third = keys.get(CredentialScope("other", "20130524", "us-east-1", "s3"), SECRET)
     assert third.sign("x") == first.sign("x")
     assert len(keys._keys) <= 2
+
+
+@given(st.text(alphabet="abcXYZ-_.~%+ /=é\x00\x7f0123456789ABCDEFabcdef", max_size=30))
+def test_component_becomes_what_decoding_and_encoding_it_gives(component: str) -> None:
+    again = quote(unquote_to_bytes(component.replace("+", " ").encode()), safe="-_.~")
+    assert canonical_query(f"n={component}") == f"n={again}"
+
+
+@given(st.binary(max_size=30))
+def test_component_in_its_normal_form_is_its_own_normal_form(data: bytes) -> None:
+    normal = quote(data, safe="-_.~")
+    assert canonical_query(f"n={normal}") == f"n={normal}"

@@ -211,6 +211,6 @@ def _decoded_length(request: Request) -> int:
         raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     length = whole_number(text)
     if length is None:
-        # S3 takes one that it cannot read for none.
+        # As the conformance suite has it: one that cannot be read counts as none.
         raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     return length

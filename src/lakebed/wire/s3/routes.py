@@ -115,7 +115,7 @@ def find_operation(request: S3Request) -> Operation:
             raise S3Fault(403, "AccessDenied", NEVER_ANONYMOUS.get(subresource, "Access Denied."))
         raise unsupported[subresource].fault(method)
     if request.key and method == "POST" and not subresource:
-        raise method_not_allowed(method, "SERVICE")  # so S3 calls it
+        raise method_not_allowed(method, "SERVICE")  # the conformance suite's word for it
     raise method_not_allowed(method, "OBJECT" if request.key else "BUCKET")
 
 

@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 from calendar import timegm
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -33,6 +34,10 @@ _BASE64_SHA256_CHARS: Final = 44
 _S3_SCOPE: Final = "/s3/aws4_request"
 _RAW: Final = "surrogateescape"
 _UNRESERVED: Final = "-_.~"
+_NORMAL: Final = re.compile(
+    r"(?:[A-Za-z0-9._~-]|%(?:2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]|[0189A-F][0-9A-F]))*", re.ASCII
+)
+"""Components that are encoded as they have to be: everything that is reserved, in capitals, and nothing else."""
 
 
 class MalformedSignature(ValueError):
@@ -229,7 +234,7 @@ def canonical_query(raw_query: str, *, without: str | None = None) -> str:
 
 
 def _normalise(component: str) -> str:
-    if component.isalnum() and component.isascii():
+    if _NORMAL.fullmatch(component) is not None:
         return component
     return quote(unquote_to_bytes(component.replace("+", " ").encode("utf-8", _RAW)), safe=_UNRESERVED)
 

@@ -37,7 +37,7 @@ async def delete_objects(services: S3Services, request: S3Request) -> Response:
 
 
 def _refuse_if_none_may(outcomes: Sequence[Deleted | LakebedError]) -> None:
-    """Who did not sign and may delete nothing of it is refused as a whole, as S3 does. Raises AccessDenied."""
+    """Who did not sign and may delete nothing of it is refused as a whole. Raises AccessDenied."""
     refusals = [outcome for outcome in outcomes if isinstance(outcome, AccessDenied)]
     if refusals and len(refusals) == len(outcomes):
         raise refusals[0]
