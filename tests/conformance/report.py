@@ -86,8 +86,8 @@ def page(expectations: Expectations, names: Iterable[str], runs: Sequence[Run]) 
         "",
         f"Of {everything.run} tests, {everything.passed} pass: {everything.passed / everything.run:.1%}. Without the"
         f" {everything.not_s3} that contradict S3's documentation it is {everything.passed / asked:.1%} of {asked}.",
-        "The suite was not run against AWS, so what S3 does is taken from documentation, and its wording of errors from",
-        "the suite.",
+        "The suite was not run against AWS: what S3 does is taken from documentation, its wording of errors from the",
+        "suite.",
         "",
         "| family | run | passed | failed | of these, not S3's |",
         "|---|--:|--:|--:|--:|",

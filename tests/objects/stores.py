@@ -243,7 +243,9 @@ async def opened_store(address: str, storage: str, folder: Path, clock: ManualCl
         await meta.transact(_empty)
         kept: ObjectStorage = MemoryStorage(clock) if storage == "memory" else FolderStorage(folder, clock)
         stack.push_async_callback(kept.close)
-        yield wire(meta, kept, clock)
+        wired = wire(meta, kept, clock)
+        stack.callback(wired.facilities.ingester.close)
+        yield wired
 
 
 async def _empty(tx: Transaction) -> None:

@@ -91,10 +91,11 @@ async def test_replaced_versions_go_and_then_the_marker_that_hides_nothing(store
     await check_tables(store)
 
 
+@pytest.mark.parametrize("versioning", Versioning)
 async def test_object_written_anew_since_the_scan_is_not_expired(
-    light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, versioning: Versioning
 ) -> None:
-    await light_store.bucket("bucket", Versioning.ENABLED)
+    await light_store.bucket("bucket", versioning)
     await _set_rules(light_store, _rule(expiration=Expiration(days=1)))
     await light_store.put("bucket", "k", BIG)
     light_store.clock.advance(2 * DAY_SECONDS)
@@ -107,6 +108,24 @@ async def test_object_written_anew_since_the_scan_is_not_expired(
     monkeypatch.setattr(light_store.lifecycle, "_carry_out", meanwhile)
     assert await light_store.lifecycle.run() == LifecycleReport()
     assert await light_store.get("bucket", "k") == b"anew"
+
+
+async def test_object_is_hidden_if_versioning_was_enabled_since_the_scan(
+    light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await light_store.bucket("bucket")
+    await _set_rules(light_store, _rule(expiration=Expiration(days=1)))
+    await light_store.put("bucket", "k", BIG)
+    light_store.clock.advance(2 * DAY_SECONDS)
+    carry_out = light_store.lifecycle._carry_out
+
+    async def meanwhile(*args: object) -> None:
+        await light_store.buckets.set_versioning(ROOT, "bucket", Versioning.ENABLED)
+        await carry_out(*args)  # type: ignore[arg-type]  # passed on as they are
+
+    monkeypatch.setattr(light_store.lifecycle, "_carry_out", meanwhile)
+    assert await light_store.lifecycle.run() == LifecycleReport(expired=1)
+    assert await light_store.get("bucket", "k", "null") == BIG
 
 
 async def test_locked_version_outlives_the_rule(light_store: ObjectStore) -> None:

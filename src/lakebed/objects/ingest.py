@@ -181,6 +181,10 @@ class Ingester:
             return FileSink(self._threads, self._files, key, digests, expected, sealer, length)
         return RemoteSink(self._threads, self._open_writer(key), digests, expected, sealer, length)
 
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.close()
+
     async def discard(self, ingested: Ingested) -> None:
         """Remove bytes that will not be published after all."""
         if ingested.piece.blob is not None:

@@ -1,8 +1,8 @@
 """Carries out lifecycle rules: expired objects, versions nobody needs, markers that hide nothing, forgotten uploads.
 
-What is due is decided on what a scan saw and done only if the key still looks so inside the transaction: an object that
-was written anew in between is not the one the rule spoke of. Rules were authorized when they were put; what they do is
-told in events under the name of the rule.
+A scan finds the keys for which something is due; what it is, is decided again inside the transaction that does it: an
+object that was written anew in between is not the one the scan saw. Rules were authorized when they were put; what they
+do is told in events under the name of the rule.
 """
 
 from __future__ import annotations
@@ -64,15 +64,21 @@ class LifecycleRunner:
 
     async def _expire(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
         now_ms = self._f.clock.now_ms()
-        due: list[tuple[str, DueAction]] = []
+        due: list[str] = []
         async for key, versions in self._keys(bucket):
-            facts = [VersionFacts(v.version, v.modified_ms, v.size, v.attributes.tags, v.is_marker) for v in versions]
-            due += [(key, action) for action in due_actions(rules, key, facts, now_ms, day_ms=self._day_ms)]
+            if self._due(rules, key, versions, now_ms):
+                due.append(key)
             if len(due) >= _KEYS_A_COMMIT:
                 await self._carry_out(bucket, due, report)
                 due = []
         if due:
             await self._carry_out(bucket, due, report)
+
+    def _due(
+        self, rules: LifecycleConfiguration, key: str, versions: Sequence[StoredObject], now_ms: int
+    ) -> list[DueAction]:
+        facts = [VersionFacts(v.version, v.modified_ms, v.size, v.attributes.tags, v.is_marker) for v in versions]
+        return due_actions(rules, key, facts, now_ms, day_ms=self._day_ms)
 
     async def _keys(self, bucket: Bucket) -> AsyncIterator[tuple[str, Sequence[StoredObject]]]:
         """Every key with all its versions, newest first."""
@@ -95,14 +101,25 @@ class LifecycleRunner:
             if len(found) < _BATCH:
                 return
 
-    async def _carry_out(self, bucket: Bucket, due: Sequence[tuple[str, DueAction]], report: LifecycleReport) -> None:
+    async def _carry_out(self, bucket: Bucket, keys: Sequence[str], report: LifecycleReport) -> None:
         f = self._f
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> list[DueKind]:
             displaced.blobs.clear()
-            return [action.kind for key, action in due if await self._one(tx, bucket, key, action, now_ms, displaced)]
+            # Decided again on what is there now: rules, versioning and the keys themselves may have changed since.
+            row = await tx.row(rows.BUCKET_BY_NAME, bucket.name)
+            now = None if row is None else bucket_from(row)
+            if now is None or now.id != bucket.id or now.settings.lifecycle is None:
+                return []
+            done: list[DueKind] = []
+            for key in keys:
+                found = await tx.rows(rows.ALL_VERSIONS_OF, bucket.id, key, bucket.id, key)
+                for action in self._due(now.settings.lifecycle, key, [version_from(row) for row in found], now_ms):
+                    if await self._one(tx, now, key, action, now_ms, displaced):
+                        done.append(action.kind)
+            return done
 
         for kind in await f.meta.transact(work):
             if kind is DueKind.EXPIRE_CURRENT:
@@ -117,12 +134,12 @@ class LifecycleRunner:
     async def _one(
         self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, displaced: Displaced
     ) -> bool:
-        """Do what is due, unless the key has changed since, or a lock forbids it."""
+        """Do what is due, unless a lock forbids it."""
         f = self._f
         caller = _caller(bucket, action.rule_id)
         current = await current_of(tx, bucket, key)
         if action.kind is DueKind.EXPIRE_CURRENT:
-            if current is None or current.version != action.version_id:
+            if current is None:
                 return False
             if bucket.keeps_versions:
                 version = bucket.new_version(f.clock)

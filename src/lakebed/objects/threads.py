@@ -23,7 +23,7 @@ class Threads:
 
     def __init__(self, count: int = _COUNT) -> None:
         # Any: each call has its own result, which goes to its own future.
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
         self._count = count
         self._started = 0
         self._busy = 0
@@ -44,12 +44,18 @@ class Threads:
         self._calls.put((call, future))
         return future
 
+    def close(self) -> None:
+        """End the threads once the calls made so far are done."""
+        for _ in range(self._started):
+            self._calls.put(None)
+        self._started = self._count
+
     def _count_down(self, _: asyncio.Future[Any]) -> None:
         self._busy -= 1
 
     def _serve(self) -> None:
-        while True:
-            call, future = self._calls.get()
+        while (asked := self._calls.get()) is not None:
+            call, future = asked
             result: Any = None
             failure: BaseException | None = None
             try:
@@ -62,7 +68,7 @@ class Threads:
             except RuntimeError:  # the loop was closed: nobody is left to hear
                 return
             # Nothing of the last call is kept alive while waiting for the next.
-            del call, future, result, failure, loop
+            del asked, call, future, result, failure, loop
 
 
 def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:  # Any: as above

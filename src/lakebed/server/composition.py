@@ -60,6 +60,7 @@ class Parts:
     reject: Rejecter
     meta: MetaStore
     storage: ObjectStorage
+    ingester: Ingester
     reaper: BlobReaper
     sweeper: Sweeper
     lifecycle: LifecycleRunner
@@ -76,7 +77,11 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
     try:
         storage, open_writer = await open_storage(settings, clock)
         try:
-            yield _wire(settings, identity, metrics, clock, meta, storage, open_writer)
+            parts = _wire(settings, identity, metrics, clock, meta, storage, open_writer)
+            try:
+                yield parts
+            finally:
+                parts.ingester.close()
         finally:
             await storage.close()
     finally:
@@ -170,6 +175,7 @@ def _wire(
         reject=s3.reject,
         meta=meta,
         storage=storage,
+        ingester=facilities.ingester,
         reaper=reaper,
         sweeper=Sweeper(meta, storage, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)),
         lifecycle=LifecycleRunner(facilities, day_ms=day_ms),
