@@ -158,7 +158,6 @@ unpack_piece = _piece_decoder.decode
 unpack_layout = _layout_decoder.decode
 
 DEFAULT_ATTRIBUTES: Final = ObjectAttributes()
-EMPTY_ETAG: Final = "d41d8cd98f00b204e9800998ecf8427e"
 
 
 def pack_checksum(checksum: Checksum | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.core.ids import BucketId, VersionId
-from lakebed.meta.seam import MetaStore, Row, Transaction
+from lakebed.meta.seam import MetaStore, Row
 
 from .model import StoredObject, StoredPart, StoredUpload, unpack_attributes, unpack_piece, unpack_result, unpack_upload
 
@@ -185,12 +185,3 @@ async def all_versions_after(meta: MetaStore, bucket: BucketId, key: str, limit:
     if meta.dialect == "postgres":
         return await meta.rows(POSTGRES_ALL_VERSIONS_AFTER, *place, limit, *place, limit, limit)
     return await meta.rows(ALL_VERSIONS_AFTER, *place, *place, limit)
-
-
-async def find_version(tx: Transaction, bucket: BucketId, key: str, version: str) -> StoredObject | None:
-    """The version of that id, current or not."""
-    row = await tx.row(CURRENT, bucket, key)
-    if row is not None and row[2] == version:
-        return object_from(row)
-    row = await tx.row(VERSION, bucket, key, version)
-    return None if row is None else version_from(row)

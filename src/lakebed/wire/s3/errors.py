@@ -7,7 +7,6 @@ as `S3Fault`; everything else comes from the services as an error of the core tr
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +15,8 @@ from lakebed.core import errors as e
 from lakebed.wire.http.message import Headers, Response
 
 from .chunked import ChunkSignatureMismatch, ChunkTooSmall, MalformedChunk, MalformedTrailer, TruncatedBody
-from .xml import MalformedDocument, escape
+from .documents.errors import write_error
+from .xml import MalformedDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,26 +312,12 @@ _TOO_LARGE: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-
-
-def _shown(text: str) -> str:
-    """What a client sent, so that the document stays one that its parser can read."""
-    return escape(_NOT_XML.sub("\ufffd", text))
-
-
 def error_response(rendered: Rendered, *, resource: str, request_id: str, host_id: str, is_head: bool) -> Response:
     """The answer: an XML document, except where HTTP allows no body."""
     if rendered.status == 304:
         return Response(304, [*rendered.headers])
     if is_head:
         return Response(rendered.status, [*rendered.headers, ("Content-Type", "application/xml")])
-    details = "".join(f"<{name}>{_shown(value)}</{name}>" for name, value in rendered.details.items())
-    body = (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<Error><Code>{rendered.code}</Code><Message>{_shown(rendered.message)}</Message>{details}"
-        f"<Resource>{_shown(resource)}</Resource><RequestId>{request_id}</RequestId>"
-        f"<HostId>{host_id}</HostId></Error>"
-    )
+    body = write_error(rendered.code, rendered.message, resource, request_id, rendered.details, host_id=host_id)
     headers: Headers = [*rendered.headers, ("Content-Type", "application/xml")]
-    return Response(rendered.status, headers, body.encode("utf-8", "replace"))
+    return Response(rendered.status, headers, body)

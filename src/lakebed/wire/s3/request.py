@@ -49,7 +49,7 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
 
 def decode_path(text: str) -> str:
     """Decode a piece of a path. Raises S3Fault for what is not percent-encoded UTF-8, or holds a NUL."""
-    if "%" not in text and text.isascii():
+    if "%" not in text and "\0" not in text and text.isascii():
         return text
     try:
         decoded = unquote_to_bytes(text.encode("utf-8", RAW_ERRORS)).decode("utf-8")
