@@ -11,7 +11,7 @@ help: ## Print these lines
 
 setup: $(STAMP) ## Make .venv/ with everything the other commands need
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py src/lakebed/objects/md5_lanes.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Lakebed needs Python 3.11 or newer. Install it, then: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
@@ -41,4 +41,4 @@ bench: setup ## Benchmarks beside peers
 	@$(BIN)/python -m benchmarks.s3
 
 clean: ## Remove what the other commands made in this checkout
-	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/lakebed/objects/_md5_lanes.so

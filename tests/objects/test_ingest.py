@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakebed.core.buffers import BODY_BUFFERS, BUFFER_BYTES
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm, new_hasher
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Incomplete, IntegrityMismatch, StorageFull, TooLarge
-from lakebed.objects import blob_writing
+from lakebed.objects import blob_writing, ingest
 from lakebed.objects.contents import Contents, ContentSource
 from lakebed.objects.digests import Expectations
 from lakebed.objects.ingest import Ingested, Ingester, blob_key
+from lakebed.objects.md5 import LIBRARY, PlainMd5
 from lakebed.objects.model import Content, pack
 from lakebed.objects.sealing import FRAME_BYTES, sealed_size
 from lakebed.storage.faults import FailBefore, FaultScript, FaultyStorage
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder import DIRECT_BYTES, FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
 
@@ -120,6 +122,39 @@ async def test_body_of_many_batches_comes_back(
     ingested = await _ingest(storage, body, encrypt=encrypt)
     assert await _read_back(storage, ingested) == plain
     assert ingested.md5 == hashlib.md5(plain).digest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
+@pytest.mark.parametrize("hashed_by", ["lanes", "hashlib"])
+async def test_bodies_that_come_together_are_hashed_and_written_each_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed_by: str, encrypt: bool
+) -> None:
+    if hashed_by == "hashlib":
+        monkeypatch.setattr(ingest, "md5_maker", lambda: PlainMd5)
+    elif not LIBRARY.exists():
+        pytest.skip("the package was built without a C compiler")
+    storage = FolderStorage(tmp_path, CLOCK)
+    ingester = _ingester(storage)
+    # Long enough to be written around the page cache, and of lengths that end in the middle of a page.
+    plain = [os.urandom(DIRECT_BYTES + 1000 * number) for number in range(6)]
+    ingested = await asyncio.gather(
+        *(ingester.ingest(_arrived(body), Expectations(), encrypt=encrypt, limit=LIMIT) for body in plain)
+    )
+    assert [one.etag for one in ingested] == [hashlib.md5(body).hexdigest() for body in plain]
+    assert [await _read_back(storage, one) for one in ingested] == plain
+    ingester.close()
+    await storage.close()
+
+
+def _arrived(body: bytes) -> Body:
+    """As the HTTP layer receives a body: in page-aligned buffers."""
+    pieces = []
+    for start in range(0, len(body), BUFFER_BYTES):
+        piece = BODY_BUFFERS.take()[: len(body) - start]
+        piece[:] = body[start : start + BUFFER_BYTES]
+        pieces.append(piece)
+    return Body(*pieces)
 
 
 async def test_discarded_body_is_gone(storage: ObjectStorage) -> None:

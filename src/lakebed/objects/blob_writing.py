@@ -22,9 +22,16 @@ from .threads import Threads
 BATCH_BYTES: Final = 1024 * 1024
 """How much is gathered before a thread is asked to work on it."""
 
+HASH_BYTES: Final = 256 * 1024
+"""How much is gathered before its hash is begun, which is ahead of the rest."""
+
 
 class BlobSink(Protocol):
-    """Where batches go. One call at a time."""
+    """Where batches go. Every chunk is begun before it is written; of the other methods, one call at a time."""
+
+    def begin(self, chunks: list[Chunk]) -> None:
+        """Start hashing what will be written next. Does not block."""
+        ...
 
     async def write(self, chunks: list[Chunk]) -> None:
         """Hash, seal and store these."""
@@ -47,11 +54,21 @@ class _Intake:
         self._expected = expected
         self._sealer = sealer
         self._length = length
+        self.begun = 0
+        """What to wait for when all that came so far is taken."""
+
+    def begin(self, chunks: list[Chunk]) -> None:
+        """Start what another thread does before these are taken, or while they are."""
+        self.begun = self._digests.begin(chunks)
 
     def take(self, chunk: Chunk) -> Chunk:
         """Count and hash a chunk; as it is to be stored."""
-        self._digests.update(chunk)
+        self._digests.add(chunk)
         return chunk if self._sealer is None else self._sealer.update(chunk)
+
+    def wait(self, begun: int) -> None:
+        """Return once nobody looks any more at what was begun so far."""
+        self._digests.wait(begun)
 
     def verify(self) -> tuple[bytes, Checksum]:
         """Check the whole. Raises Incomplete, IntegrityMismatch."""
@@ -83,28 +100,35 @@ class FileSink:
         self._intake = _Intake(digests, expected, sealer, length)
         self._file: FileWriter | None = None
 
+    def begin(self, chunks: list[Chunk]) -> None:
+        """Start hashing what will be written next."""
+        self._intake.begin(chunks)
+
     async def write(self, chunks: list[Chunk]) -> None:
         """Hash, seal and store these."""
-        await self._threads.run(partial(self._write, chunks))
+        await self._threads.run(partial(self._write, chunks, self._intake.begun))
 
     async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
         """Store the last ones, verify the whole, put it on stable storage."""
-        return await self._threads.run(partial(self._finish, chunks))
+        return await self._threads.run(partial(self._finish, chunks, self._intake.begun))
 
     async def discard(self) -> None:
         """Remove what was written."""
         if self._file is not None:
             await self._threads.run(self._file.discard)
 
-    def _write(self, chunks: list[Chunk]) -> FileWriter:
-        if self._file is None:
-            self._file = self._files.create_file(self._key, self._length)
-        for chunk in chunks:
-            self._file.write(self._intake.take(chunk))
+    def _write(self, chunks: list[Chunk], begun: int) -> FileWriter:
+        try:
+            if self._file is None:
+                self._file = self._files.create_file(self._key, self._length)
+            for chunk in chunks:
+                self._file.write(self._intake.take(chunk))
+        finally:
+            self._intake.wait(begun)
         return self._file
 
-    def _finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
-        file = self._write(chunks)
+    def _finish(self, chunks: list[Chunk], begun: int) -> tuple[bytes, Checksum]:
+        file = self._write(chunks, begun)
         verified = self._intake.verify()
         file.write(self._intake.rest())
         file.commit()
@@ -127,9 +151,13 @@ class RemoteSink:
         self._writer = writer
         self._intake = _Intake(digests, expected, sealer, length)
 
+    def begin(self, chunks: list[Chunk]) -> None:
+        """Start hashing what will be written next."""
+        self._intake.begin(chunks)
+
     async def write(self, chunks: list[Chunk]) -> None:
         """Hash, seal and store these."""
-        for data in await self._threads.run(lambda: [self._intake.take(chunk) for chunk in chunks]):
+        for data in await self._threads.run(partial(self._take, chunks, self._intake.begun)):
             await self._writer.write(data)
 
     async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
@@ -144,16 +172,24 @@ class RemoteSink:
         """Remove what was written."""
         await self._writer.abort()
 
+    def _take(self, chunks: list[Chunk], begun: int) -> list[Chunk]:
+        try:
+            return [self._intake.take(chunk) for chunk in chunks]
+        finally:
+            self._intake.wait(begun)
+
 
 class BlobWriting:
     """One body on its way into a sink: one batch is being stored while the next gathers."""
 
-    __slots__ = ("_finishing", "_gathered", "_gathered_bytes", "_sink", "_storing")
+    __slots__ = ("_finishing", "_gathered", "_gathered_bytes", "_sink", "_storing", "_to_hash", "_to_hash_bytes")
 
     def __init__(self, sink: BlobSink) -> None:
         self._sink = sink
         self._gathered: list[Chunk] = []
         self._gathered_bytes = 0
+        self._to_hash: list[Chunk] = []
+        self._to_hash_bytes = 0
         self._storing: asyncio.Task[None] | None = None
         self._finishing: asyncio.Task[tuple[bytes, Checksum]] | None = None
 
@@ -161,6 +197,10 @@ class BlobWriting:
         """Take a chunk; waits when a whole batch has gathered and the one before it is still being stored."""
         self._gathered.append(chunk)
         self._gathered_bytes += len(chunk)
+        self._to_hash.append(chunk)
+        self._to_hash_bytes += len(chunk)
+        if self._to_hash_bytes >= HASH_BYTES:
+            self._begin_hash()
         if self._gathered_bytes >= BATCH_BYTES:
             await self._stored()
             self._storing = asyncio.get_running_loop().create_task(self._sink.write(self._take_gathered()))
@@ -191,7 +231,14 @@ class BlobWriting:
             await asyncio.shield(self._storing)
             self._storing = None
 
+    def _begin_hash(self) -> None:
+        if self._to_hash:
+            self._sink.begin(self._to_hash)
+            self._to_hash = []
+            self._to_hash_bytes = 0
+
     def _take_gathered(self) -> list[Chunk]:
+        self._begin_hash()
         chunks, self._gathered = self._gathered, []
         self._gathered_bytes = 0
         return chunks

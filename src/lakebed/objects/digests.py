@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from lakebed.core.checksums import DEFAULT_ALGORITHM, Checksum, ChecksumAlgorithm, new_hasher
 from lakebed.core.errors import IntegrityMismatch
+
+from .md5 import PlainMd5, RunningMd5
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
 
@@ -32,12 +34,15 @@ class Expectations:
 
 
 class Digests:
-    """The running hashes of one body."""
+    """The running hashes of one body.
+
+    Bytes are added by `update`; or by `begin`, which starts their MD5 and does not block, then `add`, then `wait`.
+    """
 
     __slots__ = ("_checksum", "_md5", "_sha256", "_stated", "size", "stated")
 
-    def __init__(self, expected: Expectations) -> None:
-        self._md5 = hashlib.md5(usedforsecurity=False)
+    def __init__(self, expected: Expectations, md5: RunningMd5 | None = None) -> None:
+        self._md5 = PlainMd5() if md5 is None else md5
         self._sha256 = hashlib.sha256() if expected.sha256 is not None else None
         self._checksum = new_hasher(expected.algorithm)
         self._stated = None if expected.stated_algorithm is None else new_hasher(expected.stated_algorithm)
@@ -46,14 +51,27 @@ class Digests:
         """Once verified: the checksum by the sender's algorithm, where another one is kept."""
 
     def update(self, data: Chunk) -> None:
-        """Add bytes. May run in a thread."""
+        """Add bytes."""
+        number = self.begin((data,))
+        self.add(data)
+        self.wait(number)
+
+    def begin(self, chunks: Sequence[Chunk]) -> int:
+        """Start the MD5 of these, which must stay as they are until `wait` has returned for this number."""
+        return self._md5.begin(chunks)
+
+    def add(self, data: Chunk) -> None:
+        """Calculate everything else. May run in a thread."""
         self.size += len(data)
-        self._md5.update(data)
         if self._sha256 is not None:
             self._sha256.update(data)
         self._checksum.update(data)
         if self._stated is not None:
             self._stated.update(data)
+
+    def wait(self, number: int) -> None:
+        """Return once the MD5 is done with what was begun up to this number. Blocks."""
+        self._md5.wait(number)
 
     def verify(self, expected: Expectations) -> tuple[bytes, Checksum]:
         """The MD5 and the checksum. Raises IntegrityMismatch when the sender said otherwise."""

@@ -20,6 +20,7 @@ from lakebed.storage.writer import BufferedMultipartWriter
 
 from .blob_writing import BlobSink, BlobWriting, FileSink, RemoteSink, check_length
 from .digests import Chunk, Digests, Expectations
+from .md5 import MakeMd5, md5_maker
 from .model import Piece
 from .sealing import KeyRing, Sealer, seal_whole
 from .threads import Threads
@@ -91,6 +92,7 @@ class Ingester:
         self._inline_max = inline_max_bytes
         self._files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
         self._threads = Threads()
+        self._make_md5: MakeMd5 | None = None
 
     async def ingest(
         self, stream: ByteStream, expected: Expectations, *, encrypt: bool, limit: int, inline: bool = True
@@ -110,7 +112,6 @@ class Ingester:
             self._files.check_room(length or 0)
         head: list[Chunk] = []
         held = 0
-        digests = Digests(expected)
         ended = False
         while inline and held <= self._inline_max:
             chunk = await stream.next_chunk()
@@ -121,13 +122,12 @@ class Ingester:
             held += len(chunk)
         if ended:
             body = head[0] if len(head) == 1 else b"".join(head)
-            return self._keep_inline(bytes(body), digests, expected, length, encrypt=encrypt)
-        return await self._write_blob(head, stream, digests, expected, encrypt=encrypt, limit=limit)
+            return self._keep_inline(bytes(body), expected, length, encrypt=encrypt)
+        return await self._write_blob(head, stream, expected, encrypt=encrypt, limit=limit)
 
-    def _keep_inline(
-        self, body: bytes, digests: Digests, expected: Expectations, length: int | None, *, encrypt: bool
-    ) -> Ingested:
+    def _keep_inline(self, body: bytes, expected: Expectations, length: int | None, *, encrypt: bool) -> Ingested:
         check_length(len(body), length)
+        digests = Digests(expected)
         digests.update(body)
         md5, checksum = digests.verify(expected)
         seal = None
@@ -141,12 +141,14 @@ class Ingester:
         self,
         head: list[Chunk],
         stream: ByteStream,
-        digests: Digests,
         expected: Expectations,
         *,
         encrypt: bool,
         limit: int,
     ) -> Ingested:
+        if self._make_md5 is None:
+            self._make_md5 = md5_maker()
+        digests = Digests(expected, self._make_md5())
         blob = new_blob_id(self._clock)
         seal, sealer = None, None
         if encrypt:
@@ -184,6 +186,7 @@ class Ingester:
     def close(self) -> None:
         """Let the threads go."""
         self._threads.close()
+        self._make_md5 = None
 
     async def discard(self, ingested: Ingested) -> None:
         """Remove bytes that will not be published after all."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ..core.errors import AccessDenied, StorageFull, Unavailable
+from .direct import DirectWriting
 from .seam import ByteSource
 
 __all__ = [
@@ -107,17 +108,25 @@ class NewFile:
     The order is: `write`…, `stamp`, `sync`, `move`. `discard` undoes all but a `move`.
     """
 
-    __slots__ = ("_descriptor", "_flushed", "_path", "size")
+    __slots__ = ("_descriptor", "_direct", "_flushed", "_path", "size")
 
-    def __init__(self, path: str) -> None:
-        """Create `path`, which must not exist. Raises OSError."""
+    def __init__(self, path: str, *, direct: bool = False) -> None:
+        """Create `path`, which must not exist. Raises OSError.
+
+        With `direct`, `write` goes around the page cache where that is possible.
+        """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self._path: str | None = path
+        self._direct = DirectWriting(self._descriptor) if direct else None
         self._flushed = 0
         self.size = 0
 
     def write(self, body: ByteSource) -> None:
         """Append bytes. Raises OSError."""
+        if self._direct is not None:
+            self._direct.write(body)
+            self.size += len(body)
+            return
         written = os.write(self._descriptor, body)
         self.size += written
         if written < len(body):  # over 2 GiB at once, or the disk has just become full: the next write says
@@ -131,6 +140,7 @@ class NewFile:
 
     def write_from(self, descriptor: int, count: int) -> None:
         """Append `count` bytes of another file from its start, without bringing them here. Raises OSError."""
+        self._settle()
         offset = 0
         while offset < count:
             moved = os.sendfile(self._descriptor, descriptor, offset, min(count - offset, _FLUSH_BYTES))
@@ -143,6 +153,7 @@ class NewFile:
 
     def stamp(self, modified_ns: int) -> None:
         """Set the time of change, which is part of what `sync` makes durable."""
+        self._settle()
         os.utime(self._descriptor, ns=(modified_ns, modified_ns))
 
     def stat(self) -> os.stat_result:
@@ -151,10 +162,12 @@ class NewFile:
 
     def sync(self) -> None:
         """Put bytes, size and stamp on stable storage. After an error the file can only be discarded."""
+        self._settle()
         os.fsync(self._descriptor)
 
     def sync_bytes(self) -> None:
         """Put bytes and size on stable storage; a stamp may be lost with the machine."""
+        self._settle()
         os.fdatasync(self._descriptor)
 
     def move(self, path: str, *, make_missing: bool = True) -> None:
@@ -195,6 +208,12 @@ class NewFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _settle(self) -> None:
+        """Write what direct writing has kept back: all that follows concerns the whole file, and uses the cache."""
+        if self._direct is not None:
+            self._direct.finish()
+            self._direct = None
 
     def _flush(self) -> None:
         _start_writeback(self._descriptor, self._flushed, self.size - self._flushed)

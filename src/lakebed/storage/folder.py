@@ -47,6 +47,10 @@ RESERVE_BYTES: Final = 64 * 1024 * 1024
 """Space that is not filled with objects, or a quarter of a small disk: the metadata beside us may need as much while
 objects are being removed."""
 
+DIRECT_BYTES: Final = 4 * 1024 * 1024
+"""Files of at least this size are written around the page cache: it costs a third of the time in the kernel, and what
+is read soon after comes from the disk. Smaller ones are more likely to be read soon, and gain less."""
+
 _PAGE_KEYS: Final = 1000
 _PIECE_BYTES: Final = 1024 * 1024
 
@@ -167,8 +171,9 @@ class FolderStorage:
         """Begin a write-once object. Raises StorageFull at once if `size_hint` bytes may not be stored. Blocks."""
         path = self._objects.path(check_key(key))
         self.check_room(size_hint or 0)
+        direct = size_hint is not None and size_hint >= DIRECT_BYTES
         with storage_errors():
-            return _FolderWriter(self._objects, NewFile(self._objects.temporary_path()), path)
+            return _FolderWriter(self._objects, NewFile(self._objects.temporary_path(), direct=direct), path)
 
     def remove_files(self, keys: Sequence[Key]) -> None:
         """Remove write-once objects, without syncs and without tidying folders that the next ones will need."""

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from lakebed.core.buffers import BUFFER_BYTES
 from lakebed.core.errors import Incomplete, TooLarge
 
-CHUNK_BYTES: Final = 512 * 1024
+CHUNK_BYTES: Final = BUFFER_BYTES
 """Size of the pieces handed to the reader of a large body."""
 
 MAX_WAITING: Final = 2

@@ -1,0 +1,67 @@
+"""Builds `md5_lanes.c` into the package where there is a C compiler; the package works without (ADR 12)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER: Final = "src/lakebed/objects"
+SOURCE: Final = f"{FOLDER}/md5_lanes.c"
+LIBRARY: Final = f"{FOLDER}/_md5_lanes.so"
+
+FLAGS: Final = ("-O2", "-fPIC", "-shared", "-pthread", "-fno-tree-reassoc")
+"""The last one: the order of additions in the source is the one that waits least."""
+
+
+def find_compiler() -> list[str] | None:
+    """The C compiler to call: that of the environment variable CC, or the usual names."""
+    named = os.environ.get("CC")
+    if named is not None:
+        return shlex.split(named) or None
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    return None if found is None else [found]
+
+
+def compile_library(compiler: list[str], source: Path, library: Path) -> str | None:
+    """Make the library; why that did not work, or None."""
+    unfinished = library.with_suffix(f".{os.getpid()}")
+    command = [*compiler, *FLAGS, "-o", str(unfinished), str(source)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return str(error)
+    if done.returncode != 0:
+        unfinished.unlink(missing_ok=True)
+        return done.stderr
+    # In one step: a process that has the old one open goes on with it.
+    unfinished.replace(library)
+    return None
+
+
+class LanesBuildHook(BuildHookInterface[Any]):  # Any: no settings of our own
+    """Adds the library to a wheel, or to the folder that an editable installation uses."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # Any: the interface's own
+        """Build; without a compiler, say so and go on."""
+        if self.target_name != "wheel":
+            return
+        library = Path(self.root, LIBRARY)
+        compiler = find_compiler()
+        failure = "no C compiler" if compiler is None else compile_library(compiler, Path(self.root, SOURCE), library)
+        if failure is not None:
+            library.unlink(missing_ok=True)
+            self.app.display_warning(f"bodies will be hashed one at a time, by hashlib: {failure}")
+            return
+        build_data["artifacts"].append(f"/{LIBRARY}")
+        # For this machine's kind, and every Python: the library knows nothing of it.
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
