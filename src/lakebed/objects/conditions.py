@@ -55,6 +55,8 @@ def etag_matches(condition: str, etag: str) -> bool:
 
 def check_read(conditions: ReadConditions, etag: str, modified_ms: int) -> None:
     """Raise NotModified or PreconditionFailed as RFC 9110 §13.2.2 orders them."""
+    if conditions is NO_READ_CONDITIONS:
+        return
     seconds_ms = modified_ms - modified_ms % 1000
     if conditions.if_match is not None:
         if not etag_matches(conditions.if_match, etag):

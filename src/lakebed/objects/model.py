@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -151,13 +152,27 @@ _encoder = msgspec.msgpack.Encoder()
 pack = _encoder.encode
 """Values of this module as they are stored."""
 
-unpack_attributes = _attributes_decoder.decode
 unpack_upload = _upload_decoder.decode
 unpack_result = _result_decoder.decode
 unpack_piece = _piece_decoder.decode
 unpack_layout = _layout_decoder.decode
 
 DEFAULT_ATTRIBUTES: Final = ObjectAttributes()
+
+_MAX_REMEMBERED_BYTES: Final = 512
+
+
+def _unpack_attributes(packed: bytes) -> ObjectAttributes:
+    attributes = _attributes_decoder.decode(packed)
+    return DEFAULT_ATTRIBUTES if attributes == DEFAULT_ATTRIBUTES else attributes
+
+
+_remembered_attributes: Final = lru_cache(maxsize=1024)(_unpack_attributes)
+
+
+def unpack_attributes(packed: bytes) -> ObjectAttributes:
+    """Stored attributes. Most objects say as little as others, and the same: they share what was once decoded."""
+    return _remembered_attributes(packed) if len(packed) <= _MAX_REMEMBERED_BYTES else _unpack_attributes(packed)
 
 
 def pack_checksum(checksum: Checksum | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.core.ids import BucketId, VersionId
+from lakebed.core.ids import BucketId
 from lakebed.meta.seam import MetaStore, Row
 
 from .model import StoredObject, StoredPart, StoredUpload, unpack_attributes, unpack_piece, unpack_result, unpack_upload
@@ -150,9 +150,7 @@ DELETE_PARTS: Final = "DELETE FROM parts WHERE upload = ?"
 
 def object_from(row: Row) -> StoredObject:
     """The current version, from columns as in `CURRENT`."""
-    return StoredObject(
-        row[0], row[1], VersionId(row[2]), row[3], row[4], row[5], row[6], row[7], unpack_attributes(row[8])
-    )
+    return StoredObject(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], unpack_attributes(row[8]))
 
 
 def version_from(row: Row) -> StoredObject:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lakebed.core.clock import Clock
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
 
 from .logs import AccessLog
-from .metrics import Metrics
+from .metrics import Counter, Histogram, Metrics
+
+
+class _Series(NamedTuple):
+    """What every answer of an operation with one status is counted in."""
+
+    requests: Counter
+    seconds: Histogram
 
 
 class Instruments:
@@ -22,19 +31,27 @@ class Instruments:
         )
         self._received = metrics.counter("lakebed_s3_received_bytes_total", "Bytes of request bodies.", ("operation",))
         self._sent = metrics.counter("lakebed_s3_sent_bytes_total", "Bytes of response bodies.", ("operation",))
+        self._known: dict[tuple[str, int], _Series] = {}
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
         self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
 
     def observe(self, operation: str, request: Request, response: Response, seconds: float) -> None:
         """Count one answer."""
-        self._requests.of(operation, str(response.status)).add()
-        self._seconds.of(operation).observe(seconds)
+        series = self._known.get((operation, response.status)) or self._first_use(operation, response.status)
+        series.requests.add()
+        series.seconds.observe(seconds)
         if request.body.received:
             self._received.of(operation).add(request.body.received)
         length = promised_bytes(request, response)
         if length:
             self._sent.of(operation).add(length)
+
+    def _first_use(self, operation: str, status: int) -> _Series:
+        series = _Series(self._requests.of(operation, str(status)), self._seconds.of(operation))
+        # Kept for good: operations and statuses are of our making, and few.
+        self._known[operation, status] = series
+        return series
 
 
 def promised_bytes(request: Request, response: Response) -> int:

@@ -115,6 +115,8 @@ def test_health_is_told_to_whoever_asks(lakebed_server: RunningServer) -> None:
 def test_every_worker_tells_the_numbers_of_all(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         signer = Signer(f"127.0.0.1:{server.port}")
+        # The server answers as soon as one of them can.
+        wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers that answer")
         with Connection(server.port) as one, Connection(server.port) as other:
             workers = {worker_of(connection.ask(plain("GET"))) for connection in (one, other)}
             assert len(workers) == 2

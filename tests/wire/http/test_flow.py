@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+from lakebed.core.buffers import ALIGNMENT, address_of
 from lakebed.core.errors import Incomplete
 from lakebed.wire.http.body import CHUNK_BYTES, MAX_WAITING
 from lakebed.wire.http.message import Request, Response
@@ -69,6 +70,43 @@ async def test_a_reader_that_is_slow_gets_every_byte() -> None:
         sending = asyncio.create_task(client.send(request_of("PUT", "/", content)))
         assert (await client.receive()).body == content
         await sending
+
+
+async def test_a_large_body_comes_in_whole_aligned_buffers_but_for_its_end() -> None:
+    pieces: list[bytes | memoryview] = []
+
+    async def application(request: Request) -> Response:
+        while (piece := await request.body.next_chunk()) is not None:
+            pieces.append(piece)
+        return Response(200)
+
+    body = b"".join(b"%07d\n" % number for number in range(3 * CHUNK_BYTES // 8)) + b"end"
+    async with serving(application) as server, await server.connect() as client:
+        # With the first bytes of the body behind the head.
+        await client.send(request_of("PUT", Content_Length=str(len(body))) + body[:1000])
+        await client.send(body[1000:])
+        await client.receive()
+    assert b"".join(pieces) == body
+    assert [len(piece) for piece in pieces] == [CHUNK_BYTES] * 3 + [3]
+    assert all(address_of(piece) % ALIGNMENT == 0 for piece in pieces if isinstance(piece, memoryview))
+    assert all(isinstance(piece, memoryview) for piece in pieces)
+
+
+async def test_what_a_reader_holds_is_not_overwritten_by_later_bodies() -> None:
+    kept: list[memoryview] = []
+
+    async def application(request: Request) -> Response:
+        while (piece := await request.body.next_chunk()) is not None:
+            # A part of each buffer, as decoders hand them on.
+            kept.append(memoryview(piece)[100:200])
+        return Response(200)
+
+    async with serving(application) as server, await server.connect() as client:
+        for number in range(20):
+            await client.send(request_of("PUT", Content_Length=str(2 * CHUNK_BYTES)))
+            await client.send(bytes([number]) * 2 * CHUNK_BYTES)
+            await client.receive()
+    assert [bytes(view) for view in kept] == [bytes([number]) * 100 for number in range(20) for _ in range(2)]
 
 
 async def test_a_client_that_leaves_inside_a_body_is_incomplete_for_its_reader() -> None:

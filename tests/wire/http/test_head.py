@@ -155,6 +155,15 @@ def test_lengths_and_codings_make_the_body() -> None:
     assert (chunked.length, chunked.chunked, chunked.finished) == (None, True, False)
 
 
+async def test_requests_without_a_body_share_one_that_stays_empty() -> None:
+    body = parse("GET / HTTP/1.1\r\n\r\n").body()
+    assert (await body.read(0), await body.next_chunk()) == (b"", None)
+    again = parse("HEAD /other HTTP/1.1\r\n\r\n").body()
+    assert again is body
+    assert (again.finished, again.received, again.taken, again.length, again.chunked) == (True, 0, 0, 0, False)
+    assert (again.is_full, again.is_awaited, again.awaits_continue) == (False, False, False)
+
+
 def test_only_a_client_of_1_1_waits_for_our_word() -> None:
     assert parse("PUT / HTTP/1.1\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\n").expects_continue
     assert not parse("PUT / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n").expects_continue

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.http.body import RequestBody
-from lakebed.wire.http.message import Request, parse_query
+from lakebed.wire.http.message import Request, decode_component, parse_query
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
@@ -17,6 +17,25 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 def test_encoded_parameters_come_back(parameters: dict[str, str]) -> None:
     raw = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in parameters.items())
     assert parse_query(raw) == parameters
+
+
+RAW_PAIRS = st.lists(st.text("ab=%2BcA9+é", max_size=8).filter(lambda pair: "&" not in pair), max_size=6)
+
+
+@given(RAW_PAIRS, st.booleans())
+def test_parameters_are_what_decoding_each_part_makes(pairs: list[str], long: bool) -> None:
+    if long:
+        pairs = [*pairs, "long=" + "x" * 5000]
+    parts = [pair.partition("=") for pair in pairs if pair]
+    for _ in ("decoded", "remembered"):
+        try:
+            decoded = [(decode_component(name), decode_component(value)) for name, _, value in parts]
+        except InvalidInput:
+            with pytest.raises(InvalidInput):
+                parse_query("&".join(pairs))
+        else:
+            # The first of repeated ones counts: the last to be set, from behind.
+            assert parse_query("&".join(pairs)) == dict(reversed(decoded))
 
 
 def test_a_plus_is_a_space_and_an_encoded_plus_is_a_plus() -> None:

@@ -32,7 +32,7 @@ async def test_files_are_sent_and_closed(
     content = numbered.read_bytes()
 
     async def application(request: Request) -> Response:
-        assert request.scheme == "https"
+        assert (request.scheme, request.tls_version) == ("https", "TLSv1.3")
         parts = [(7, 1_000_000), (2_000_000, 800_000)]
         files = [FileSlice(os.open(numbered, os.O_RDONLY), offset, length) for offset, length in parts]
         return Response(200, files=files, length=1_800_000)

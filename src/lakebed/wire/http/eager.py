@@ -19,12 +19,15 @@ Exchanged: TypeAlias = Any  # whatever futures and the loop's tasks hand each ot
 _running: set[asyncio.Task[None]] = set()
 
 
-def start_eagerly(coroutine: Coroutine[Exchanged, Exchanged, None]) -> None:
-    """Run `coroutine` until it waits; the rest, if any, runs as a task. Not from within a task.
+def start_eagerly(
+    coroutine: Coroutine[Exchanged, Exchanged, None], loop: asyncio.AbstractEventLoop | None = None
+) -> None:
+    """Run `coroutine` until it waits; the rest, if any, runs as a task of the running loop. Not from within a task.
 
     What it raises before its first wait is raised here; afterwards nobody is there to take it, so it must not raise.
+    Who has the loop at hand gives it: asking which one runs is a system call (Python 3.11 looks for a fork).
     """
-    loop = asyncio.get_running_loop()
+    loop = loop or asyncio.get_running_loop()
     stand_in = _StandIn()
     # These two are there for whoever makes tasks of his own (see "Extending" in the documentation of asyncio).
     tasks._enter_task(loop, stand_in)  # type: ignore[arg-type]  # is a task as far as anybody looks

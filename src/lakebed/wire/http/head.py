@@ -24,6 +24,9 @@ MAX_HEADERS: Final = 1000
 _known_names: dict[bytes, str] = {}
 _MAX_KNOWN_NAMES: Final = 1024
 
+_NO_BODY: Final = RequestBody(0)
+"""Of every request without one: nothing about it ever changes."""
+
 
 class HeadRefused(Exception):
     """The head cannot be served, and where the next request begins is unknown."""
@@ -47,7 +50,7 @@ class RequestHead:
         self._url = b""
         parser = httptools.HttpRequestParser(self)
         try:
-            parser.feed_data(memoryview(data)[:end])
+            parser.feed_data(data if end == len(data) else memoryview(data)[:end])
         except httptools.HttpParserUpgrade:
             # An offer to speak something else, which we may pass over (RFC 9110 §7.8). CONNECT asks for a tunnel.
             if parser.get_method() == b"CONNECT":
@@ -85,7 +88,7 @@ class RequestHead:
             return RequestBody(None, chunked=True)
         length = headers.get("content-length")
         if length is None:
-            return RequestBody(0)
+            return _NO_BODY
         length = length.strip()
         if not (length.isascii() and length.isdigit()):
             raise HeadRefused(400, "the content length is not a number")

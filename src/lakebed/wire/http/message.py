@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
@@ -17,6 +18,9 @@ Headers = list[tuple[str, str]]
 
 RAW_ERRORS: Final = "surrogateescape"
 """How header bytes that are not UTF-8 are carried in text: they come back unchanged when encoded the same way."""
+
+_MAX_REMEMBERED_CHARS: Final = 2048
+"""Longer queries are decoded anew each time: what is remembered must not grow with what strangers send."""
 
 
 class Request:
@@ -33,6 +37,7 @@ class Request:
         "raw_query",
         "request_id",
         "scheme",
+        "tls_version",
     )
 
     def __init__(
@@ -45,6 +50,7 @@ class Request:
         scheme: str,
         peer: str,
         request_id: str,
+        tls_version: str = "",
     ) -> None:
         self.method = method
         self.raw_path = raw_path
@@ -56,6 +62,8 @@ class Request:
         self.peer = peer
         """The address of the other side, without its port."""
         self.request_id = request_id
+        self.tls_version = tls_version
+        """As OpenSSL names it: `TLSv1.3`; empty over plain HTTP."""
         self.principal = ""
         """Who asks, once an edge has found out; for logs."""
         self._query: dict[str, str] | None = None
@@ -74,12 +82,26 @@ class Request:
 def parse_query(raw: str) -> dict[str, str]:
     """Split a raw query string and decode its names and values; `+` is a space. Raises InvalidInput."""
     parsed: dict[str, str] = {}
+    is_plain = "+" not in raw and raw.isascii()
+    # What clients encode is mostly what they encoded the last time: their credentials, a delimiter, a prefix.
+    decode = _remembered_pair if len(raw) <= _MAX_REMEMBERED_CHARS else _decode_pair
     for pair in raw.split("&"):
         if not pair:
             continue
-        name, _, value = pair.partition("=")
-        parsed.setdefault(decode_component(name), decode_component(value))
+        if is_plain and "%" not in pair:
+            name, _, value = pair.partition("=")
+        else:
+            name, value = decode(pair)
+        parsed.setdefault(name, value)
     return parsed
+
+
+def _decode_pair(pair: str) -> tuple[str, str]:
+    name, _, value = pair.partition("=")
+    return decode_component(name), decode_component(value)
+
+
+_remembered_pair: Final = lru_cache(maxsize=1024)(_decode_pair)
 
 
 def decode_component(text: str) -> str:

@@ -16,6 +16,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, cast
 
+from lakebed.core.buffers import BODY_BUFFERS
 from lakebed.core.ids import RequestIds
 
 from .body import CHUNK_BYTES, RequestBody
@@ -69,6 +70,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._connections = connections
         self._scheme = "https" if secure else "http"
         self._peer = ""
+        self._tls_version = ""
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made before any use
         self._responder: Responder = None  # type: ignore[assignment]  # likewise
         self._pending = b""
@@ -85,7 +87,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._closing = False
         self._eof = False
         self._unsent = 0
-        self._now = asyncio.get_running_loop().time
+        self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
         self.last_activity = self._now()
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
@@ -95,6 +98,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else ""
+        tls = transport.get_extra_info("ssl_object")
+        self._tls_version = "" if tls is None else tls.version() or ""
         self._responder = Responder(self._transport, zero_copy=self._scheme == "http")
         self._connections.opened(self)
 
@@ -193,6 +198,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._scheme,
             self._peer,
             self._connections.request_ids.next(),
+            self._tls_version,
         )
         self._request = request
         self._responder.begin(
@@ -209,7 +215,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
             body.attach(self._responder.send_continue if head.expects_continue else None, self._resume_reading)
             if len(data) > end:
                 self._feed_body(data[end:])
-        start_eagerly(self._respond(request))
+        start_eagerly(self._respond(request), self._loop)
 
     def _feed_body(self, data: bytes) -> None:
         body = self._body
@@ -227,9 +233,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
             body.push(data)
             body.finish()
             return
-        body.push(data)
         if missing - len(data) > _SCRATCH_BYTES:
-            self._start_fill(missing - len(data))
+            self._begin_filling(missing, data)
+            return
+        body.push(data)
         if body.is_full:
             self._pause_reading()
 
@@ -251,8 +258,20 @@ class HttpProtocol(asyncio.BufferedProtocol):
         elif body.is_full:
             self._pause_reading()
 
+    def _begin_filling(self, missing: int, data: bytes) -> None:
+        # What is here goes into the first buffer, so that all buffers but the last hold whole pages of the body: those
+        # a disk takes as they are.
+        self._start_fill(missing)
+        while data and self._fill is not None:
+            count = min(len(data), len(self._fill) - self._fill_used)
+            self._fill[self._fill_used : self._fill_used + count] = data[:count]
+            self._fill_used += count
+            data = data[count:]
+            if self._fill_used == len(self._fill):
+                self._hand_over_fill()
+
     def _start_fill(self, missing: int) -> None:
-        self._fill = memoryview(bytearray(min(missing, CHUNK_BYTES)))
+        self._fill = BODY_BUFFERS.take()[: min(missing, CHUNK_BYTES)]
         self._fill_used = 0
 
     def _hand_over_fill(self) -> None:
@@ -284,8 +303,14 @@ class HttpProtocol(asyncio.BufferedProtocol):
             raise
         if not request.body.finished and not self._can_skip(request.body):
             self._responder.keep_alive = False
+        is_head = request.method == "HEAD"
         try:
-            await self._responder.send(response, is_head=request.method == "HEAD")
+            if response.files or response.stream is not None:
+                await self._responder.send_long(response, is_head=is_head)
+            else:
+                self._responder.send_now(response, is_head=is_head)
+                if self._responder.is_blocked:
+                    await self._responder.drained()
         except ConnectionError:
             self._give_up()
         except Exception:
@@ -334,7 +359,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if self._pending:
             # On the next turn: a client that sends many requests ahead must not starve the others.
             self._pending_is_due = True
-            asyncio.get_running_loop().call_soon(self._next_pending)
+            self._loop.call_soon(self._next_pending)
         else:
             self._resume_reading()
 

@@ -27,24 +27,29 @@ class BrokenPromise(RuntimeError):
     """The head of an answer promised another body than there is."""
 
 
-class _DateHeader:
-    """The Date header, formatted once a second."""
+class _FirstLines:
+    """The lines that answers begin with, by status. Made once a second, because of the Date."""
 
-    __slots__ = ("_second", "_text")
+    __slots__ = ("_lines", "_second")
 
     def __init__(self) -> None:
         self._second = -1
-        self._text = ""
+        self._lines: dict[int, str] = {}
 
-    def text(self) -> str:
+    def of(self, status: int) -> str:
         second = int(time.time())
         if second != self._second:
             self._second = second
-            self._text = formatdate(second, usegmt=True)
-        return self._text
+            self._lines.clear()
+        lines = self._lines.get(status)
+        if lines is None:
+            date = formatdate(second, usegmt=True)
+            lines = f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}\r\nDate: {date}\r\nServer: Lakebed"
+            self._lines[status] = lines
+        return lines
 
 
-_date = _DateHeader()
+_first_lines = _FirstLines()
 
 
 class Responder:
@@ -86,32 +91,32 @@ class Responder:
         if not self._lost:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def send_now(self, response: Response) -> None:
-        """Write an answer whose body is bytes."""
-        self._transport.write(self._head(response, len(response.body)) + response.body)
+    def send_now(self, response: Response, *, is_head: bool = False) -> None:
+        """Write an answer whose body is bytes. No coroutine: hardly ever is anything waited for.
 
-    async def send(self, response: Response, *, is_head: bool) -> None:
-        """Write the answer, and close its files and its stream, whatever happens.
+        Raises ConnectionError if the client went away. Where `is_blocked` says that it takes bytes slower than they
+        are written, wait until they are `drained`.
+        """
+        if response.close:
+            self.keep_alive = False
+        body = response.body
+        head = self._head(response, len(body) if response.length is None else response.length)
+        self._check_alive()
+        self.started = True
+        self._transport.write(head if is_head or response.status in _BARE else head + body)
+
+    async def send_long(self, response: Response, *, is_head: bool) -> None:
+        """Write an answer of files or of a stream, and close those, whatever happens.
 
         Raises ConnectionError if the client goes away before its end. After any other error a part may have been sent
         (see `started`), and only ending the connection tells the client.
         """
         if response.close:
             self.keep_alive = False
-        is_bare = is_head or response.status in _BARE
-        if response.files or response.stream is not None:
-            try:
-                await self._send_long(response, is_bare=is_bare)
-            finally:
-                await _let_go(response)
-            return
-        head = self._head(response, len(response.body) if response.length is None else response.length)
-        if self._lost:
-            raise ConnectionResetError("the client went away")
-        self.started = True
-        self._transport.write(head if is_bare else head + response.body)
-        if self._paused is not None:
-            await self._drained()
+        try:
+            await self._send_long(response, is_bare=is_head or response.status in _BARE)
+        finally:
+            await _let_go(response)
 
     # -- bodies ---------------------------------------------------------------------------------------------------
 
@@ -140,11 +145,11 @@ class Responder:
             sent += len(piece)
             if length is not None and sent > length:
                 raise BrokenPromise(f"a stream is longer than its answer said. promised={length}")
-            await self._drained()
+            await self.drained()
             self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         if length is not None and sent < length:
             raise BrokenPromise(f"a stream is shorter than its answer said. sent={sent} promised={length}")
-        await self._drained()
+        await self.drained()
         if chunked:
             self._transport.write(b"0\r\n\r\n")
 
@@ -177,11 +182,11 @@ class Responder:
             data = await loop.run_in_executor(None, os.pread, piece.descriptor, min(left, _READ_BYTES), offset)
             if not data:
                 raise BrokenPromise(f"a file is shorter than its object. missing={left}")
-            await self._drained()
+            await self.drained()
             self._transport.write(data)
             offset += len(data)
             left -= len(data)
-        await self._drained()
+        await self.drained()
 
     # -- flow -----------------------------------------------------------------------------------------------------
 
@@ -215,7 +220,8 @@ class Responder:
         if self._lost:
             raise ConnectionResetError("the client went away")
 
-    async def _drained(self) -> None:
+    async def drained(self) -> None:
+        """Wait until the client has taken most of what was written. Raises ConnectionError if it went away."""
         if self._paused is not None:
             await self._paused
         self._check_alive()
@@ -226,7 +232,7 @@ class Responder:
         if transport.get_write_buffer_size():
             # With a high mark of zero any byte left makes the transport pause us, until none is.
             transport.set_write_buffer_limits(high=0)
-            await self._drained()
+            await self.drained()
             transport.set_write_buffer_limits()
 
     def _descriptor(self) -> int:
@@ -257,23 +263,22 @@ class Responder:
 
     def _head(self, response: Response, length: int | None, *, chunked: bool = False) -> bytes:
         status = response.status
-        lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}\r\nDate: {_date.text()}\r\nServer: Lakebed\r\n"]
-        lines += [f"{name}: {value}\r\n" for name, value in response.headers]
+        lines = [_first_lines.of(status), *[f"{name}: {value}" for name, value in response.headers]]
         if chunked:
-            lines.append("Transfer-Encoding: chunked\r\n")
+            lines.append("Transfer-Encoding: chunked")
         elif length is not None and status not in _BARE:
-            lines.append(f"Content-Length: {length}\r\n")
+            lines.append(f"Content-Length: {length}")
         if not self.keep_alive:
-            lines.append("Connection: close\r\n")
+            lines.append("Connection: close")
         elif self._version_1_0:
-            lines.append("Connection: keep-alive\r\n")
-        head_lines = len(lines) - len(response.headers) + 3
+            lines.append("Connection: keep-alive")
+        breaks = len(lines) + 3  # two more within the first lines, and the empty line
         lines.append("\r\n")
-        head = "".join(lines)
-        if not head.count("\n") == head.count("\r") == len(response.headers) + head_lines:
+        head = "\r\n".join(lines).encode("utf-8", RAW_ERRORS)
+        if not head.count(b"\n") == head.count(b"\r") == breaks:
             # A value with a line break would let its author write headers of his own.
             raise ValueError("a response header holds a line break")
-        return head.encode("utf-8", RAW_ERRORS)
+        return head
 
 
 async def _let_go(response: Response) -> None:

@@ -38,6 +38,7 @@ _OVERRIDES: Final = {
     "response-content-disposition": "Content-Disposition",
     "response-content-encoding": "Content-Encoding",
 }
+_READ_CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
 _CANNED_ACLS: Final = frozenset({"private", "bucket-owner-full-control", "bucket-owner-read"})
 
 
@@ -142,6 +143,8 @@ def wants_encryption(request: S3Request) -> bool | None:
 def read_conditions(request: S3Request, prefix: str = "") -> ReadConditions:
     """The conditions of a read, or with a prefix those of a copy's source."""
     headers = request.headers
+    if not prefix and _READ_CONDITIONS.isdisjoint(headers):
+        return NO_READ_CONDITIONS
     match = headers.get(prefix + "if-match")
     none_match = headers.get(prefix + "if-none-match")
     modified = request.time_header(prefix + "if-modified-since")
@@ -209,12 +212,14 @@ def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_
         if attributes.tags:
             headers.append(("x-amz-tagging-count", str(len(attributes.tags))))
         headers += lock_headers(attributes)
-    headers += encryption_headers(attributes.encrypted)
+        headers += encryption_headers(attributes.encrypted)
     if bucket.keeps_versions:
         headers.append(("x-amz-version-id", found.version))
-    if request.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED" and not _asks_for_less(request, found):
+    mode = request.headers.get("x-amz-checksum-mode")
+    if mode is not None and mode.upper() == "ENABLED" and not _asks_for_less(request, found):
         headers += checksum_headers(found.checksum)
-    headers += expiration_headers(bucket, found, day_ms)
+    if bucket.settings.lifecycle is not None:
+        headers += expiration_headers(bucket, found, day_ms)
     if "response-" in request.http.raw_query:
         _override(request, headers)
     return headers
@@ -272,7 +277,7 @@ def checksum_headers(checksum: Checksum | None) -> Headers:
 def expiration_headers(bucket: Bucket, stored: StoredObject, day_ms: int) -> Headers:
     """When a lifecycle rule will remove the object."""
     rules = bucket.settings.lifecycle
-    if rules is None:
+    if rules is None or bucket.holds_tables:
         return []
     due = expires_at(rules, stored.key, stored.size, stored.attributes.tags, stored.modified_ms, day_ms=day_ms)
     return [] if due is None else [("x-amz-expiration", expiration_header(due))]

@@ -44,12 +44,19 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
     if path and not bucket:
         # `//key` names no bucket: taken for the root, it would list buckets.
         raise S3Fault(400, "InvalidBucketName", "The specified bucket is not valid.", BucketName="")
+    if _is_plain(path):
+        return Target(bucket, key)
     return Target(decode_path(bucket), decode_path(key))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a piece of a path stands for itself."""
+    return "%" not in text and "\0" not in text and text.isascii()
 
 
 def decode_path(text: str) -> str:
     """Decode a piece of a path. Raises S3Fault for what is not percent-encoded UTF-8, or holds a NUL."""
-    if "%" not in text and "\0" not in text and text.isascii():
+    if _is_plain(text):
         return text
     try:
         decoded = unquote_to_bytes(text.encode("utf-8", RAW_ERRORS)).decode("utf-8")
@@ -113,6 +120,8 @@ class S3Request:
     @property
     def version(self) -> str | None:
         """`versionId`. Raises S3Fault when it is there but cannot be one."""
+        if not self.http.raw_query:
+            return None
         version = self.http.query.get("versionId")
         if version == "":
             raise S3Fault(400, "InvalidArgument", "Version id cannot be the empty string", ArgumentName="versionId")

@@ -97,6 +97,11 @@ def find_operation(request: S3Request) -> Operation:
         if operation is None:
             raise method_not_allowed(method, "SERVICE")
         return operation
+    if not request.http.raw_query and "x-amz-copy-source" not in request.headers:
+        # Most requests: nothing is there that could be misplaced or name a subresource.
+        operation = (_OBJECT if request.key else _BUCKET).get((method, ""))
+        if operation is not None:
+            return operation
     _refuse_misplaced(request)
     if not request.key:
         subresource = _subresource(request, _BUCKET_SUBRESOURCES)
@@ -151,7 +156,6 @@ def _refuse_misplaced(request: S3Request) -> None:
 def _subresource(request: S3Request, known: frozenset[str]) -> str:
     if not request.http.raw_query:
         return ""
-    for name in request.query:
-        if name in known:
-            return name
-    return ""
+    if known.isdisjoint(request.query):
+        return ""
+    return next(name for name in request.query if name in known)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakebed.server.instruments import Instruments
+from lakebed.server.metrics import Metrics
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request, Response
+
+
+def request(method: str, received: int = 0) -> Request:
+    body = RequestBody(received)
+    if received:
+        body.push(b"x" * received)
+    return Request(method, "/b/k", "", {}, body, "http", "", "R")
+
+
+def test_answers_are_counted_by_operation_and_status(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0)
+    instruments = Instruments(metrics)
+    for _ in range(3):
+        instruments.observe("GetObject", request("GET"), Response(200, body=b"12345"), 0.002)
+    instruments.observe("GetObject", request("GET"), Response(404, body=b"no"), 0.002)
+    instruments.observe("HeadObject", request("HEAD"), Response(200, length=99), 0.02)
+    instruments.observe("PutObject", request("PUT", 7), Response(200), 0.2)
+    told = metrics.render().decode().splitlines()
+    for line in (
+        'lakebed_s3_requests_total{operation="GetObject",status="200"} 3',
+        'lakebed_s3_requests_total{operation="GetObject",status="404"} 1',
+        'lakebed_s3_requests_total{operation="HeadObject",status="200"} 1',
+        'lakebed_s3_request_seconds_count{operation="GetObject"} 4',
+        'lakebed_s3_request_seconds_bucket{operation="GetObject",le="0.001"} 0',
+        'lakebed_s3_sent_bytes_total{operation="GetObject"} 17',
+        'lakebed_s3_received_bytes_total{operation="PutObject"} 7',
+    ):
+        assert line in told
+    assert not any("sent_bytes" in line and "HeadObject" in line for line in told)
+    sums = [line for line in told if line.startswith('lakebed_s3_request_seconds_sum{operation="GetObject"}')]
+    assert float(sums[0].split()[1]) == pytest.approx(0.008)
+    metrics.close()
