@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from lakebed.cli.main import FAILED
-from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
+from lakebed.core.access import DEFAULT_ACCOUNT, Credential
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.core.settings import ServerSettings, Settings
 from lakebed.governance import AccessKeys, MasterKeys
-from lakebed.server.identity import require_identity
+from lakebed.meta.outbox import Outbox
+from lakebed.server.identity import SECRETS_FILE, establish_identity, require_identity, root_credential
 from lakebed.server.metadata import open_metadata
 
 from .conftest import Lakebed, Outcome
@@ -39,11 +40,11 @@ def as_the_server_sees(data: Path, access_key: str) -> Credential:
     async def look() -> Credential:
         settings = Settings(server=ServerSettings(data=data))
         identity = require_identity(settings)
-        store = await open_metadata(settings)
+        keys = MasterKeys(identity.master_keys, identity.active_key_id)
+        store = await open_metadata(settings, keys)
         try:
-            root = Credential(identity.root_access_key, identity.root_secret_key, root_of(DEFAULT_ACCOUNT))
-            keys = MasterKeys(identity.master_keys, identity.active_key_id)
-            return await AccessKeys(store, keys, SystemClock(), root).lookup(access_key)
+            root = root_credential(identity)
+            return await AccessKeys(store, Outbox(store), keys, SystemClock(), root).lookup(access_key)
         finally:
             await store.close()
 
@@ -160,6 +161,20 @@ def test_a_policy_that_a_user_has_not_is_named(admin: Admin) -> None:
 def test_people_read_lines_instead_of_json(lakebed: Lakebed, data: Path) -> None:
     outcome = lakebed("user", "create", "ann", "--data", str(data))
     assert outcome.out == f"user  ann\narn   arn:aws:iam::{DEFAULT_ACCOUNT}:user/ann\n"
+
+
+def test_secrets_made_anew_are_not_used_on_what_the_old_ones_sealed(admin: Admin, data: Path) -> None:
+    admin("user", "create", "ann")
+    lost = require_identity(Settings(server=ServerSettings(data=data))).active_key_id
+    (data / SECRETS_FILE).rename(data / "backup")
+    establish_identity(Settings(server=ServerSettings(data=data)))
+    outcome = admin("key", "create", "ann")
+    assert outcome.status == FAILED
+    assert outcome.err.startswith("lakebed: encryption.keys: stored data needs master keys that are not here")
+    assert f"missing={lost}" in outcome.err
+    assert outcome.err.count("\n") == 1
+    (data / "backup").rename(data / SECRETS_FILE)
+    assert admin("key", "list", "ann").document == []
 
 
 def test_nothing_is_made_where_no_server_was(lakebed: Lakebed, tmp_path: Path) -> None:

@@ -26,12 +26,13 @@ class User:
 def make_user(server: RunningServer, *policies: str) -> User:
     """A user with these canned policies and one access key. Without any, the user may do nothing."""
     flags = [word for policy in policies for word in ("--policy", policy)]
-    made = _lakebed(server, "user", "create", f"user-{uuid.uuid4().hex[:12]}", *flags)
-    key = _lakebed(server, "key", "create", made["user"])
+    made = administer(server, "user", "create", f"user-{uuid.uuid4().hex[:12]}", *flags)
+    key = administer(server, "key", "create", made["user"])
     return User(made["user"], made["arn"], Keys(key["access_key"], key["secret_key"]))
 
 
-def _lakebed(server: RunningServer, *words: str) -> Any:  # Any: a JSON document
+def administer(server: RunningServer, *words: str) -> Any:  # Any: a JSON document
+    """Run a command of an operator on the server's data folder; what it printed."""
     environment = {
         **os.environ,
         "LAKEBED_ROOT_ACCESS_KEY": server.access_key,

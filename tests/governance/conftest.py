@@ -10,6 +10,8 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
 from lakebed.meta.migrations import migrate
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
 from lakebed.meta.sqlite import SqliteStore
 
 from .documents import OWNER
@@ -27,7 +29,7 @@ def master_keys() -> MasterKeys:
 
 @pytest.fixture
 def root() -> Credential:
-    return Credential("ROOTKEY", Secret("root-secret"), root_of(OWNER))
+    return Credential("ROOTKEY", Secret("root-secret"), root_of(OWNER, "ROOTKEY"))
 
 
 @pytest.fixture
@@ -39,18 +41,25 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 
 @pytest.fixture
-def principals(store: SqliteStore, clock: ManualClock, root: Credential) -> Principals:
-    return Principals(store, clock, root.principal)
+def outbox(store: MetaStore) -> Outbox:
+    return Outbox(store)
 
 
 @pytest.fixture
-def access_keys(store: SqliteStore, master_keys: MasterKeys, clock: ManualClock, root: Credential) -> AccessKeys:
-    return AccessKeys(store, master_keys, clock, root)
+def principals(store: MetaStore, outbox: Outbox, clock: ManualClock, root: Credential) -> Principals:
+    return Principals(store, outbox, clock, root.principal)
 
 
 @pytest.fixture
-def sessions(master_keys: MasterKeys, principals: Principals, clock: ManualClock) -> Sessions:
-    return Sessions(master_keys, principals, clock)
+def access_keys(
+    store: MetaStore, outbox: Outbox, master_keys: MasterKeys, clock: ManualClock, root: Credential
+) -> AccessKeys:
+    return AccessKeys(store, outbox, master_keys, clock, root)
+
+
+@pytest.fixture
+def sessions(master_keys: MasterKeys, access_keys: AccessKeys, clock: ManualClock) -> Sessions:
+    return Sessions(master_keys, access_keys, clock)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from lakebed.core.access import Principal, Session
+from lakebed.core.access import LastingKey, Principal, Session
 
 OWNER = "111122223333"
 OTHER = "444455556666"
@@ -39,8 +39,23 @@ def user(name: str = "bob", account: str = OWNER, *policies: bytes, session: Ses
         policies=policies,
         session=session,
         user_id=f"LKBU-{name}",
+        key=LastingKey(f"LKBD-{name}", created_ms=1_690_000_000_000),
     )
 
 
-def session(*policies: bytes, arn: str | None = None, tags: tuple[tuple[str, str], ...] = ()) -> Session:
-    return Session(arn=arn, issued_ms=1_700_000_000_000, expires_ms=1_700_003_600_000, policies=policies, tags=tags)
+def session(
+    *policies: bytes,
+    arn: str | None = None,
+    tags: tuple[tuple[str, str], ...] = (),
+    delegated_for: str = "",
+    outer_policies: tuple[bytes, ...] = (),
+) -> Session:
+    return Session(
+        arn=arn,
+        issued_ms=1_700_000_000_000,
+        expires_ms=1_700_003_600_000,
+        policies=policies,
+        tags=tags,
+        delegated_for=delegated_for,
+        outer_policies=outer_policies,
+    )

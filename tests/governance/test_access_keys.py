@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.access import Credential
+from lakebed.core.access import Credential, LastingKey
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
     AlreadyExists,
@@ -15,8 +15,11 @@ from lakebed.core.errors import (
 )
 from lakebed.core.secrets import Secret
 from lakebed.governance import CANNED_POLICIES, AccessKeys, MasterKeys, Principals
+from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite import SqliteStore
+
+from .documents import OTHER
 
 
 async def change(store: SqliteStore, sql: str, *args: str) -> None:
@@ -35,8 +38,17 @@ async def test_key_finds_its_secret_and_its_user(principals: Principals, access_
     assert found.principal.arn == user.arn
     assert found.principal.user_id == user.user_id
     assert found.principal.policies == (CANNED_POLICIES["readonly"], CANNED_POLICIES["writeonly"])
+    assert found.principal.key == LastingKey(made.key.id, made.key.created_ms)
     assert not found.principal.is_root
     assert (len(made.key.id), len(made.secret.reveal())) == (20, 40)
+
+
+async def test_key_of_another_account_s_user_calls_for_that_account(
+    principals: Principals, access_keys: AccessKeys
+) -> None:
+    user = await principals.create_user("bob", account=OTHER)
+    caller = (await access_keys.lookup((await access_keys.create("bob")).key.id)).principal
+    assert (caller.account, caller.arn) == (OTHER, user.arn) == (OTHER, f"arn:aws:iam::{OTHER}:user/bob")
 
 
 async def test_user_without_policies_has_none(principals: Principals, access_keys: AccessKeys) -> None:
@@ -198,11 +210,17 @@ async def test_row_moved_to_another_user_does_not_open(
 
 
 async def test_secrets_open_after_the_master_key_changed(
-    principals: Principals, access_keys: AccessKeys, store: SqliteStore, clock: ManualClock, root: Credential
+    principals: Principals,
+    access_keys: AccessKeys,
+    store: SqliteStore,
+    outbox: Outbox,
+    clock: ManualClock,
+    root: Credential,
 ) -> None:
     await principals.create_user("bob")
     made = await access_keys.create("bob")
-    later = AccessKeys(store, MasterKeys({"first": b"1" * 32, "second": b"2" * 32}, active="second"), clock, root)
+    both = MasterKeys({"first": b"1" * 32, "second": b"2" * 32}, active="second")
+    later = AccessKeys(store, outbox, both, clock, root)
     assert (await later.lookup(made.key.id)).secret == made.secret
     rotated = await later.rotate(made.key.id)
     assert (await later.lookup(made.key.id)).secret == rotated.secret

@@ -28,6 +28,19 @@ OBJECTS = "arn:aws:s3:::bucket/*"
         statement(principal="*", resource="arn:aws:s3:::bucket/${aws:username}/*"),
         statement(principal={"AWS": OWNER}, condition={"StringEquals": {"s3:ExistingObjectTag/a": "b"}}),
         statement(principal={"Service": "logging.s3.amazonaws.com"}, action="s3:PutObject"),
+        statement(principal="*", condition={"IpAddress": {"AWS:SourceIP": ["10.0.0.0/8", "2001:db8::1"]}}),
+        statement(principal="*", condition={"StringEquals": {"aws:SourceIp": "192.0.2.1"}}),
+        statement(principal="*", condition={"Null": {"aws:TokenIssueTime": True}}),
+        # One of the actions that a wildcard stands for is enough.
+        statement(principal="*", action="s3:Put*", condition={"StringEquals": {"s3:x-amz-acl": "private"}}),
+        statement(principal="*", action="s3:*", condition={"StringEquals": {"s3:prefix": "x"}}),
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "NotAction": "s3:ListBucket",
+            "Resource": BUCKET,
+            "Condition": {"StringEquals": {"s3:prefix": "x"}},
+        },
         {"Effect": "Deny", "NotPrincipal": {"AWS": OWNER}, "Action": "s3:*", "Resource": OBJECTS},
         {"Effect": "Deny", "Principal": "*", "NotAction": "s3:ListBucket", "Resource": OBJECTS},
         {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "NotResource": "arn:aws:s3:::bucket/open/*"},
@@ -57,7 +70,28 @@ def test_sound_policy_may_stand_on_the_bucket(written: dict[str, object]) -> Non
         (statement(principal="*", action="s3:GetObject", resource=BUCKET), "does not apply"),
         (statement(principal="*", action="s3:ListBucket", resource=OBJECTS), "does not apply"),
         (statement(principal="*", action=["s3:GetObject", "s3:ListBucket"]), "does not apply"),
-        (statement(principal="*", condition={"StringEquals": {"sts:x": "y"}}), "condition key"),
+        (statement(principal="*", condition={"StringEquals": {"sts:x": "y"}}), "unknown condition key"),
+        (statement(principal="*", condition={"StringEquals": {"s3:NotARealKey": "y"}}), "unknown condition key"),
+        (statement(principal="*", condition={"StringEquals": {"aws:NotARealKey": "y"}}), "unknown condition key"),
+        (statement(principal="*", condition={"StringEquals": {"s3:ExistingObjectTag": "y"}}), "unknown condition key"),
+        (statement(principal="*", condition={"StringEquals": {"s3:prefix": "y"}}), "does not apply to the action"),
+        (
+            statement(
+                principal="*", action=["s3:PutObject", "s3:GetObject"], condition={"Null": {"s3:x-amz-acl": "true"}}
+            ),
+            "does not apply to the action. key=s3:x-amz-acl action=s3:getobject",
+        ),
+        (
+            statement(principal="*", action="s3:Get*", condition={"Null": {"s3:x-amz-acl": "true"}}),
+            "does not apply to the action",
+        ),
+        (statement(principal="*", condition={"Null": {"aws:SourceIp": "true"}}), "not an address"),
+        (statement(principal="*", condition={"StringLike": {"aws:sourceip": "10.*"}}), "not an address"),
+        # What is wrong with a condition is said before that the action does not reach the resource.
+        (
+            statement(principal="*", action="s3:ListBucketMultipartUploads", condition={"Null": {"s3:prefix": "true"}}),
+            "condition key does not apply",
+        ),
         (statement(principal="*", Sid="x" * 20_481), "too large"),
     ],
 )

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.access import Credential
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, InvalidName, InvalidPolicy, NoSuchPrincipal
 from lakebed.governance import CANNED_POLICIES, AccessKeys, Principals
@@ -25,9 +24,8 @@ async def test_created_user_is_found_with_what_it_was_given(principals: Principa
 
 async def test_user_may_be_of_another_account(principals: Principals) -> None:
     made = await principals.create_user("bob", account=OTHER)
-    identity = await principals.identity("bob")
-    assert identity is not None
-    assert (identity.account, identity.arn) == (OTHER, made.arn) == (OTHER, f"arn:aws:iam::{OTHER}:user/bob")
+    assert (made.account, made.arn) == (OTHER, f"arn:aws:iam::{OTHER}:user/bob")
+    assert await principals.user("bob") == made
 
 
 async def test_second_user_of_a_name_is_refused_and_the_first_stays(principals: Principals) -> None:
@@ -59,7 +57,6 @@ async def test_users_are_listed_by_name_page_by_page(principals: Principals) -> 
 
 
 async def test_unknown_user_is_said_to_be_unknown(principals: Principals) -> None:
-    assert await principals.identity("ghost") is None
     for asked in (
         principals.user("ghost"),
         principals.delete_user("ghost"),
@@ -72,13 +69,12 @@ async def test_unknown_user_is_said_to_be_unknown(principals: Principals) -> Non
             await asked
 
 
-async def test_disabled_user_has_no_identity_until_enabled(principals: Principals) -> None:
+async def test_user_is_disabled_until_enabled(principals: Principals) -> None:
     await principals.create_user("bob")
-    assert not (await principals.set_user_enabled("bob", enabled=False)).enabled
-    assert not (await principals.user("bob")).enabled
-    assert await principals.identity("bob") is None
-    await principals.set_user_enabled("bob", enabled=True)
-    assert await principals.identity("bob") is not None
+    for enabled in (False, False, True, True):
+        changed = await principals.set_user_enabled("bob", enabled=enabled)
+        assert changed.enabled is enabled
+        assert await principals.user("bob") == changed
 
 
 async def test_deleted_user_leaves_no_key_and_no_policy_to_its_successor(
@@ -150,28 +146,21 @@ async def test_policies_of_one_user_are_limited(principals: Principals) -> None:
     assert len(await principals.policies("bob")) == MAX_POLICIES
 
 
-async def test_identity_is_the_same_object_until_something_changes(principals: Principals) -> None:
-    await principals.create_user("bob", canned=["readonly"])
-    first = await principals.identity("bob")
-    assert first is not None
-    assert await principals.identity("bob") is first
-    await principals.put_policy("bob", "own", READ)
-    second = await principals.identity("bob")
-    assert second is not None
-    assert second.policies == (CANNED_POLICIES["readonly"], READ)
+async def test_canned_policy_named_twice_is_attached_once(principals: Principals) -> None:
+    await principals.create_user("bob", canned=["readonly", "readonly"])
+    assert [each.name for each in await principals.policies("bob")] == ["readonly"]
 
 
-async def test_root_is_known_without_the_store(principals: Principals, root: Credential, store: SqliteStore) -> None:
-    await store.close()
-    assert await principals.identity("root") is root.principal
-
-
-async def test_canned_policy_of_another_build_is_not_passed_over(principals: Principals, store: SqliteStore) -> None:
+async def test_canned_policy_of_another_build_is_not_passed_over(
+    principals: Principals, access_keys: AccessKeys, store: SqliteStore
+) -> None:
     await principals.create_user("bob")
+    key_id = (await access_keys.create("bob")).key.id
 
     async def work(tx: Transaction) -> None:
         await tx.run("INSERT INTO principal_policies (principal, kind, name) VALUES ('bob', 'canned', 'from-later')")
 
     await store.transact(work)
-    with pytest.raises(Corrupted, match="from-later"):
-        await principals.identity("bob")
+    for asked in (principals.policies("bob"), access_keys.lookup(key_id)):
+        with pytest.raises(Corrupted, match="from-later"):
+            await asked

@@ -31,6 +31,12 @@ def ask(caller: Principal, context: Mapping[str, str | tuple[str, ...]] = Mappin
         (ANONYMOUS, "aws:principaltype", ("Anonymous",)),
         (ANONYMOUS, "aws:principalaccount", None),
         (ANONYMOUS, "aws:epochtime", ("1700000000",)),
+        (user(), "aws:principalisawsservice", ("false",)),
+        (ANONYMOUS, "aws:principalisawsservice", None),
+        (user(), "aws:viaawsservice", ("false",)),
+        (ANONYMOUS, "aws:viaawsservice", ("false",)),
+        (user(), "aws:multifactorauthpresent", None),
+        (user(session=session()), "aws:multifactorauthpresent", ("false",)),
         (user(), "aws:currenttime", ("2023-11-14T22:13:20.500000+00:00",)),
         (user(session=session()), "aws:tokenissuetime", ("2023-11-14T22:13:20+00:00",)),
         (user(session=session(tags=(("Team", "x"),))), "aws:principaltag/Team", ("x",)),
@@ -51,7 +57,18 @@ def test_context_is_found_whatever_its_case() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["aws:username", "AWS:UserId", "aws:PrincipalArn", "aws:PrincipalTag/Team", "aws:EpochTime", "aws:TokenIssueTime"],
+    [
+        "aws:username",
+        "AWS:UserId",
+        "aws:PrincipalArn",
+        "aws:PrincipalIsAWSService",
+        "aws:PrincipalTag/Team",
+        "aws:EpochTime",
+        "aws:TokenIssueTime",
+        "aws:MultiFactorAuthAge",
+        "aws:MultiFactorAuthPresent",
+        "aws:ViaAWSService",
+    ],
 )
 def test_context_cannot_pass_for_what_the_server_knows(key: str) -> None:
     head, slash, tag = key.partition("/")

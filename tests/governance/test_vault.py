@@ -42,6 +42,15 @@ def test_another_master_key_of_the_same_id_does_not_open() -> None:
         Vault(stranger, "test").open(Vault(FIRST, "test").seal(b"x", b""), b"")
 
 
+def test_fingerprint_tells_keys_apart_and_shows_none_of_what_is_derived() -> None:
+    assert BOTH.fingerprint("first") == FIRST.fingerprint("first")
+    assert BOTH.fingerprint("first") != BOTH.fingerprint("second")
+    assert MasterKeys({"first": b"9" * 32}, "first").fingerprint("first") != FIRST.fingerprint("first")
+    purposes = ("access key secrets", "session tokens", "session secrets", "object data keys")
+    hidden = {b"1" * 32, *(FIRST.derive(purpose) for purpose in purposes)}
+    assert FIRST.fingerprint("first") not in hidden
+
+
 def test_old_key_still_opens_after_a_new_one_became_active() -> None:
     old = Vault(FIRST, "test").seal(b"x", b"")
     new = Vault(BOTH, "test").seal(b"y", b"")

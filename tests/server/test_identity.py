@@ -12,7 +12,7 @@ import pytest
 from lakebed.core.errors import Corrupted, InvalidSetting
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import EncryptionSettings, RootSettings, ServerSettings, Settings
-from lakebed.server.identity import SECRETS_FILE, Identity, establish_identity
+from lakebed.server.identity import SECRETS_FILE, Identity, establish_identity, root_credential
 
 OWN_KEY = bytes(range(32))
 OWN_KEY_TEXT = Secret(base64.b64encode(OWN_KEY).decode())
@@ -81,6 +81,15 @@ def test_settings_replace_the_generated_root(tmp_path: Path) -> None:
     assert (identity.root_access_key, identity.root_secret_key) == ("admin", Secret("long-enough"))
     assert not identity.root_is_generated
     assert identity.active_key_id.startswith("generated-")
+
+
+def test_root_calls_with_the_identity_s_key(tmp_path: Path) -> None:
+    identity = start(tmp_path)
+    root = root_credential(identity)
+    assert (root.access_key_id, root.secret) == (identity.root_access_key, identity.root_secret_key)
+    assert root.principal.is_root
+    assert root.principal.key is not None
+    assert root.principal.key.id == identity.root_access_key
 
 
 def test_no_file_is_made_when_settings_give_everything(tmp_path: Path) -> None:

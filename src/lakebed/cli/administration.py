@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.governance import AccessKeys, MasterKeys, Principals
-from lakebed.server.identity import require_identity
+from lakebed.meta.outbox import Outbox
+from lakebed.server.identity import require_identity, root_credential
 from lakebed.server.metadata import open_metadata
 
 from .settings_flags import add_settings_flags, read_settings
@@ -58,16 +58,13 @@ def moment(ms: int) -> str:
 async def _run(task: Task, arguments: argparse.Namespace) -> None:
     settings = read_settings(arguments).settings
     identity = require_identity(settings)
-    root = root_of(DEFAULT_ACCOUNT)
+    root = root_credential(identity)
     clock = SystemClock()
-    store = await open_metadata(settings)
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    store = await open_metadata(settings, master)
     try:
-        keys = AccessKeys(
-            store,
-            MasterKeys(identity.master_keys, identity.active_key_id),
-            clock,
-            Credential(identity.root_access_key, identity.root_secret_key, root),
-        )
-        await task(Administration(Principals(store, clock, root), keys, clock), arguments)
+        outbox = Outbox(store)
+        keys = AccessKeys(store, outbox, master, clock, root)
+        await task(Administration(Principals(store, outbox, clock, root.principal), keys, clock), arguments)
     finally:
         await asyncio.shield(store.close())

@@ -21,9 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--expires", metavar="DURATION", help="how long it is good, such as 90d; by default for ever")
     add_task(tasks, "list", "list a user's keys", _list).add_argument("user")
     add_task(tasks, "rotate", "give a key a fresh secret; the old one is refused", _rotate).add_argument("key")
-    add_task(tasks, "disable", "refuse a key from now on", _disable).add_argument("key")
+    add_task(tasks, "disable", "refuse a key and the sessions that came from it from now on", _disable).add_argument(
+        "key"
+    )
     add_task(tasks, "enable", "accept a key again", _enable).add_argument("key")
-    add_task(tasks, "delete", "remove a key", _delete).add_argument("key")
+    add_task(tasks, "delete", "remove a key and end the sessions that came from it", _delete).add_argument("key")
 
 
 async def _create(admin: Administration, arguments: argparse.Namespace) -> None:

@@ -20,8 +20,21 @@ DEFAULT_ACCOUNT: Final = "000000000000"
 
 
 @dataclass(frozen=True, slots=True)
+class LastingKey:
+    """A lasting access key, without its secret: what tells it from every other, earlier ones of the same id too."""
+
+    id: str
+    created_ms: int
+    """0 for root's, which the settings give."""
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
-    """What temporary keys add to the identity behind them: limits, and facts for policies. Never rights."""
+    """What temporary keys add to the identity behind them: limits, and facts for policies.
+
+    Never rights, but for one kind: keys that the catalog hands out for the files of a table. For those the catalog has
+    decided who may have them, and vouches for what its own policy allows.
+    """
 
     arn: str | None
     """`arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`, or None for keys that claim no role."""
@@ -34,6 +47,15 @@ class Session:
 
     tags: tuple[tuple[str, str], ...] = ()
     """Session tags, seen by policies as `aws:PrincipalTag/KEY`."""
+
+    delegated_for: str = ""
+    """The id of the table for whose files the catalog handed the keys out; empty for sessions of any other kind.
+
+    Then `policies` begins with the catalog's own, and no identity policy has to allow what all of them allow.
+    """
+
+    outer_policies: tuple[bytes, ...] = ()
+    """Policies of the session that asked the catalog. They may deny and need not allow: they speak of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,9 @@ class Principal:
     user_id: str = ""
     """Unique and never used again, unlike the name: what `aws:userid` says."""
 
+    key: LastingKey | None = None
+    """The key that signed, or that the session came from. None for who needs none: anonymous, the server itself."""
+
     @property
     def caller_arn(self) -> str:
         """The ARN to show: the session's if it has one, else the identity's."""
@@ -74,9 +99,11 @@ ANONYMOUS = Principal(name="anonymous", account="", arn="*", is_anonymous=True)
 """A caller that gave no credentials."""
 
 
-def root_of(account: str) -> Principal:
-    """The root principal of an account."""
-    return Principal(name="root", account=account, arn=f"arn:aws:iam::{account}:root", is_root=True, user_id=account)
+def root_of(account: str, access_key_id: str | None = None) -> Principal:
+    """The root principal of an account, with the key that the settings give it."""
+    key = None if access_key_id is None else LastingKey(access_key_id, created_ms=0)
+    arn = f"arn:aws:iam::{account}:root"
+    return Principal(name="root", account=account, arn=arn, is_root=True, user_id=account, key=key)
 
 
 @lru_cache(maxsize=1024)
@@ -101,7 +128,8 @@ class CredentialSource(Protocol):
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
         """The credential of a key that is good now. The object is the same as long as nothing about it changed.
 
-        Raises Unauthenticated (unknown or disabled key, foreign or missing token), CredentialsExpired.
+        Raises Unauthenticated (unknown or disabled key, foreign or missing token), CredentialsExpired,
+        CredentialsRevoked.
         """
         ...
 

@@ -15,27 +15,41 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── InvalidTag             a tag set breaks its rules
     │   ├── InvalidPolicy          a policy document does not parse or means nothing here
     │   ├── InvalidRetention       a retention period or date that cannot be
-    │   └── InvalidEncryption      encryption parameters that are wrong or do not fit the object
+    │   ├── InvalidEncryption      encryption parameters that are wrong or do not fit the object
+    │   ├── LocationTaken          a table's location lies in or around another's
+    │   └── ConflictingProperties  a property is both set and removed
     ├── NotFound                   the thing named is absent
     │   ├── NoSuchBucket
     │   ├── NoSuchKey              (carries whether a delete marker hides it)
     │   ├── NoSuchVersion
     │   ├── NoSuchUpload
     │   ├── NoSuchConfiguration    a bucket or object setting that was never set
-    │   └── NoSuchPrincipal
+    │   ├── NoSuchPrincipal
+    │   ├── NoSuchWarehouse        no bucket of that name, or not enabled for tables
+    │   ├── NoSuchNamespace
+    │   ├── NoSuchTable
+    │   ├── NoSuchView
+    │   ├── NoSuchPlanId           a scan plan that was never made, was of another table, or is over
+    │   └── NoSuchPlanTask         a task of such a plan
     ├── AlreadyExists              somebody was first: a fact, not a fault
     │   ├── BucketAlreadyExists    it belongs to somebody else
     │   └── BucketAlreadyOwned     it is the caller's own
     ├── PreconditionFailed         a condition was evaluated and is false; read again, decide again
+    │   └── CommitConflict         a table is not as the commit assumed; nothing was committed, rebuild on the new state
+    │       └── PointerMoved       another commit was first; see whether this one still holds
     ├── NotModified                a conditional read found nothing new
     ├── StateConflict              the thing's state forbids it; change the state first
     │   ├── BucketNotEmpty
     │   ├── InvalidBucketState
+    │   ├── NamespaceNotEmpty
+    │   ├── TableProtected         deletion protection is on; switch it off first
     │   └── IsDeleteMarker         the version named is a delete marker
+    ├── AlreadyAnswered            a request with the same idempotency key was first; take its answer
     ├── WriteConflict              undecided: a concurrent change interfered; retry, evaluating again
     ├── Fenced                     a newer owner exists; stop, never retry
     ├── Unauthenticated            who is calling cannot be established
-    │   └── CredentialsExpired     refresh the credentials, then retry once
+    │   ├── CredentialsExpired     refresh the credentials, then retry once
+    │   └── CredentialsRevoked     somebody ended them before their time; a refresh cannot help
     ├── AccessDenied               the caller is known and may not
     │   └── VersionProtected       retention or a legal hold keeps the version
     ├── IntegrityMismatch          bytes do not match their digest; send them again from the source
@@ -123,6 +137,14 @@ class InvalidEncryption(InvalidInput):
     """Encryption parameters are wrong, missing, or do not fit the object."""
 
 
+class LocationTaken(InvalidInput):
+    """A table's location lies inside that of another, or around it: choose another place."""
+
+
+class ConflictingProperties(InvalidInput):
+    """A property is both set and removed."""
+
+
 class NotFound(LakebedError):
     """The thing named is absent."""
 
@@ -160,6 +182,30 @@ class NoSuchPrincipal(NotFound):
     """No principal, role or access key of that name."""
 
 
+class NoSuchWarehouse(NotFound):
+    """No bucket of that name is enabled for tables."""
+
+
+class NoSuchNamespace(NotFound):
+    """No namespace of that name."""
+
+
+class NoSuchTable(NotFound):
+    """No table of that name."""
+
+
+class NoSuchView(NotFound):
+    """No view of that name."""
+
+
+class NoSuchPlanId(NotFound):
+    """No scan plan of that id for this table: plan the scan again."""
+
+
+class NoSuchPlanTask(NotFound):
+    """No such task of a scan plan for this table: plan the scan again."""
+
+
 class AlreadyExists(LakebedError):
     """Somebody was first: a fact, not a fault."""
 
@@ -178,6 +224,22 @@ class PreconditionFailed(LakebedError):
     def __init__(self, message: str = "", *, condition: str | None = None) -> None:
         super().__init__(message)
         self.condition = condition
+
+
+class CommitConflict(PreconditionFailed):
+    """A table or view is not as the commit assumed. Nothing was committed: rebuild on the new state."""
+
+    def __init__(
+        self, message: str = "", *, condition: str | None = None, expected: object = None, found: object = None
+    ) -> None:
+        super().__init__(message, condition=condition)
+        self.expected = expected
+        self.found = found
+        """What the commit assumed and what is; `condition` is the type of the requirement, or the field."""
+
+
+class PointerMoved(CommitConflict):
+    """Another commit moved the pointer first: read it again, and see whether this one still holds."""
 
 
 class NotModified(LakebedError):
@@ -201,8 +263,20 @@ class InvalidBucketState(StateConflict):
     """The bucket's other settings forbid this one."""
 
 
+class NamespaceNotEmpty(StateConflict):
+    """The namespace still holds tables, views or namespaces."""
+
+
+class TableProtected(StateConflict):
+    """The table or view is protected from deletion: switch the protection off first."""
+
+
 class IsDeleteMarker(StateConflict):
     """The version named is a delete marker, which has no content."""
+
+
+class AlreadyAnswered(LakebedError):
+    """A request with the same idempotency key was first: take its answer."""
 
 
 class WriteConflict(LakebedError):
@@ -221,6 +295,10 @@ class Unauthenticated(LakebedError):
 
 class CredentialsExpired(Unauthenticated):
     """The credentials were good once: refresh them, then retry once."""
+
+
+class CredentialsRevoked(Unauthenticated):
+    """The credentials were good once and were ended by whoever administers: get others, a refresh cannot help."""
 
 
 class AccessDenied(LakebedError):

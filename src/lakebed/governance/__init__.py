@@ -8,6 +8,7 @@ from .credentials import Credentials
 from .model import AccessKey, NewAccessKey, User, UserPolicy
 from .policy_document import check_identity_policy
 from .principals import Principals
+from .recorded_keys import confirm_master_keys
 from .sessions import Sessions, TemporaryKey
 from .vault import MasterKeys, Vault
 
@@ -27,5 +28,6 @@ __all__ = [
     "Vault",
     "check_bucket_policy",
     "check_identity_policy",
+    "confirm_master_keys",
     "is_public",
 ]

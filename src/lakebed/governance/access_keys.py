@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lakebed.core.access import Credential
+from lakebed.core.access import Credential, LastingKey
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AlreadyExists, CredentialsExpired, InvalidInput, NoSuchPrincipal, Unauthenticated
 from lakebed.core.ids import new_access_key_id, new_secret_key
 from lakebed.core.secrets import Secret
+from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
+from .events import tell_of_key
 from .model import AccessKey, NewAccessKey, check_key_id, check_secret, is_key_id
 from .principals import principal_from, user_from
 from .remembered import Remembered
@@ -33,7 +35,7 @@ _ENABLE: Final = "UPDATE access_keys SET enabled = ? WHERE id = ?"
 _ROTATE: Final = "UPDATE access_keys SET secret = ?, rotated_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM access_keys WHERE id = ?"
 _LOOKUP: Final = (
-    "SELECT k.secret, k.enabled, k.expires_ms, p.name, p.user_id, p.account, p.enabled, p.created_ms,"
+    "SELECT k.secret, k.enabled, k.created_ms, k.expires_ms, p.name, p.user_id, p.account, p.enabled, p.created_ms,"
     " g.kind, g.name, g.document"
     " FROM access_keys k JOIN principals p ON p.name = k.principal"
     " LEFT JOIN principal_policies g ON g.principal = p.name"
@@ -46,8 +48,9 @@ _PURPOSE: Final = "access key secrets"
 class AccessKeys:
     """Making, changing and finding lasting keys."""
 
-    def __init__(self, store: MetaStore, keys: MasterKeys, clock: Clock, root: Credential) -> None:
+    def __init__(self, store: MetaStore, outbox: Outbox, keys: MasterKeys, clock: Clock, root: Credential) -> None:
         self._store = store
+        self._outbox = outbox
         self._vault = Vault(keys, _PURPOSE)
         self._clock = clock
         self._root = root
@@ -64,7 +67,7 @@ class AccessKeys:
         rows = await self._store.rows(_LOOKUP, access_key_id) if is_key_id(access_key_id) else []
         if not rows:
             raise Unauthenticated("unknown access key")
-        sealed, key_enabled, expires_ms, *user_row = rows[0][:8]
+        sealed, key_enabled, created_ms, expires_ms, *user_row = rows[0][:9]
         user = user_from(tuple(user_row))
         if not (key_enabled and user.enabled):
             raise Unauthenticated(f"the access key is disabled. access_key_id={access_key_id}")
@@ -74,7 +77,7 @@ class AccessKeys:
         if known is not None:
             return known
         secret = Secret(self._vault.open(sealed, _bound(access_key_id, user.name)).decode())
-        principal = principal_from(user, (row[8:] for row in rows))
+        principal = principal_from(user, (row[9:] for row in rows), LastingKey(access_key_id, created_ms))
         return self._credentials.keep(access_key_id, rows, Credential(access_key_id, secret, principal, expires_ms))
 
     async def create(
@@ -106,6 +109,7 @@ class AccessKeys:
                 raise NoSuchPrincipal(f"no such user. name={user}")
             if not await tx.run(_INSERT, key_id, user, sealed, 1, now_ms, now_ms, expires_ms):
                 raise AlreadyExists(f"access key exists. access_key_id={key_id}")
+            await self._tell(tx, "AccessKeyCreated", key, now_ms)
 
         await self._store.transact(work)
         return NewAccessKey(key, secret)
@@ -119,7 +123,7 @@ class AccessKeys:
         return [_key_from(row) for row in await self._store.rows(_KEYS_OF_USER, user)]
 
     async def rotate(self, access_key_id: str) -> NewAccessKey:
-        """Give a key a fresh secret; the old one is refused from now on. Raises NoSuchPrincipal."""
+        """Give a key a fresh secret; the old one is refused from now on. Sessions live on. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
         secret = Secret(new_secret_key())
 
@@ -127,28 +131,38 @@ class AccessKeys:
             key = await _key(tx, access_key_id)
             sealed = self._vault.seal(secret.reveal().encode(), _bound(key.id, key.user))
             await tx.run(_ROTATE, sealed, now_ms, key.id)
+            await self._tell(tx, "AccessKeyRotated", key, now_ms)
             return NewAccessKey(replace(key, rotated_ms=now_ms), secret)
 
         return await self._store.transact(work)
 
     async def set_enabled(self, access_key_id: str, *, enabled: bool) -> AccessKey:
-        """Accept a key again or refuse it. Sessions begun with it live on: disable the user to end them."""
+        """Accept a key again or refuse it; the sessions that came from it follow at once. Raises NoSuchPrincipal."""
+        now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> AccessKey:
             key = await _key(tx, access_key_id)
+            if key.enabled == enabled:
+                return key
             await tx.run(_ENABLE, int(enabled), key.id)
+            await self._tell(tx, "AccessKeyEnabled" if enabled else "AccessKeyDisabled", key, now_ms)
             return replace(key, enabled=enabled)
 
         return await self._store.transact(work)
 
     async def delete(self, access_key_id: str) -> None:
-        """Remove a key. Raises NoSuchPrincipal."""
+        """Remove a key; the sessions that came from it end at once. Raises NoSuchPrincipal."""
+        now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            if not await tx.run(_DELETE, access_key_id):
-                raise NoSuchPrincipal(f"no such access key. access_key_id={access_key_id}")
+            key = await _key(tx, access_key_id)
+            await tx.run(_DELETE, key.id)
+            await self._tell(tx, "AccessKeyDeleted", key, now_ms)
 
         await self._store.transact(work)
+
+    async def _tell(self, tx: Transaction, name: str, key: AccessKey, now_ms: int) -> None:
+        await tell_of_key(self._outbox, tx, name, key.user, key.id, self._root.principal, now_ms)
 
 
 async def _key(reader: Reader, access_key_id: str) -> AccessKey:

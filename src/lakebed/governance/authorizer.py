@@ -2,7 +2,8 @@
 
 In order: an explicit denial anywhere refuses. Then, of the caller's own account, an identity policy *or* the resource
 policy must allow; of another account, both must; an anonymous caller has only the resource policy. Each session policy
-must allow besides. Root of an account needs no identity policy.
+must allow besides. Root of an account needs no identity policy, and neither do keys that the catalog handed out for a
+table's files: it has asked whether the caller may have them, and wrote the session policy that they are held to.
 """
 
 from __future__ import annotations
@@ -65,14 +66,16 @@ def _refusal(question: Question, rules: ResourceRules) -> str | None:
     keeps_key = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS
     resource_policy = None if rules.policy is None or keeps_key else _stored(rules.policy)
     identity_policies = [_stored(document) for document in caller.policies]
-    session_policies = [] if caller.session is None else [_stored(document) for document in caller.session.policies]
+    session = caller.session
+    session_policies = [] if session is None else [_stored(document) for document in session.policies]
+    outer_policies = [] if session is None else [_stored(document) for document in session.outer_policies]
 
     if resource_policy is not None and _denies(resource_policy, question):
         return "explicitly denied by the resource policy"
     for policy in identity_policies:
         if question.is_denied_by(policy):
             return "explicitly denied by an identity policy"
-    for policy in session_policies:
+    for policy in (*session_policies, *outer_policies):
         if question.is_denied_by(policy):
             return "explicitly denied by a session policy"
 
@@ -81,6 +84,9 @@ def _refusal(question: Question, rules: ResourceRules) -> str | None:
     for policy in session_policies:
         if not question.is_allowed_by(policy):
             return "a session policy does not allow it"
+    # Within the account that owns the table. A bucket of the same name that is somebody else's by now is not meant.
+    if session is not None and session.delegated_for and session_policies and owns:
+        return None
 
     identity_allows = caller.is_root or any(question.is_allowed_by(policy) for policy in identity_policies)
     if owns and identity_allows:

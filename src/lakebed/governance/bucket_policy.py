@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from lakebed.core.errors import InvalidPolicy
 
-from .conditions import Condition, Quantifier
+from .condition_keys import ADDRESS_KEYS, carriers
+from .conditions import Condition, Quantifier, parse_network
 from .policy_document import Policy, Statement, parse_policy
 from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
 from .wildcards import Pattern
@@ -26,6 +28,7 @@ def check_bucket_policy(document: bytes, bucket: str) -> Policy:
         _check_actions(statement)
         _check_resources(statement, bucket)
         _check_conditions(statement)
+        _check_fit(statement)
     return policy
 
 
@@ -46,16 +49,40 @@ def _check_actions(statement: Statement) -> None:
 
 
 def _check_resources(statement: Statement, bucket: str) -> None:
-    reaches_bucket = reaches_objects = False
     for resource in statement.resources:
-        name, slash, _ = resource.text.removeprefix(_ARN_PREFIX).partition("/")
+        name = resource.text.removeprefix(_ARN_PREFIX).partition("/")[0]
         # A variable cannot stand for a bucket: the policy is of this one.
         if not resource.text.startswith(_ARN_PREFIX) or not Pattern(name, variables=False).matches(bucket, _no_values):
             raise InvalidPolicy(f"resource is not of this bucket. resource={resource.text} bucket={bucket}")
-        reaches_bucket |= not slash
-        reaches_objects |= bool(slash) or "*" in name
+
+
+def _check_conditions(statement: Statement) -> None:
+    for condition in statement.conditions:
+        able = carriers(condition.key)
+        if able is None:
+            raise InvalidPolicy(f"unknown condition key. key={condition.key}")
+        if condition.key in ADDRESS_KEYS:
+            for operand in condition.operands:
+                parse_network(operand)
+        if statement.excludes_actions:
+            continue
+        for action in statement.actions:
+            # Of what a wildcard stands for, one action is enough: `s3:*` goes with every key.
+            if not _any_match(action, able):
+                raise InvalidPolicy(
+                    f"condition key does not apply to the action. key={condition.key} action={action.text}"
+                )
+
+
+def _check_fit(statement: Statement) -> None:
+    """Actions on resources of another kind. S3 says so last: what is wrong with a condition comes before."""
     if statement.excludes_actions or statement.excludes_resources:
         return
+    reaches_bucket = reaches_objects = False
+    for resource in statement.resources:
+        name, slash, _ = resource.text.removeprefix(_ARN_PREFIX).partition("/")
+        reaches_bucket |= not slash
+        reaches_objects |= bool(slash) or "*" in name
     for action in statement.actions:
         fits = (reaches_objects and _any_match(action, _OBJECT_ACTIONS)) or (
             reaches_bucket and _any_match(action, _BUCKET_ACTIONS)
@@ -64,13 +91,7 @@ def _check_resources(statement: Statement, bucket: str) -> None:
             raise InvalidPolicy(f"action does not apply to any resource in statement. action={action.text}")
 
 
-def _check_conditions(statement: Statement) -> None:
-    for condition in statement.conditions:
-        if not condition.key.startswith(("aws:", "s3:")):
-            raise InvalidPolicy(f"condition key must be one of aws or s3. key={condition.key}")
-
-
-def _any_match(pattern: Pattern, names: tuple[str, ...]) -> bool:
+def _any_match(pattern: Pattern, names: Iterable[str]) -> bool:
     return any(pattern.matches(name, _no_values) for name in names)
 
 

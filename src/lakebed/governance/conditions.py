@@ -185,6 +185,7 @@ def _binary(operand: str, variables: bool) -> Test:
 
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @lru_cache(maxsize=1024)
@@ -197,11 +198,16 @@ def _address(text: str) -> Address | None:
     return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
 
 
-def _ip_address(operand: str, variables: bool) -> Test:
+def parse_network(operand: str) -> Network:
+    """Read an address or a CIDR block. Raises InvalidPolicy."""
     try:
-        network = ipaddress.ip_network(operand, strict=False)
+        return ipaddress.ip_network(operand, strict=False)
     except ValueError:
         raise InvalidPolicy(f"condition operand is not an address or CIDR block. operand={operand}") from None
+
+
+def _ip_address(operand: str, variables: bool) -> Test:
+    network = parse_network(operand)
 
     def test(value: str, values: Values) -> bool:
         address = _address(value)

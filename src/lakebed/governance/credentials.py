@@ -20,7 +20,7 @@ class Credentials:
         self._sessions = sessions
 
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
-        """The credential of a key that is good now. Raises Unauthenticated, CredentialsExpired."""
+        """The credential of a key that is good now. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
         is_temporary = access_key_id.startswith(TEMPORARY_KEY_PREFIX)
         if session_token is None:
             if is_temporary:

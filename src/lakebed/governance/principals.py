@@ -1,4 +1,7 @@
-"""Users and their policies, kept in the metadata store. Root is from the settings and lives in memory only."""
+"""Users and their policies, kept in the metadata store. Root is from the settings and lives in memory only.
+
+Each change commits with the events that tell of it, which are appended after all else, as the outbox asks for.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakebed.core.access import Principal
+from lakebed.core.access import LastingKey, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchPrincipal
 from lakebed.core.ids import new_access_key_id
+from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
 from .canned import CANNED_POLICIES
+from .events import tell_of_key, tell_of_policy, tell_of_user
 from .model import User, UserPolicy, check_account, check_policy_name, check_user_name
 from .policy_document import check_identity_policy
-from .remembered import Remembered
 
 MAX_POLICIES: Final = 50
 """Most policies of one user: they are read with every lookup of a key."""
@@ -26,6 +30,7 @@ _USER: Final = f"SELECT {_USER_COLUMNS} FROM principals WHERE name = ?"  # noqa:
 _USERS: Final = f"SELECT {_USER_COLUMNS} FROM principals WHERE name > ? ORDER BY name LIMIT ?"  # noqa: S608 - as above
 _ENABLE_USER: Final = "UPDATE principals SET enabled = ? WHERE name = ?"
 _DELETE_USER: Final = "DELETE FROM principals WHERE name = ?"
+_USER_KEYS: Final = "SELECT id FROM access_keys WHERE principal = ? ORDER BY id"
 _DELETE_USER_KEYS: Final = "DELETE FROM access_keys WHERE principal = ?"
 _DELETE_USER_POLICIES: Final = "DELETE FROM principal_policies WHERE principal = ?"
 
@@ -33,14 +38,10 @@ _POLICIES: Final = "SELECT kind, name, document FROM principal_policies WHERE pr
 _PUT_POLICY: Final = (
     "INSERT INTO principal_policies (principal, kind, name, document) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (principal, kind, name) DO UPDATE SET document = excluded.document"
+    " WHERE principal_policies.document IS DISTINCT FROM excluded.document"
 )
 _COUNT_POLICIES: Final = "SELECT count(*) FROM principal_policies WHERE principal = ?"
 _DELETE_POLICY: Final = "DELETE FROM principal_policies WHERE principal = ? AND kind = ? AND name = ?"
-_IDENTITY: Final = (
-    "SELECT p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"
-    " FROM principals p LEFT JOIN principal_policies g ON g.principal = p.name"
-    " WHERE p.name = ? ORDER BY g.kind, g.name"
-)
 
 _INLINE: Final = "inline"
 _CANNED: Final = "canned"
@@ -49,11 +50,11 @@ _CANNED: Final = "canned"
 class Principals:
     """Making, changing and finding users."""
 
-    def __init__(self, store: MetaStore, clock: Clock, root: Principal) -> None:
+    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock, root: Principal) -> None:
         self._store = store
+        self._outbox = outbox
         self._clock = clock
         self._root = root
-        self._identities: Remembered[list[Row], Principal] = Remembered(1024)
 
     async def create_user(self, name: str, *, account: str | None = None, canned: Sequence[str] = ()) -> User:
         """Make a user, with canned policies by name, in root's account or another one.
@@ -63,7 +64,8 @@ class Principals:
         check_user_name(name)
         account = self._root.account if account is None else account
         check_account(account)
-        for policy in canned:
+        attached = tuple(dict.fromkeys(canned))
+        for policy in attached:
             canned_document(policy)
         user = User(name, new_access_key_id("LKBU"), account, enabled=True, created_ms=self._clock.now_ms())
 
@@ -71,8 +73,11 @@ class Principals:
             made = await tx.run(_INSERT_USER, user.name, user.user_id, user.account, 1, user.created_ms)
             if not made:
                 raise AlreadyExists(f"user exists. name={name}")
-            for policy in canned:
+            for policy in attached:
                 await tx.run(_PUT_POLICY, name, _CANNED, policy, None)
+            await tell_of_user(self._outbox, tx, "UserCreated", user, self._root, user.created_ms)
+            for policy in attached:
+                await self._tell_of_policy(tx, "PolicyAttached", name, _CANNED, policy, user.created_ms)
 
         await self._store.transact(work)
         return user
@@ -87,22 +92,35 @@ class Principals:
 
     async def set_user_enabled(self, name: str, *, enabled: bool) -> User:
         """Let a user in again or keep it out; its keys and sessions follow at once. Raises NoSuchPrincipal."""
+        now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> User:
             user = await _user(tx, name)
+            if user.enabled == enabled:
+                return user
             await tx.run(_ENABLE_USER, int(enabled), name)
+            kind = "UserEnabled" if enabled else "UserDisabled"
+            await tell_of_user(self._outbox, tx, kind, user, self._root, now_ms)
             return replace(user, enabled=enabled)
 
         return await self._store.transact(work)
 
     async def delete_user(self, name: str) -> None:
         """Remove a user with its keys and policies; its sessions end at once. Raises NoSuchPrincipal."""
+        now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await _user(tx, name)
+            user = await _user(tx, name)
+            keys = await tx.rows(_USER_KEYS, name)
+            policies = await tx.rows(_POLICIES, name)
             await tx.run(_DELETE_USER_KEYS, name)
             await tx.run(_DELETE_USER_POLICIES, name)
             await tx.run(_DELETE_USER, name)
+            for (key_id,) in keys:
+                await tell_of_key(self._outbox, tx, "AccessKeyDeleted", name, key_id, self._root, now_ms)
+            for kind, policy, _ in policies:
+                await self._tell_of_policy(tx, "PolicyDetached", name, kind, policy, now_ms)
+            await tell_of_user(self._outbox, tx, "UserDeleted", user, self._root, now_ms)
 
         await self._store.transact(work)
 
@@ -133,35 +151,32 @@ class Principals:
             UserPolicy(name, kind == _CANNED, policy_document(kind, name, document)) for kind, name, document in rows
         ]
 
-    async def identity(self, name: str) -> Principal | None:
-        """Who stands behind a name: root, or a user that exists and is enabled. The same object while unchanged."""
-        if name == self._root.name:
-            return self._root
-        rows = await self._store.rows(_IDENTITY, name)
-        if not rows:
-            return None
-        user = user_from(rows[0][:5])
-        if not user.enabled:
-            return None
-        known = self._identities.recall(name, rows)
-        return known or self._identities.keep(name, rows, principal_from(user, (row[5:] for row in rows)))
-
     async def _put(self, user: str, kind: str, policy: str, document: bytes | None) -> None:
+        now_ms = self._clock.now_ms()
+
         async def work(tx: Transaction) -> None:
             await _user(tx, user)
-            await tx.run(_PUT_POLICY, user, kind, policy, document)
+            if not await tx.run(_PUT_POLICY, user, kind, policy, document):
+                return
             counted = await tx.row(_COUNT_POLICIES, user)
             if counted is not None and counted[0] > MAX_POLICIES:
                 raise InvalidInput(f"too many policies of one user. user={user} maximum={MAX_POLICIES}")
+            await self._tell_of_policy(tx, "PolicyAttached", user, kind, policy, now_ms)
 
         await self._store.transact(work)
 
     async def _drop(self, user: str, kind: str, policy: str) -> None:
+        now_ms = self._clock.now_ms()
+
         async def work(tx: Transaction) -> None:
             if not await tx.run(_DELETE_POLICY, user, kind, policy):
                 raise NoSuchPrincipal(f"no such policy of that user. user={user} policy={policy}")
+            await self._tell_of_policy(tx, "PolicyDetached", user, kind, policy, now_ms)
 
         await self._store.transact(work)
+
+    async def _tell_of_policy(self, tx: Transaction, name: str, user: str, kind: str, policy: str, now_ms: int) -> None:
+        await tell_of_policy(self._outbox, tx, name, user, policy, self._root, now_ms, is_canned=kind == _CANNED)
 
 
 async def _user(reader: Reader, name: str) -> User:
@@ -177,10 +192,10 @@ def user_from(row: Row) -> User:
     return User(name, user_id, account, bool(enabled), created_ms)
 
 
-def principal_from(user: User, policies: Iterable[Row]) -> Principal:
-    """A caller from a user and kind, name, document of its policies, as an outer join has them."""
+def principal_from(user: User, policies: Iterable[Row], key: LastingKey) -> Principal:
+    """A caller from a user, kind, name and document of its policies as an outer join has them, and its key."""
     documents = tuple(policy_document(kind, name, document) for kind, name, document in policies if kind is not None)
-    return Principal(user.name, user.account, user.arn, policies=documents, user_id=user.user_id)
+    return Principal(user.name, user.account, user.arn, policies=documents, user_id=user.user_id, key=key)
 
 
 def canned_document(name: str) -> bytes:

@@ -14,10 +14,12 @@ from .wildcards import fold_key
 _OWN_KEYS: Final = (
     "aws:currenttime",
     "aws:epochtime",
+    "aws:multifactorauth",
     "aws:principal",
     "aws:tokenissuetime",
     "aws:userid",
     "aws:username",
+    "aws:viaawsservice",
 )
 """Beginnings of the keys whose values come from here and from nowhere else."""
 
@@ -69,19 +71,24 @@ class Question:
 
 def _facts(caller: Principal) -> dict[str, tuple[str, ...]]:
     if caller.is_anonymous:
-        return {"aws:principaltype": ("Anonymous",)}
+        return {"aws:principaltype": ("Anonymous",), "aws:viaawsservice": ("false",)}
     session = caller.session
     facts: dict[str, tuple[str, ...]] = {
         "aws:principalaccount": (caller.account,),
         # The identity's own ARN even in a session: a role's name is only claimed (see grantees).
         "aws:principalarn": (caller.arn,),
+        # No service calls here on its own or for others. Policies that make exceptions for those still ask.
+        "aws:principalisawsservice": ("false",),
         "aws:principaltype": ("Account" if caller.is_root else "User",),
         "aws:userid": (caller.user_id,),
+        "aws:viaawsservice": ("false",),
     }
     if not caller.is_root:
         facts["aws:username"] = (caller.name,)
     if session is not None:
         facts["aws:tokenissuetime"] = (_iso(session.issued_ms),)
+        # As in AWS, temporary keys say whether a second factor was asked for, and lasting keys say nothing of it.
+        facts["aws:multifactorauthpresent"] = ("false",)
         for key, value in session.tags:
             facts[f"aws:principaltag/{key}"] = (value,)
     return facts

@@ -1,12 +1,16 @@
 """Temporary credentials that nothing stores: the session token carries all of it, sealed.
 
-The token holds who stands behind it, the session policies, the tags and the times, closed by the vault and bound to
-the access key id; the secret is derived from that id. What the token does not hold is rights: those of the identity
-behind it are looked up with every use, so disabling or deleting the user ends its sessions at once.
+The token holds which lasting key it came from and whose that was, the session policies, the tags and the times, closed
+by the vault and bound to the access key id; the secret is derived from that id. What the token does not hold is rights:
+the key it came from is looked up with every use, as if it had signed itself. So disabling or deleting that key, or its
+user, ends its sessions at once, and in every process; a fresh secret for it does not. ADR 9 has the reasons.
 
 Roles, for now: any role of the caller's own account may be named, and stands for the caller's own rights. A session
 can only have fewer: each session policy must allow besides, and a session made by a session keeps its limits and does
 not outlive it.
+
+One kind has a right of its own, and only `delegate` makes it: keys to a table's files, for who has rights to the table
+and perhaps none to the bucket (ADR 11). A session made by such a session is held to the same policy as well.
 """
 
 from __future__ import annotations
@@ -24,12 +28,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lakebed.core.access import Credential, Principal, Session
+from lakebed.core.access import Credential, LastingKey, Principal, Session
 from lakebed.core.clock import Clock
 from lakebed.core.errors import (
     AccessDenied,
     Corrupted,
     CredentialsExpired,
+    CredentialsRevoked,
     InvalidInput,
     InvalidTag,
     TooLarge,
@@ -45,6 +50,8 @@ from .vault import MasterKeys, Vault
 
 MIN_DURATION_SECONDS: Final = 900
 MAX_DURATION_SECONDS: Final = 43_200
+MIN_DELEGATION_SECONDS: Final = 60
+MAX_DELEGATION_SECONDS: Final = 3600
 DEFAULT_DURATION_SECONDS: Final = 3600
 DEFAULT_POLICY_BYTES: Final = 2048
 MAX_TAGS: Final = 50
@@ -56,11 +63,11 @@ _SEALING: Final = "session tokens"
 _SIGNING: Final = "session secrets"
 
 
-class Identities(Protocol):
-    """Who stands behind a name now."""
+class LastingKeys(Protocol):
+    """Whose a lasting key is, and whether it is good."""
 
-    async def identity(self, name: str) -> Principal | None:
-        """The principal, or None if it is gone or disabled."""
+    async def lookup(self, access_key_id: str) -> Credential:
+        """The credential of a key that is good now. Raises Unauthenticated, CredentialsExpired."""
         ...
 
 
@@ -79,22 +86,25 @@ class TemporaryKey:
 class _Claims(msgspec.Struct, frozen=True, array_like=True):
     """What is sealed in a token."""
 
-    parent: str
-    parent_id: str
-    account: str
+    key_id: str
+    key_created_ms: int
+    user_id: str
     arn: str | None
     issued_ms: int
     expires_ms: int
     policies: tuple[bytes, ...]
     tags: tuple[tuple[str, str], ...]
+    # Tokens of earlier releases end here.
+    delegated_for: str = ""
+    outer_policies: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedToken:
-    """A token that is ours and has not expired. Whether its parent may still call is another question."""
+    """A token that is ours and has not expired. Whether the key it came from is still good is another question."""
 
-    parent: str
-    parent_id: str
+    key: LastingKey
+    user_id: str
     session: Session
     secret: Secret
 
@@ -105,14 +115,14 @@ class Sessions:
     def __init__(
         self,
         keys: MasterKeys,
-        identities: Identities,
+        lasting: LastingKeys,
         clock: Clock,
         *,
         max_policy_bytes: int = DEFAULT_POLICY_BYTES,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._keys = keys
-        self._identities = identities
+        self._lasting = lasting
         self._clock = clock
         self._max_policy_bytes = min(max_policy_bytes, MAX_POLICY_BYTES)
         self._vault = Vault(keys, _SEALING, entropy)
@@ -136,8 +146,6 @@ class Sessions:
         The edge has asked the authorizer before (`sts:AssumeRole`, `sts:GetSessionToken`; `sts:TagSession` for tags).
         Raises InvalidInput, InvalidPolicy, InvalidTag, TooLarge; AccessDenied for a role of another account.
         """
-        if principal.is_anonymous:
-            raise AccessDenied("an anonymous caller has no session")
         arn = None if role_arn is None else _session_arn(principal, role_arn, session_name)
         outer = principal.session
         policies = () if outer is None else outer.policies
@@ -152,13 +160,49 @@ class Sessions:
                 argument="DurationSeconds",
                 value=str(duration_seconds),
             )
+        session = Session(
+            arn,
+            *self._life(outer, duration_seconds),
+            policies,
+            _all_tags(outer, tags or {}),
+            # Handed on, and with it the catalog's policy: what all policies allow together only becomes less.
+            "" if outer is None else outer.delegated_for,
+            () if outer is None else outer.outer_policies,
+        )
+        return self._seal(principal, session)
+
+    def delegate(self, principal: Principal, *, table: str, policy: bytes, duration_seconds: int) -> TemporaryKey:
+        """Make keys that may do what `policy` allows, whatever the caller's own policies allow. They still may deny.
+
+        For the catalog alone, which has asked before whether the caller may have the files of `table`. Raises
+        InvalidInput, InvalidPolicy; AccessDenied to who has such keys already: they are not made out of each other.
+        """
+        outer = principal.session
+        if outer is not None and outer.delegated_for:
+            raise AccessDenied("keys to a table's files are handed out by the catalog, not by such keys")
+        if not table or not MIN_DELEGATION_SECONDS <= duration_seconds <= MAX_DELEGATION_SECONDS:
+            raise InvalidInput(
+                f"keys to a table's files name the table and last {MIN_DELEGATION_SECONDS} to"
+                f" {MAX_DELEGATION_SECONDS} seconds. found={duration_seconds}"
+            )
+        check_identity_policy(policy)
+        session = Session(
+            # The name that the caller goes by, and its tags: denials that name them must still find them.
+            None if outer is None else outer.arn,
+            *self._life(outer, duration_seconds),
+            (policy,),
+            _all_tags(outer, {}),
+            table,
+            () if outer is None else outer.policies,
+        )
+        return self._seal(principal, session)
+
+    def _life(self, outer: Session | None, duration_seconds: int) -> tuple[int, int]:
+        """When a session begins and when it ends."""
         issued_ms = self._clock.now_ms()
         expires_ms = issued_ms + duration_seconds * 1000
-        if outer is not None:
-            # Keys that were stolen must not renew themselves for ever.
-            expires_ms = min(expires_ms, outer.expires_ms)
-        session = Session(arn, issued_ms, expires_ms, policies, _all_tags(outer, tags or {}))
-        return self._seal(replace(principal, session=session), session)
+        # Keys that were stolen must not renew themselves for ever.
+        return issued_ms, expires_ms if outer is None else min(expires_ms, outer.expires_ms)
 
     def open(self, session_token: str, access_key_id: str) -> OpenedToken:
         """Open a token. Raises Unauthenticated if it is not ours or not this key's, CredentialsExpired."""
@@ -170,15 +214,20 @@ class Sessions:
         return opened
 
     async def credential(self, session_token: str, access_key_id: str) -> Credential:
-        """The credential of a temporary key that is good now: one read, for the identity behind it.
+        """The credential of a temporary key that is good now: one read, for the key it came from.
 
-        Raises Unauthenticated if the token is not valid or that identity is gone, disabled or another one of the same
-        name; CredentialsExpired.
+        Raises Unauthenticated if the token is not valid; CredentialsExpired if it or the key it came from has expired;
+        CredentialsRevoked if that key or its user is gone, disabled or another one of the same name.
         """
         opened = self.open(session_token, access_key_id)
-        parent = await self._identities.identity(opened.parent)
-        if parent is None or parent.user_id != opened.parent_id:
-            raise Unauthenticated("the identity behind the session token may not call any more")
+        try:
+            parent = (await self._lasting.lookup(opened.key.id)).principal
+        except CredentialsExpired:
+            raise
+        except Unauthenticated as error:
+            raise CredentialsRevoked("the key that the session came from may not call any more") from error
+        if (parent.key, parent.user_id) != (opened.key, opened.user_id):
+            raise CredentialsRevoked("the key that the session came from is not there any more")
         known = self._credentials.recall(session_token, parent)
         if known is not None:
             return known
@@ -187,21 +236,26 @@ class Sessions:
         return self._credentials.keep(session_token, parent, credential)
 
     def _seal(self, principal: Principal, session: Session) -> TemporaryKey:
+        key = principal.key
+        if key is None:
+            raise AccessDenied("a session comes from a key, and an anonymous caller has none")
         access_key_id = new_access_key_id(TEMPORARY_KEY_PREFIX)
         claims = _Claims(
-            principal.name,
+            key.id,
+            key.created_ms,
             principal.user_id,
-            principal.account,
             session.arn,
             session.issued_ms,
             session.expires_ms,
             session.policies,
             session.tags,
+            session.delegated_for,
+            session.outer_policies,
         )
         sealed = self._vault.seal(self._encode(claims), access_key_id.encode())
         token = base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
         secret = self._secret(access_key_id, self._vault.key_id(sealed))
-        return TemporaryKey(access_key_id, secret, Secret(token), session, principal)
+        return TemporaryKey(access_key_id, secret, Secret(token), session, replace(principal, session=session))
 
     def _unseal(self, session_token: str, access_key_id: str) -> OpenedToken:
         try:
@@ -210,9 +264,17 @@ class Sessions:
             claims = self._decode(self._vault.open(sealed, access_key_id.encode()))
         except (UnicodeEncodeError, binascii.Error, Corrupted, msgspec.DecodeError) as error:
             raise Unauthenticated("the session token is not valid") from error
-        session = Session(claims.arn, claims.issued_ms, claims.expires_ms, claims.policies, claims.tags)
+        session = Session(
+            claims.arn,
+            claims.issued_ms,
+            claims.expires_ms,
+            claims.policies,
+            claims.tags,
+            claims.delegated_for,
+            claims.outer_policies,
+        )
         secret = self._secret(access_key_id, self._vault.key_id(sealed))
-        return OpenedToken(claims.parent, claims.parent_id, session, secret)
+        return OpenedToken(LastingKey(claims.key_id, claims.key_created_ms), claims.user_id, session, secret)
 
     def _secret(self, access_key_id: str, key_id: str) -> Secret:
         key = self._keys.derive(_SIGNING, key_id)

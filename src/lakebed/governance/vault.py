@@ -26,6 +26,8 @@ _VERSION: Final = 1
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _KEY_BYTES: Final = 32
+_FINGERPRINT: Final = "fingerprint"
+"""A purpose that nothing is sealed for: what is derived for it opens nothing."""
 
 
 class MasterKeys:
@@ -53,6 +55,10 @@ class MasterKeys:
         """A key of 32 bytes for one purpose, from the active master key or the one named, which must be there."""
         derived: bytes = self._derive(key_id or self.active, purpose)
         return derived
+
+    def fingerprint(self, key_id: str) -> bytes:
+        """What tells a key from others where the key itself must not be. Neither the key nor a derived one follows."""
+        return self.derive(_FINGERPRINT, key_id)
 
 
 def _derive(master: bytes, purpose: str) -> bytes:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.errors import Corrupted, InvalidSetting
 from lakebed.core.ids import new_access_key_id, new_secret_key
 from lakebed.core.secrets import Secret
@@ -104,6 +105,12 @@ def find_identity(settings: Settings) -> Identity | None:
         secrets_path=path if stored is not None else None,
         root_is_generated=settings.root.access_key is None,
     )
+
+
+def root_credential(identity: Identity) -> Credential:
+    """Root of the server's own account, with its key."""
+    root = root_of(DEFAULT_ACCOUNT, identity.root_access_key)
+    return Credential(identity.root_access_key, identity.root_secret_key, root)
 
 
 def _generate() -> _StoredSecrets:

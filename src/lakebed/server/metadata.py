@@ -1,4 +1,4 @@
-"""The metadata store that the settings name, opened and at this build's schema."""
+"""The metadata store that the settings name, opened, at this build's schema, and written with the keys held here."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import Final
 
 from lakebed.core.errors import InvalidSetting, Unavailable
 from lakebed.core.settings import Settings
+from lakebed.governance.recorded_keys import confirm_master_keys
+from lakebed.governance.vault import MasterKeys
 from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore
 
 SQLITE_FILE: Final = "meta.db"
 
 
-async def open_metadata(settings: Settings) -> MetaStore:
+async def open_metadata(settings: Settings, keys: MasterKeys) -> MetaStore:
     """The store, for one process and its event loop; whoever opens it closes it.
 
-    Raises Unavailable, StorageFull, Corrupted; StateConflict when a newer release wrote it; InvalidSetting when
-    PostgreSQL is named and its library is not installed.
+    Raises Unavailable, StorageFull, Corrupted; StateConflict when a newer release wrote it; InvalidSetting when it was
+    written with other master keys, or PostgreSQL is named and its library is not installed.
     """
     store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings))
     try:
         await migrate(store)
+        await confirm_master_keys(store, keys)
     except BaseException:
         await asyncio.shield(store.close())
         raise

@@ -30,11 +30,6 @@ from .metrics import Metrics
 log = logging.getLogger("lakebed.server")
 
 READY: Final = b"+"
-_GARBAGE_THRESHOLD: Final = 10_000
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-_KEPT_BUFFER_BYTES: Final = 4 * 1024 * 1024
-_KEPT_HEAP_BYTES: Final = 64 * 1024 * 1024
 """What a worker says to the supervisor when it can serve; what follows is why it ended."""
 
 CONNECTION: Final = b"C"
@@ -43,6 +38,11 @@ CONNECTION: Final = b"C"
 _DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
 _FAILURE_BYTES: Final = 8192
+_GARBAGE_THRESHOLD: Final = 10_000
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+_KEPT_BUFFER_BYTES: Final = 4 * 1024 * 1024
+_KEPT_HEAP_BYTES: Final = 64 * 1024 * 1024
 
 
 def serve(settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str) -> int:

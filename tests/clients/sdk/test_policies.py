@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from tests.clients.boto import ANONYMOUS, Connect, all_keys, body_of, refused
+from tests.clients.boto import ANONYMOUS, Connect, all_keys, body_of, code_and_status, refused
 from tests.clients.people import User
 from tests.clients.plain_http import fetch
 from tests.fixtures.server import RunningServer
@@ -165,6 +166,47 @@ def test_policy_is_read_back_and_a_broken_one_refused(s3: Any, bucket: str) -> N
         with refused("MalformedPolicy", 400):
             s3.put_bucket_policy(Bucket=bucket, Policy=broken)
     assert s3.get_bucket_policy(Bucket=bucket)["Policy"] == before
+
+
+@pytest.mark.parametrize(
+    ("actions", "condition", "said"),
+    [
+        (["s3:GetObject"], {"StringEquals": {"s3:NotARealKey": "x"}}, "Policy has an invalid condition key"),
+        (
+            ["s3:GetObject", "s3:PutObject"],
+            {"StringEquals": {"s3:x-amz-acl": "private"}},
+            "Conditions do not apply to combination of actions and resources in statement",
+        ),
+        (["s3:GetObject"], {"Null": {"aws:SourceIp": "true"}}, "Invalid IP address in Conditions"),
+    ],
+)
+def test_condition_that_no_request_can_meet_is_refused(
+    s3: Any, bucket: str, actions: list[str], condition: object, said: str
+) -> None:
+    with pytest.raises(ClientError) as caught:
+        put_policy(s3, bucket, statement("Deny", "*", actions, f"{bucket}/*", Condition=condition))
+    assert code_and_status(caught.value) == ("MalformedPolicy", 400)
+    assert caught.value.response["Error"]["Message"] == said
+
+
+def test_policy_can_shut_out_urls_whose_content_is_not_signed(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    url = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})
+    assert fetch("GET", url).body == b"1"
+    unsigned = {"StringEquals": {"s3:x-amz-content-sha256": "UNSIGNED-PAYLOAD"}}
+    put_policy(s3, bucket, statement("Deny", "*", ["s3:GetObject"], f"{bucket}/*", Condition=unsigned))
+    assert fetch("GET", url).status == 403
+    # What was added to the URL later was signed by nobody.
+    assert fetch("GET", url, headers={"x-amz-content-sha256": "0" * 64}).status == 403
+    assert body_of(s3, bucket, "k") == b"1"
+
+
+def test_policy_can_limit_how_old_a_signature_is(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    for limit_ms, status in (("3600000", 200), ("-1", 403)):
+        old = {"NumericGreaterThan": {"s3:signatureAge": limit_ms}}
+        put_policy(s3, bucket, statement("Deny", "*", ["s3:GetObject"], f"{bucket}/*", Condition=old))
+        assert fetch("GET", s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})).status == status
 
 
 def test_policy_can_demand_a_condition_of_writers(

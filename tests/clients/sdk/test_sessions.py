@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.clients.boto import Connect, Keys, all_keys, body_of, refused
-from tests.clients.people import User
+from tests.clients.people import User, administer, make_user
 from tests.clients.plain_http import fetch
 from tests.clients.signing import EMPTY_SHA256, Signer
 from tests.fixtures.server import RunningServer
@@ -156,6 +156,46 @@ def test_temporary_keys_are_nothing_without_their_token(
         connect(lakebed_server, Keys(keys.access_key, keys.secret_key, forged)).get_object(Bucket=bucket, Key="k")
 
 
+@pytest.mark.parametrize("how", ["key disable", "key delete", "user disable", "user delete"])
+def test_session_ends_at_once_with_its_key_or_its_user(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, how: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    person = make_user(lakebed_server, "readwrite")
+    sts = connect(lakebed_server, person.keys, service="sts")
+    outer = assume(sts, sts.get_caller_identity()["Account"])
+    inner = connect(lakebed_server, outer, service="sts").get_session_token()["Credentials"]
+    sessions = [outer, Keys(inner["AccessKeyId"], inner["SecretAccessKey"], inner["SessionToken"])]
+    # Connections go to the workers in turn: each of them has used and remembers each session.
+    clients = [connect(lakebed_server, keys) for keys in sessions for _ in range(2)]
+    links = [client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}) for client in clients]
+    for client in clients:
+        assert body_of(client, bucket, "k") == b"1"
+    noun, verb = how.split()
+    administer(lakebed_server, noun, verb, person.name if noun == "user" else person.keys.access_key)
+    for client in clients:
+        with refused("InvalidAccessKeyId", 403):
+            client.get_object(Bucket=bucket, Key="k")
+    for link in links:
+        answer = fetch("GET", link)
+        assert (answer.status, answer.code) == (403, "InvalidAccessKeyId")
+    for keys in (person.keys, outer):
+        with refused("InvalidClientTokenId", 403):
+            connect(lakebed_server, keys, service="sts").get_caller_identity()
+
+
+def test_session_lives_on_with_a_fresh_secret_of_its_key_and_after_the_key_was_enabled_again(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    person = make_user(lakebed_server, "readonly")
+    sts = connect(lakebed_server, person.keys, service="sts")
+    session = connect(lakebed_server, assume(sts, sts.get_caller_identity()["Account"]))
+    for verb in ("rotate", "disable", "enable"):
+        administer(lakebed_server, "key", verb, person.keys.access_key)
+    assert body_of(session, bucket, "k") == b"1"
+
+
 def test_token_must_be_signed(lakebed_server: RunningServer, s3: Any, bucket: str, sts: Any, account: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
     keys = assume(sts, account)
@@ -164,6 +204,16 @@ def test_token_must_be_signed(lakebed_server: RunningServer, s3: Any, bucket: st
     answer = fetch("GET", url, headers={**signed, "x-amz-security-token": keys.session_token or ""})
     assert (answer.status, answer.code) == (403, "AccessDenied")
     assert fetch("GET", url, headers=Signer(keys).headers("GET", url, EMPTY_SHA256)).body == b"1"
+
+
+def test_keys_that_are_not_good_are_refused_in_the_words_of_sts(
+    connect: Connect, lakebed_server: RunningServer, writer: User
+) -> None:
+    with refused("SignatureDoesNotMatch", 403):
+        connect(lakebed_server, Keys(writer.keys.access_key, "another"), service="sts").get_caller_identity()
+    for keys in (Keys("LKBDNOBODY", "a secret"), Keys(writer.keys.access_key, "a secret", "no token")):
+        with refused("InvalidClientTokenId", 403):
+            connect(lakebed_server, keys, service="sts").get_session_token()
 
 
 def test_session_that_cannot_be_is_refused(sts: Any, account: str) -> None:

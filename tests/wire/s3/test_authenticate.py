@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.access import ANONYMOUS, Credential, root_of
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import CredentialsExpired, InvalidInput, Unauthenticated
+from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, InvalidInput, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
@@ -38,6 +38,8 @@ class Keys:
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
         if access_key_id == "EXPIRED":
             raise CredentialsExpired("it is over")
+        if access_key_id == "REVOKED":
+            raise CredentialsRevoked("it was ended")
         if access_key_id == ACCESS_KEY and session_token is None:
             return Credential(ACCESS_KEY, Secret(SECRET_KEY), ROOT)
         if access_key_id == "TEMPORARY" and session_token == TOKEN:
@@ -105,13 +107,13 @@ async def refusal(authenticator: Authenticator, request: Request) -> str:
 async def test_signed_header_is_believed(authenticator: Authenticator) -> None:
     request = sign("PUT", "/bucket/key", "", {"x-amz-meta-a": "  1   2 "}, body=b"abc")
     who = await authenticator.authenticate(request)
-    assert (who.principal, who.is_signed) == (ROOT, True)
+    assert (who.principal, who.is_signed, who.signed_at) == (ROOT, True, int(NOW.timestamp()))
     assert who.payload.sha256 == hashlib.sha256(b"abc").hexdigest()
 
 
 async def test_signed_url_is_believed(authenticator: Authenticator) -> None:
     who = await authenticator.authenticate(sign("GET", "/bucket/key", "versionId=1", expires=60))
-    assert who == Authenticated(ROOT)
+    assert who == Authenticated(ROOT, signed_at=int(NOW.timestamp()))
 
 
 odd_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12) | st.text(
@@ -238,11 +240,12 @@ async def test_token_request_is_verified_by_the_body_it_came_with(authenticator:
         (Credentials("UNKNOWN", SECRET_KEY), "403 InvalidAccessKeyId"),
         (Credentials(ACCESS_KEY, "another secret"), "403 SignatureDoesNotMatch"),
         (Credentials("EXPIRED", SECRET_KEY, "t"), "400 ExpiredToken"),
+        (Credentials("REVOKED", SECRET_KEY, "t"), "403 InvalidAccessKeyId"),
         (Credentials("TEMPORARY", SECRET_KEY, "another"), "400 InvalidToken"),
         (Credentials("TEMPORARY", SECRET_KEY), "403 InvalidAccessKeyId"),
         (Credentials(ACCESS_KEY, SECRET_KEY, "a token it has not"), "400 InvalidToken"),
     ],
-    ids=["unknown", "wrong secret", "expired", "wrong token", "no token", "needless token"],
+    ids=["unknown", "wrong secret", "expired", "revoked", "wrong token", "no token", "needless token"],
 )
 async def test_key_that_is_not_good_is_told_apart(
     authenticator: Authenticator, keys: Credentials, expires: int | None, answer: str

@@ -14,6 +14,7 @@ from lakebed.wire.s3.policy_words import why_refused
 LANGUAGE = PolicyAuthorizer(ManualClock())
 BUCKET = "bucket"
 BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
+UNFIT = "Conditions do not apply to combination of actions and resources in statement"
 GOOD = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"{BUCKET_ARN}/*"}
 
 
@@ -41,7 +42,19 @@ def words(**changes: object) -> str | None:
         ({"Principal": None, "NotPrincipal": "*"}, "Invalid principal in policy"),
         ({"Condition": {"StringIs": {"aws:UserAgent": "x"}}}, "Invalid Condition type : StringIs"),
         ({"Condition": {"IpAddress": {"aws:SourceIp": "300.1.1.1"}}}, "Invalid IP address in Conditions"),
+        ({"Condition": {"Null": {"aws:SourceIp": "true"}}}, "Invalid IP address in Conditions"),
+        ({"Condition": {"NullIfExists": {"aws:SourceIp": "true"}}}, "Invalid Condition type : NullIfExists"),
         ({"Condition": {"StringEquals": {"x:y": "z"}}}, "Policy has an invalid condition key"),
+        ({"Condition": {"NumericEquals": {"s3:NotARealKey": "5"}}}, "Policy has an invalid condition key"),
+        ({"Condition": {"IpAddress": {"aws:NotARealKey": "10.0.0.0/8"}}}, "Policy has an invalid condition key"),
+        ({"Condition": {"StringEquals": {"s3:prefix": "x"}}}, UNFIT),
+        ({"Condition": {"StringEquals": {"AWS:UserAgent": "x", "s3:x-amz-acl": "private"}}}, UNFIT),
+        # It is said before that the action does not reach the resource.
+        ({"Action": "s3:ListBucketMultipartUploads", "Condition": {"StringEquals": {"s3:prefix": "x"}}}, UNFIT),
+        (
+            {"Action": "s3:ListBucket", "Condition": {"StringEquals": {"s3:prefix": "x"}}},
+            "Action does not apply to any resource(s) in statement",
+        ),
     ],
 )
 def test_element_that_spoils_a_statement_is_the_one_named(changes: dict[str, object], expected: str) -> None:

@@ -6,6 +6,7 @@ The examples are those of "Authenticating Requests" in the S3 API reference: the
 from __future__ import annotations
 
 import hashlib
+import hmac
 from urllib.parse import quote, unquote_to_bytes
 
 import pytest
@@ -16,6 +17,7 @@ from lakebed.core.secrets import Secret
 from lakebed.wire.s3.sigv4 import (
     EMPTY_SHA256,
     MAX_PRESIGNED_SECONDS,
+    MAX_REMEMBERED_CHARS,
     CredentialScope,
     MalformedSignature,
     SigningKey,
@@ -28,6 +30,7 @@ from lakebed.wire.s3.sigv4 import (
     parse_authorization,
     parse_scope,
     signature_matches,
+    signed_headers,
     string_to_sign,
 )
 
@@ -227,6 +230,29 @@ def test_order_of_parameters_does_not_matter(parameters: list[tuple[str, str]], 
     assert canonical_query("&".join(shuffled)) == canonical_query("&".join(pairs))
 
 
+def encoded_anew(component: str) -> str:
+    return quote(unquote_to_bytes(component.replace("+", " ").encode("utf-8", "surrogateescape")), safe="-_.~")
+
+
+RAW_PAIRS = st.lists(
+    st.sampled_from(["X-Amz-Signature", "X-Amz-Signature=a", "X-Amz-Signatures=b", "a-b=1", "a=2", "a=2%2f", "=c", "="])
+    | st.text("aZ0-_.~%2Ff=+/é\udcff", max_size=8),
+    max_size=8,
+)
+
+
+@given(RAW_PAIRS, st.booleans(), st.booleans())
+def test_query_is_what_naming_each_parameter_anew_makes(pairs: list[str], unsigned: bool, long: bool) -> None:
+    if long:
+        pairs = [*pairs, "long=" + "x" * MAX_REMEMBERED_CHARS]
+    without = "X-Amz-Signature" if unsigned else None
+    named = [(name, value) for name, _, value in (pair.partition("=") for pair in pairs if pair) if name != without]
+    expected = sorted((encoded_anew(name), encoded_anew(value)) for name, value in named)
+    for _ in ("made", "remembered"):
+        found = canonical_query("&".join(pairs), without=without)
+        assert found == "&".join(f"{name}={value}" for name, value in expected)
+
+
 # -- headers --------------------------------------------------------------------------------------------------------
 
 
@@ -244,6 +270,31 @@ def test_signed_header_that_was_not_sent_is_malformed() -> None:
 def test_headers_that_a_proxy_takes_away_are_put_back() -> None:
     lines = canonical_headers({"host": "h"}, ("content-length", "expect", "host"))
     assert lines == "content-length:0\nexpect:100-continue\nhost:h\n"
+
+
+HEADER_NAMES = st.sampled_from(["host", "x-amz-date", "x-amz-meta-%s", "expect", "content-length", "range", ""])
+
+
+@given(st.dictionaries(HEADER_NAMES, st.text("ab :%s\té", max_size=6)), st.lists(HEADER_NAMES, min_size=1, max_size=4))
+def test_lines_of_remembered_names_are_those_of_each_header(headers: dict[str, str], names: list[str]) -> None:
+    signed = signed_headers(";".join(names))
+    assert signed is signed_headers(";".join(names))
+    assert (signed.names, signed.text) == (tuple(names), ";".join(names))
+    try:
+        expected = canonical_headers(headers, tuple(names))
+    except MalformedSignature as error:
+        with pytest.raises(MalformedSignature, match=str(error)):
+            signed.lines(headers)
+    else:
+        assert signed.lines(headers) == expected
+
+
+def test_names_and_scopes_of_any_length_are_read_but_not_all_are_remembered() -> None:
+    names = "host;" + "x" * MAX_REMEMBERED_CHARS
+    assert signed_headers(names).names == tuple(names.split(";"))
+    assert signed_headers(names) is not signed_headers(names)
+    key = "k" * MAX_REMEMBERED_CHARS
+    assert parse_scope(f"{key}/20130524/us-east-1/s3/aws4_request") == (key, "20130524", "us-east-1", "s3")
 
 
 # -- parsing --------------------------------------------------------------------------------------------------------
@@ -266,7 +317,7 @@ def test_authorization_is_read_in_any_order(header: str) -> None:
     assert signature == SIGNATURE
     assert parsed.scope == CredentialScope("AKID", "20130524", "us-east-1", "s3")
     assert parsed.scope_text == "20130524/us-east-1/s3/aws4_request"
-    assert (parsed.signed_headers, parsed.signed_headers_text) == (("host", "x-amz-date"), "host;x-amz-date")
+    assert (parsed.signed.names, parsed.signed.text) == (("host", "x-amz-date"), "host;x-amz-date")
 
 
 @pytest.mark.parametrize(
@@ -347,6 +398,18 @@ def test_week_is_the_longest_life_of_a_presigned_url() -> None:
 
 
 # -- keys -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=200).map(lambda t: t.encode("utf-8", "replace").decode()))
+@example("")
+@example("caf\udce9")
+def test_signature_is_the_hmac_of_the_text(text: str) -> None:
+    key = b"AWS4" + SECRET.reveal().encode()
+    for step in (SCOPE.date, SCOPE.region, SCOPE.service, "aws4_request"):
+        key = hmac.digest(key, step.encode(), "sha256")
+    signer = SigningKey(SECRET, SCOPE)
+    for _ in ("first", "again"):
+        assert signer.sign(text) == hmac.digest(key, text.encode("utf-8", "surrogateescape"), "sha256").hex()
 
 
 def test_signing_key_is_derived_once_a_scope_and_secret() -> None:

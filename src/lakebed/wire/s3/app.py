@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from lakebed.core.clock import Clock
@@ -14,6 +14,7 @@ from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 from . import sts
 from .authenticate import Authenticated
 from .errors import Rendered, S3Fault, error_response, render
+from .facts import request_facts
 from .gatekeeping import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .handlers.preflight import answer_preflight, cors_headers
 from .request import S3Request, parse_target
@@ -24,22 +25,6 @@ log = logging.getLogger("lakebed.s3")
 
 Observe = Callable[[str, Request, Response, float], None]
 """Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
-
-_HEADER_CONDITIONS: Final = {
-    "user-agent": "aws:UserAgent",
-    "referer": "aws:Referer",
-    "x-amz-acl": "s3:x-amz-acl",
-    "x-amz-copy-source": "s3:x-amz-copy-source",
-    "x-amz-metadata-directive": "s3:x-amz-metadata-directive",
-    "x-amz-server-side-encryption": "s3:x-amz-server-side-encryption",
-    "x-amz-server-side-encryption-aws-kms-key-id": "s3:x-amz-server-side-encryption-aws-kms-key-id",
-    "x-amz-storage-class": "s3:x-amz-storage-class",
-    "x-amz-content-sha256": "s3:x-amz-content-sha256",
-    "x-amz-grant-full-control": "s3:x-amz-grant-full-control",
-    "x-amz-object-lock-mode": "s3:object-lock-mode",
-    "x-amz-object-lock-retain-until-date": "s3:object-lock-retain-until-date",
-    "x-amz-object-lock-legal-hold": "s3:object-lock-legal-hold",
-}
 
 
 class _Exchange:
@@ -114,13 +99,20 @@ class S3Application:
         if request.method == "OPTIONS":
             exchange.operation = "Preflight"
             return await answer_preflight(self._services, request, target.bucket)
-        who = await self._services.authenticator.authenticate(request)
-        request.principal = who.principal.name
-        if not target.bucket and request.method == "POST":
+        is_for_tokens = not target.bucket and request.method == "POST"
+        if is_for_tokens:
             exchange.operation = "SecurityToken"
+        try:
+            who = await self._services.authenticator.authenticate(request)
+        except S3Fault as fault:
+            if is_for_tokens:
+                return sts.refuse_unknown(fault, request.request_id)
+            raise
+        request.principal = who.principal.name
+        if is_for_tokens:
             return await self._tokens.answer(request, who)
         exchange.is_anonymous = who.principal.is_anonymous
-        s3_request = S3Request(request, target, who, _caller(request, who))
+        s3_request = S3Request(request, target, who, _caller(request, who, self._clock))
         found = find_operation(s3_request)
         exchange.operation = found.name
         if exchange.is_anonymous and found.name in NEVER_ANONYMOUS:
@@ -155,24 +147,12 @@ class S3Application:
         )
 
 
-def _caller(request: Request, who: Authenticated) -> Caller:
-    headers = request.headers
-
-    def conditions() -> Mapping[str, str | tuple[str, ...]]:
-        facts: dict[str, str | tuple[str, ...]] = {
-            key: headers[name] for name, key in _HEADER_CONDITIONS.items() if name in headers
-        }
-        facts["s3:signatureversion"] = "AWS4-HMAC-SHA256"
-        facts["s3:authType"] = (
-            "REST-HEADER" if "authorization" in headers else "REST-QUERY-STRING" if who.is_signed else "ANONYMOUS"
-        )
-        return facts
-
+def _caller(request: Request, who: Authenticated, clock: Clock) -> Caller:
     return Caller(
         who.principal,
         request.request_id,
         request.peer,
         request.scheme == "https",
-        conditions,
-        headers.get("x-amz-bypass-governance-retention", "").lower() == "true",
+        lambda: request_facts(request, who, clock.now_ms()),
+        request.headers.get("x-amz-bypass-governance-retention", "").lower() == "true",
     )

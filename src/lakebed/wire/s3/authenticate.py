@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
 from lakebed.core.clock import Clock
-from lakebed.core.errors import CredentialsExpired, Unauthenticated
+from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.wire.http.message import RAW_ERRORS, Request
 
 from . import sigv4
 from .chunked import ChunkSigner, StreamingKind
 from .errors import S3Fault
 from .numbers import signed_number
-from .sigv4 import CredentialScope, MalformedSignature, SigningKey, SigningKeys
+from .sigv4 import CredentialScope, MalformedSignature, SignedHeaders, SigningKey, SigningKeys
 from .xml import iso_time
 
 MAX_SKEW_SECONDS: Final = 15 * 60
@@ -24,13 +24,15 @@ _MAX_STS_BODY_BYTES: Final = 64 * 1024
 _ECDSA: Final = "AWS4-ECDSA-P256-SHA256"
 """Signature Version 4A, which S3 has and this build has not."""
 
-_PRESIGNED_FIELDS: Final = (
-    "X-Amz-Algorithm",
-    "X-Amz-Credential",
-    "X-Amz-Date",
-    "X-Amz-Expires",
-    "X-Amz-SignedHeaders",
-    "X-Amz-Signature",
+_PRESIGNED_FIELDS: Final = frozenset(
+    {
+        "X-Amz-Algorithm",
+        "X-Amz-Credential",
+        "X-Amz-Date",
+        "X-Amz-Expires",
+        "X-Amz-SignedHeaders",
+        "X-Amz-Signature",
+    }
 )
 
 
@@ -45,6 +47,8 @@ class PayloadClaim(NamedTuple):
 
 
 UNSIGNED: Final = PayloadClaim()
+NO_BYTES: Final = PayloadClaim(sha256=sigv4.EMPTY_SHA256)
+"""What all signed requests without a body say."""
 
 
 class Authenticated(NamedTuple):
@@ -55,14 +59,25 @@ class Authenticated(NamedTuple):
     is_signed: bool = True
     body: bytes | None = None
     """The body, where it had to be read to check the signature."""
+    signed_at: int | None = None
+    """When it was signed, by the signer's clock: seconds since the epoch."""
 
 
 class Authenticator:
     """Establishes who sent a request."""
 
-    def __init__(self, source: CredentialSource, clock: Clock) -> None:
+    def __init__(
+        self, source: CredentialSource, clock: Clock, *, plain: bool = False, max_body_bytes: int = _MAX_STS_BODY_BYTES
+    ) -> None:
+        """`plain` takes requests for `s3` that were signed as for any other AWS service.
+
+        Such a signer encodes the path once more, and need not send the body's hash: then the body is read to compute
+        it, up to `max_body_bytes`. Not for S3 itself, where `a%20b` and `a b` are two keys.
+        """
         self._source = source
         self._clock = clock
+        self._plain = plain
+        self._max_body_bytes = max_body_bytes
         self._keys = SigningKeys()
 
     async def authenticate(self, request: Request) -> Authenticated:
@@ -99,22 +114,22 @@ class Authenticator:
         amz_date = headers.get("x-amz-date") or _from_http_date(headers.get("date"))
         if amz_date is None:
             raise _undated()
-        self._check_skew(amz_date, scope)
+        signed_at = self._check_skew(amz_date, scope)
         credential = await self._credential(scope, headers.get("x-amz-security-token"))
         key = self._keys.get(scope, credential.secret)
         body: bytes | None = None
         content_hash = headers.get("x-amz-content-sha256")
         if content_hash is None:
-            if scope.service == "s3":
+            if scope.service == "s3" and not self._plain:
                 raise S3Fault(400, "InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
-            body = await request.body.read(_MAX_STS_BODY_BYTES)
+            body = await request.body.read(self._max_body_bytes)
             content_hash = hashlib.sha256(body).hexdigest()
-        signed = parsed.signed_headers
-        if "host" not in signed:
+        signed = parsed.signed
+        if "host" not in signed.names:
             raise S3Fault(
                 400, "AuthorizationHeaderMalformed", "The authorization header is malformed; host is not signed."
             )
-        _check_all_signed(request, signed)
+        _check_all_signed(request, signed.names)
         signer = ChunkSigner(key.sign, amz_date, parsed.scope_text) if content_hash.startswith("STREAMING-") else None
         claim = _claim(content_hash, signer, signature)
         self._verify(
@@ -124,18 +139,17 @@ class Authenticator:
             request,
             sigv4.canonical_query(request.raw_query),
             signed,
-            parsed.signed_headers_text,
             content_hash,
             amz_date,
             parsed.scope_text,
         )
-        return Authenticated(credential.principal, claim, True, body)
+        return Authenticated(credential.principal, claim, True, body, signed_at)
 
     # -- the URL --------------------------------------------------------------------------------------------------
 
     async def _by_query(self, request: Request) -> Authenticated:
         query = request.query
-        if any(name not in query for name in _PRESIGNED_FIELDS):
+        if not query.keys() >= _PRESIGNED_FIELDS:
             raise _query_fault(
                 "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, X-Amz-Signature,"
                 " X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters."
@@ -150,14 +164,15 @@ class Authenticator:
         except MalformedSignature as error:
             raise _query_fault(f"Error parsing the X-Amz-Credential parameter; {error}") from error
         amz_date = query["X-Amz-Date"]
-        self._check_expiry(amz_date, query["X-Amz-Expires"], scope)
+        signed_at = self._check_expiry(amz_date, query["X-Amz-Expires"], scope)
         credential = await self._credential(scope, query.get("X-Amz-Security-Token"))
         key = self._keys.get(scope, credential.secret)
-        signed = tuple(query["X-Amz-SignedHeaders"].lower().split(";"))
-        if "host" not in signed:
+        signed = sigv4.signed_headers(query["X-Amz-SignedHeaders"].lower())
+        if "host" not in signed.names:
             raise _query_fault("X-Amz-SignedHeaders must name host.")
-        _check_all_signed(request, (*signed, "x-amz-content-sha256"))
-        content_hash = request.headers.get("x-amz-content-sha256") if "x-amz-content-sha256" in signed else None
+        _check_all_signed(request, signed.names, but="x-amz-content-sha256")
+        stated = request.headers.get("x-amz-content-sha256")
+        content_hash = stated if stated and "x-amz-content-sha256" in signed.names else None
         content_hash = content_hash or query.get("X-Amz-Content-Sha256") or sigv4.UNSIGNED_PAYLOAD
         self._verify(
             scope.access_key,
@@ -166,14 +181,12 @@ class Authenticator:
             request,
             sigv4.canonical_query(request.raw_query, without="X-Amz-Signature"),
             signed,
-            ";".join(signed),
             content_hash,
             amz_date,
             scope.text,
         )
-        stated = request.headers.get("x-amz-content-sha256", content_hash)
-        claim = _claim(stated if stated.startswith("STREAMING-UNSIGNED") else content_hash)
-        return Authenticated(credential.principal, claim)
+        claim = _claim(stated if stated and stated.startswith("STREAMING-UNSIGNED") else content_hash)
+        return Authenticated(credential.principal, claim, signed_at=signed_at)
 
     # -- shared ---------------------------------------------------------------------------------------------------
 
@@ -218,7 +231,9 @@ class Authenticator:
         except CredentialsExpired as error:
             raise S3Fault(400, "ExpiredToken", "The provided token has expired.") from error
         except Unauthenticated as error:
-            if token is not None:
+            # A token that was good and was revoked is answered as a key that was deleted: "expired" would have the
+            # client renew it in vain, and "invalid" would have its owner look for a mistake in the token.
+            if token is not None and not isinstance(error, CredentialsRevoked):
                 raise S3Fault(400, "InvalidToken", "The provided token is malformed or otherwise invalid.") from error
             raise S3Fault(
                 403,
@@ -227,7 +242,7 @@ class Authenticator:
                 AWSAccessKeyId=scope.access_key,
             ) from error
 
-    def _check_skew(self, amz_date: str, scope: CredentialScope) -> None:
+    def _check_skew(self, amz_date: str, scope: CredentialScope) -> int:
         try:
             signed_at = sigv4.parse_amz_date(amz_date)
         except MalformedSignature as error:
@@ -249,8 +264,9 @@ class Authenticator:
                 f'The authorization header is malformed; Invalid credential date "{scope.date}". This date is not the'
                 f' same as X-Amz-Date: "{amz_date[:8]}".',
             )
+        return signed_at
 
-    def _check_expiry(self, amz_date: str, expires: str, scope: CredentialScope) -> None:
+    def _check_expiry(self, amz_date: str, expires: str, scope: CredentialScope) -> int:
         try:
             signed_at = sigv4.parse_amz_date(amz_date)
         except MalformedSignature as error:
@@ -283,6 +299,7 @@ class Authenticator:
                     "ServerTime": iso_time(now * 1000),
                 },
             )
+        return signed_at
 
     def _verify(
         self,
@@ -291,16 +308,20 @@ class Authenticator:
         signature: str,
         request: Request,
         query: str,
-        signed: tuple[str, ...],
-        signed_text: str,
+        signed: SignedHeaders,
         content_hash: str,
         amz_date: str,
         scope: str,
     ) -> None:
         try:
-            lines = sigv4.canonical_headers(request.headers, signed)
+            lines = signed.lines(request.headers)
         except MalformedSignature as error:
             raise S3Fault(403, "SignatureDoesNotMatch", f"The request cannot be verified; {error}") from error
+        canonical = sigv4.canonical_request(request.method, request.raw_path, query, lines, signed.text, content_hash)
+        text = sigv4.string_to_sign(canonical, amz_date, scope)
+        if sigv4.equal(key.sign(text), signature):
+            return
+        # Nearly always what came is what was signed. Only otherwise are the other ways to write it gone through.
         if not sigv4.signature_matches(
             key,
             signature,
@@ -308,15 +329,12 @@ class Authenticator:
             raw_path=request.raw_path,
             query=query,
             header_lines=lines,
-            signed=signed_text,
+            signed=signed.text,
             payload_hash=content_hash,
             amz_date=amz_date,
             scope=scope,
+            twice=self._plain,
         ):
-            canonical = sigv4.canonical_request(
-                request.method, request.raw_path, query, lines, signed_text, content_hash
-            )
-            text = sigv4.string_to_sign(canonical, amz_date, scope)
             # As S3 does: who can compare these with its own finds its mistake. None of them holds the secret.
             raise _mismatch(
                 AWSAccessKeyId=access_key,
@@ -332,6 +350,8 @@ def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "")
     """What `x-amz-content-sha256` promises of the body. Raises S3Fault."""
     if not content_hash or content_hash == sigv4.UNSIGNED_PAYLOAD:
         return UNSIGNED
+    if content_hash == sigv4.EMPTY_SHA256:
+        return NO_BYTES
     if content_hash.startswith("STREAMING-"):
         try:
             kind = StreamingKind(content_hash)
@@ -372,9 +392,9 @@ def _is_hex(text: str) -> bool:
     return True
 
 
-def _check_all_signed(request: Request, signed: tuple[str, ...]) -> None:
+def _check_all_signed(request: Request, signed: tuple[str, ...], *, but: str | None = None) -> None:
     """An `x-amz-` header that was not signed may have been added on the way."""
-    unsigned = [name for name in request.headers if name.startswith("x-amz-") and name not in signed]
+    unsigned = [name for name in request.headers if name.startswith("x-amz-") and name not in signed and name != but]
     if unsigned:
         raise S3Fault(
             403,

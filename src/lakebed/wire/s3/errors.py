@@ -136,6 +136,9 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.Fenced: S3Reply(503, "ServiceUnavailable"),
     e.Unauthenticated: S3Reply(403, "AccessDenied"),
     e.CredentialsExpired: S3Reply(400, "ExpiredToken", "The provided token has expired."),
+    e.CredentialsRevoked: S3Reply(
+        403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."
+    ),
     e.AccessDenied: S3Reply(403, "AccessDenied"),
     e.VersionProtected: S3Reply(403, "AccessDenied", "Access Denied because object protected by object lock."),
     e.IntegrityMismatch: S3Reply(

@@ -77,10 +77,14 @@ class _Trial:
             return "Policy has invalid resource"
         if not self.passes(action):
             return "Policy has invalid action"
+        if "Condition" in statement:
+            condition = {"Condition": statement["Condition"]}
+            if not self.passes(condition):
+                return self._condition_problem(statement["Condition"])
+            if not self.passes({**action, **condition}):
+                return "Conditions do not apply to combination of actions and resources in statement"
         if not self.passes({**resource, **action}):
             return "Action does not apply to any resource(s) in statement"
-        if "Condition" in statement and not self.passes({"Condition": statement["Condition"]}):
-            return self._condition_problem(statement["Condition"])
         if not self.passes({"Effect": statement["Effect"], **_element(statement, "Principal")}):
             return "Invalid principal in policy"
         return None
@@ -93,7 +97,7 @@ class _Trial:
                 return f"Invalid Condition type : {operator}"
             if key.lower() == "aws:sourceip":
                 return "Invalid IP address in Conditions"
-            if not key.startswith(("aws:", "s3:")):
+            if not self.passes({"Condition": {"StringEquals": {key: "x"}}}):
                 return "Policy has an invalid condition key"
         return None
 

@@ -20,6 +20,8 @@ from .xml import escape, iso_time
 _NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 _VERSION: Final = "2011-06-15"
 _MAX_BODY_BYTES: Final = 64 * 1024
+_UNKNOWN_KEY: Final = frozenset({"InvalidAccessKeyId", "InvalidToken"})
+"""What S3 says of keys and tokens that are not good: STS has one code for both."""
 
 
 class IssuedKey(Protocol):
@@ -147,6 +149,13 @@ class TokenService:
                 value=text,
             )
         return seconds
+
+
+def refuse_unknown(fault: S3Fault, request_id: str) -> Response:
+    """The answer to a request that was not authenticated, in the document that clients of STS read."""
+    if fault.code in _UNKNOWN_KEY:
+        fault = S3Fault(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
+    return _error(fault, request_id)
 
 
 def _tags(form: Mapping[str, str]) -> dict[str, str]:

@@ -40,6 +40,7 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
             request.bucket,
             object_lock=lock,
             tags=creation.tags if creation is not None else None,
+            location=creation.location if creation is not None else None,
         )
     except InvalidName as error:
         raise S3Fault(

@@ -18,6 +18,7 @@ from .. import sigv4
 from ..documents.objects import write_post
 from ..documents.tagging import read_object_tagging
 from ..errors import S3Fault
+from ..facts import form_facts
 from ..form import FormFile, FormReader
 from ..object_headers import read_attributes, wants_encryption, write_conditions
 from ..payload import parse_content_md5, stated_checksum
@@ -45,14 +46,6 @@ _HEADER_FIELDS: Final = frozenset(
         "if-none-match",
     }
 )
-_CONDITION_KEYS: Final = {
-    "x-amz-acl": "s3:x-amz-acl",
-    "x-amz-object-lock-legal-hold": "s3:object-lock-legal-hold",
-    "x-amz-object-lock-mode": "s3:object-lock-mode",
-    "x-amz-object-lock-retain-until-date": "s3:object-lock-retain-until-date",
-    "x-amz-server-side-encryption": "s3:x-amz-server-side-encryption",
-    "x-amz-storage-class": "s3:x-amz-storage-class",
-}
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 _STATUSES: Final = {"200": 200, "201": 201}
 _URL_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('"<>\\^`{|}')
@@ -81,7 +74,8 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     principal, size = await _authenticate(services, fields)
 
     headers = _as_headers(fields)
-    caller = _caller(request, principal, headers)
+    signed_at = None if principal.is_anonymous else sigv4.parse_amz_date(fields["x-amz-date"])
+    caller = _caller(services, request, principal, headers, signed_at)
     put = _as_put(request, key, headers, caller)
     attributes = read_attributes(put, services.clock.now_ms())
     new = NewObject(key, attributes, wants_encryption(put), write_conditions(put))
@@ -171,18 +165,15 @@ def _as_headers(fields: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def _caller(request: S3Request, principal: Principal, headers: Mapping[str, str]) -> Caller:
-    """The signer, with the facts of the form: headers of the request around it say nothing of the object."""
+def _caller(
+    services: S3Services, request: S3Request, principal: Principal, headers: Mapping[str, str], signed_at: int | None
+) -> Caller:
+    """The signer, with the facts of the form."""
     around = request.caller.conditions
-
-    def conditions() -> Mapping[str, str | tuple[str, ...]]:
-        facts = {key: value for key, value in around().items() if not key.startswith("s3:")}
-        facts |= {key: headers[name] for name, key in _CONDITION_KEYS.items() if name in headers}
-        facts["s3:signatureversion"] = sigv4.ALGORITHM
-        facts["s3:authType"] = "ANONYMOUS" if principal.is_anonymous else "POST"
-        return facts
-
-    return request.caller._replace(principal=principal, conditions=conditions)
+    return request.caller._replace(
+        principal=principal,
+        conditions=lambda: form_facts(around(), headers, signed_at, services.clock.now_ms()),
+    )
 
 
 def _as_put(request: S3Request, key: str, headers: dict[str, str], caller: Caller) -> S3Request:

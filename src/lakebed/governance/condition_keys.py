@@ -1,0 +1,135 @@
+"""The condition keys that a bucket policy may name, and the actions whose requests can carry them.
+
+A key that is not here is refused when a policy is put, and so is one that stands beside an action that never carries
+it: what depends on a value that no request has denies nothing, or grants nothing, and its author does not notice.
+Keys of what is no bucket and no object (batch jobs, access grants, storage lens) are not here: no action of a bucket
+policy carries them. Identity policies are not held to this table; they speak of other services too.
+
+A key may be here and never have a value on this server (`aws:SourceVpc`, `s3:DataAccessPointArn`, …): its conditions
+are evaluated as for every request that lacks a key. The tags of a bucket (`s3:BucketTag/…`, `aws:ResourceTag/…`) are
+such: S3 shows them to policies only where a bucket's owner has asked for that (PutBucketAbac), which is not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
+
+ADDRESS_KEYS: Final = frozenset({"aws:sourceip"})
+"""Keys whose operands S3 reads as addresses whatever the operator is, even under Null."""
+
+
+def carriers(key: str) -> frozenset[str] | None:
+    """The actions whose requests can carry a key, both in lower case; None if there is no such key.
+
+    A family of keys (`s3:ExistingObjectTag/…`) needs the name of one.
+    """
+    family, slash, name = key.partition("/")
+    return _CARRIERS.get(family + slash) if name or not slash else None
+
+
+def _named(*names: str) -> frozenset[str]:
+    return frozenset(f"s3:{name}" for line in names for name in line.split())
+
+
+_EVERY: Final = OBJECT_ACTIONS | BUCKET_ACTIONS
+_LISTS: Final = _named("ListBucket ListBucketVersions")
+_PUT: Final = _named("PutObject BypassGovernanceRetention")
+_ACL_WRITES: Final = _PUT | _named("PutObjectAcl PutObjectVersionAcl PutBucketAcl CreateBucket")
+_ENCRYPTED_WRITES: Final = _PUT | _named("ReplicateObject")
+_REPLICATION: Final = _named(
+    "GetObjectVersionForReplication InitiateReplication ReplicateObject ReplicateDelete ReplicateTags",
+    "ObjectOwnerOverrideToBucketOwner",
+)
+_BY_ACCESS_POINT: Final = (
+    OBJECT_ACTIONS - _REPLICATION - _named("GetObjectTorrent GetObjectVersionTorrent UpdateObjectEncryption")
+) | _named("ListBucket ListBucketVersions ListBucketMultipartUploads")
+
+_TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
+    # Global keys, which every action takes: of the principal and its session,
+    ("aws:PrincipalAccount aws:PrincipalArn aws:PrincipalTag/ aws:PrincipalType aws:userid aws:username", _EVERY),
+    ("aws:PrincipalOrgID aws:PrincipalOrgPaths", _EVERY),
+    ("aws:PrincipalIsAWSService aws:PrincipalServiceName aws:PrincipalServiceNamesList", _EVERY),
+    ("aws:TokenIssueTime aws:MultiFactorAuthAge aws:MultiFactorAuthPresent aws:SourceIdentity", _EVERY),
+    ("aws:AssumedRoot aws:FederatedProvider aws:ChatbotSourceArn", _EVERY),
+    ("aws:Ec2InstanceSourceVpc aws:Ec2InstanceSourcePrivateIPv4", _EVERY),
+    # of the network,
+    ("aws:SourceIp aws:SourceVpc aws:SourceVpcArn aws:SourceVpce aws:VpcSourceIp", _EVERY),
+    ("aws:VpceAccount aws:VpceOrgID aws:VpceOrgPaths", _EVERY),
+    # of the resource,
+    ("aws:ResourceAccount aws:ResourceOrgID aws:ResourceOrgPaths aws:ResourceTag/", _EVERY),
+    # and of the request.
+    ("aws:CurrentTime aws:EpochTime aws:Referer aws:UserAgent aws:SecureTransport aws:RequestedRegion", _EVERY),
+    ("aws:RequestTag/ aws:TagKeys", _EVERY),
+    ("aws:CalledVia aws:CalledViaFirst aws:CalledViaLast aws:ViaAWSService", _EVERY),
+    ("aws:SourceAccount aws:SourceArn aws:SourceOrgID aws:SourceOrgPaths aws:SourceOwner", _EVERY),
+    ("aws:CalledViaAWSMCP aws:IsMcpServiceAction aws:ViaAWSMCPService", _EVERY),
+    # S3's own: of any request,
+    ("s3:authType s3:signatureAge s3:signatureversion s3:TlsVersion s3:x-amz-content-sha256", _EVERY),
+    ("s3:ResourceAccount s3:BucketTag/", _EVERY),
+    # of requests by way of an access point or an access grant,
+    (
+        "s3:AccessPointNetworkOrigin s3:AccessPointTag/ s3:DataAccessPointAccount s3:DataAccessPointArn",
+        _BY_ACCESS_POINT,
+    ),
+    (
+        "s3:AccessGrantsInstanceArn",
+        _LISTS
+        | _named(
+            "AbortMultipartUpload ListMultipartUploadParts ListBucketMultipartUploads DeleteObject DeleteObjectVersion",
+            "GetObject GetObjectAcl GetObjectVersion GetObjectVersionAcl PutObject PutObjectAcl PutObjectVersionAcl",
+        ),
+    ),
+    # of listings, though not of that of uploads,
+    ("s3:delimiter s3:max-keys s3:prefix", _LISTS),
+    # of objects that are there,
+    (
+        "s3:ExistingObjectTag/",
+        _named(
+            "GetObject GetObjectVersion GetObjectAttributes GetObjectVersionAttributes",
+            "GetObjectAcl GetObjectVersionAcl PutObjectAcl PutObjectVersionAcl",
+            "GetObjectTagging GetObjectVersionTagging PutObjectTagging PutObjectVersionTagging",
+            "DeleteObjectTagging DeleteObjectVersionTagging",
+        ),
+    ),
+    (
+        "s3:versionid",
+        _named(
+            "GetObjectVersion GetObjectVersionAcl GetObjectVersionAttributes GetObjectVersionTagging",
+            "GetObjectVersionTorrent PutObjectVersionAcl PutObjectVersionTagging",
+            "DeleteObjectVersion DeleteObjectVersionTagging",
+        ),
+    ),
+    # of conditional requests,
+    ("s3:if-match", _named("GetObject PutObject DeleteObject")),
+    ("s3:if-none-match", _named("GetObject PutObject")),
+    # of what is written,
+    ("s3:ObjectCreationOperation", _named("PutObject")),
+    ("s3:RequestObjectTag/ s3:RequestObjectTagKeys", _PUT | _named("PutObjectTagging PutObjectVersionTagging")),
+    ("s3:x-amz-acl s3:x-amz-grant-full-control s3:x-amz-grant-read s3:x-amz-grant-read-acp", _ACL_WRITES),
+    ("s3:x-amz-grant-write s3:x-amz-grant-write-acp", _ACL_WRITES),
+    ("s3:x-amz-copy-source s3:x-amz-metadata-directive s3:x-amz-website-redirect-location", _PUT),
+    ("s3:x-amz-server-side-encryption s3:x-amz-server-side-encryption-aws-kms-key-id", _ENCRYPTED_WRITES),
+    ("s3:x-amz-server-side-encryption-customer-algorithm", _ENCRYPTED_WRITES),
+    ("s3:x-amz-storage-class", _PUT | _named("PutObjectAcl PutObjectVersionAcl")),
+    ("s3:object-lock-mode s3:object-lock-retain-until-date", _PUT | _named("PutObjectRetention")),
+    ("s3:object-lock-remaining-retention-days", _PUT | _named("PutObjectRetention")),
+    ("s3:object-lock-legal-hold", _PUT | _named("PutObjectLegalHold")),
+    # and of buckets.
+    ("s3:locationconstraint s3:x-amz-bucket-namespace s3:x-amz-object-ownership", _named("CreateBucket")),
+    ("s3:InventoryAccessibleOptionalFields", _named("PutInventoryConfiguration")),
+    ("s3:isReplicationPauseRequest", _named("PutReplicationConfiguration")),
+)
+"""Keys as AWS writes them, `/` at the end of a family, and their actions."""
+
+
+def _folded() -> Iterator[tuple[str, frozenset[str]]]:
+    for keys, actions in _TABLE:
+        lower = frozenset(action.lower() for action in actions)
+        for key in keys.split():
+            yield key.lower(), lower
+
+
+_CARRIERS: Final = dict(_folded())

@@ -1,0 +1,72 @@
+"""What happened to a user, its access keys and its policies, as the outbox keeps it: written with the change itself.
+
+Every row that came, went or changed has an event of its own, those of a user's keys and policies too when they come or
+go with the user: whoever follows the events knows what the tables hold. What changed nothing tells nothing.
+
+    User            Created, Enabled, Disabled, Deleted
+    AccessKey       Created, Rotated, Enabled, Disabled, Deleted
+    Policy          Attached (also in place of one of the same name), Detached
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.core.access import Principal
+from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.seam import Transaction
+
+from .model import User
+
+
+class IdentityEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The payload. It names things and shows nothing of what is in them: no secret, no policy document."""
+
+    user: str
+    user_id: str = ""
+    """Told of the user itself, as is the ARN."""
+
+    arn: str = ""
+    access_key: str = ""
+    policy: str = ""
+    is_canned: bool = False
+    principal: str = ""
+    """Who made the change. For now that is root: nobody else administers."""
+
+    account: str = ""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+decode_event = msgspec.msgpack.Decoder(IdentityEvent).decode
+
+
+async def tell_of_user(outbox: Outbox, tx: Transaction, name: str, user: User, caller: Principal, now_ms: int) -> None:
+    """Record what became of a user."""
+    event = IdentityEvent(
+        user=user.name, user_id=user.user_id, arn=user.arn, principal=caller.name, account=caller.account
+    )
+    await outbox.append(tx, Event(name, user.name, _encode(event), now_ms))
+
+
+async def tell_of_key(
+    outbox: Outbox, tx: Transaction, name: str, user: str, access_key_id: str, caller: Principal, now_ms: int
+) -> None:
+    """Record what became of a user's access key."""
+    event = IdentityEvent(user=user, access_key=access_key_id, principal=caller.name, account=caller.account)
+    await outbox.append(tx, Event(name, f"{user}/{access_key_id}", _encode(event), now_ms))
+
+
+async def tell_of_policy(
+    outbox: Outbox,
+    tx: Transaction,
+    name: str,
+    user: str,
+    policy: str,
+    caller: Principal,
+    now_ms: int,
+    *,
+    is_canned: bool,
+) -> None:
+    """Record what became of a user's policy."""
+    event = IdentityEvent(user=user, policy=policy, is_canned=is_canned, principal=caller.name, account=caller.account)
+    await outbox.append(tx, Event(name, f"{user}/{policy}", _encode(event), now_ms))

@@ -1,0 +1,94 @@
+"""Temporary keys to the files of one table, and the session policy that confines them to its directories.
+
+Directories are compared as directories: they end in a slash, so that the keys of `t` do not open `t10`. Whether the
+caller may have the keys, and whether the directories are the table's, was decided before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from lakebed.core.access import Principal
+from lakebed.core.errors import InvalidInput
+
+from .sessions import MAX_DELEGATION_SECONDS, MIN_DELEGATION_SECONDS, Sessions, TemporaryKey
+
+READ_ACTIONS: Final = ("s3:GetObject", "s3:GetObjectVersion")
+WRITE_ACTIONS: Final = (
+    "s3:PutObject",
+    "s3:DeleteObject",
+    "s3:AbortMultipartUpload",
+    "s3:ListMultipartUploadParts",
+)
+_PLAIN: Final = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
+
+
+def plain_text(text: str) -> str:
+    """The text as a policy writes it where none of its characters is a wildcard or begins a variable."""
+    return text.translate(_PLAIN)
+
+
+def outermost(directories: Iterable[str]) -> list[str]:
+    """The directories without those that lie inside another of them, in order. Raises InvalidInput for what is none."""
+    kept: list[str] = []
+    for directory in sorted(set(directories)):
+        if not directory.endswith("/") or directory.startswith("/"):
+            raise InvalidInput(f"not a directory of a bucket: {directory!r}", argument="location")
+        if not kept or not directory.startswith(kept[-1]):
+            kept.append(directory)
+    return kept
+
+
+def directory_policy(bucket: str, directories: Iterable[str], *, writes: bool) -> bytes:
+    """A session policy that allows what engines do with the files of these directories, and nothing else.
+
+    One statement a kind of resource, however many directories there are: the policy goes with every request, in the
+    session token, and deep directories are long.
+    """
+    chosen = [plain_text(directory) for directory in outermost(directories)]
+    if not chosen:
+        # Without a resource there is no statement, and a session without a policy would be held to nothing.
+        raise InvalidInput("keys to files need a directory to be confined to", argument="location")
+    whole = f"arn:aws:s3:::{plain_text(bucket)}"
+    listings = ("s3:ListBucket", "s3:ListBucketMultipartUploads") if writes else ("s3:ListBucket",)
+    statements: list[dict[str, Any]] = [  # Any: JSON
+        {
+            "Effect": "Allow",
+            "Action": [*READ_ACTIONS, *(WRITE_ACTIONS if writes else ())],
+            "Resource": [f"{whole}/{directory}*" for directory in chosen],
+        },
+        {
+            "Effect": "Allow",
+            "Action": listings,
+            "Resource": whole,
+            "Condition": {"StringLike": {"s3:prefix": [f"{directory}*" for directory in chosen]}},
+        },
+        {"Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": whole},
+    ]
+    document = {"Version": "2012-10-17", "Statement": statements}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class Vending:
+    """Hands out keys."""
+
+    def __init__(self, sessions: Sessions, *, ttl_seconds: float) -> None:
+        self._sessions = sessions
+        self._ttl_seconds = int(min(max(ttl_seconds, MIN_DELEGATION_SECONDS), MAX_DELEGATION_SECONDS))
+
+    @property
+    def ttl_seconds(self) -> int:
+        """How long keys are good, unless the session of who asks ends before."""
+        return self._ttl_seconds
+
+    def vend(
+        self, principal: Principal, *, table: str, bucket: str, directories: Sequence[str], writes: bool
+    ) -> TemporaryKey:
+        """Keys to what is in these directories. Raises AccessDenied to who has such keys already.
+
+        They end with the key that the caller has signed with, as every session does.
+        """
+        policy = directory_policy(bucket, directories, writes=writes)
+        return self._sessions.delegate(principal, table=table, policy=policy, duration_seconds=self._ttl_seconds)

@@ -1,0 +1,67 @@
+"""What policies may ask of an object, of its versions and of what is about to be written: condition keys and values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from .conditions import ReadConditions, WriteConditions
+from .config.object_lock import LegalHold, Retention
+from .config.tagging import TagSet
+from .model import StoredObject
+
+Facts: TypeAlias = dict[str, str | tuple[str, ...]]
+
+_DAY_MS: Final = 24 * 3600 * 1000
+
+
+def version_facts(version: str | None, found: StoredObject | None) -> Facts:
+    """The version that was asked for, if one was, and the tags of what was found."""
+    facts: Facts = {} if version is None else {"s3:VersionId": version}
+    if found is not None and found.attributes.tags.tags:
+        facts |= {f"s3:ExistingObjectTag/{tag.key}": tag.value for tag in found.attributes.tags.tags}
+    return facts
+
+
+def tag_facts(tags: TagSet) -> Facts:
+    """Tags that a request would put on an object."""
+    if not tags.tags:
+        return {}
+    facts: Facts = {"s3:RequestObjectTagKeys": tuple(tag.key for tag in tags.tags)}
+    return facts | {f"s3:RequestObjectTag/{tag.key}": tag.value for tag in tags.tags}
+
+
+def bucket_tag_facts(tags: TagSet | None) -> Facts:
+    """Tags that a request would put on a bucket."""
+    if tags is None or not tags.tags:
+        return {}
+    facts: Facts = {"aws:TagKeys": tuple(tag.key for tag in tags.tags)}
+    return facts | {f"aws:RequestTag/{tag.key}": tag.value for tag in tags.tags}
+
+
+def match_facts(conditions: ReadConditions | WriteConditions) -> Facts:
+    """The ETags that a conditional request names."""
+    facts: Facts = {}
+    if conditions.if_match is not None:
+        facts["s3:if-match"] = conditions.if_match
+    if conditions.if_none_match is not None:
+        facts["s3:if-none-match"] = conditions.if_none_match
+    return facts
+
+
+def lock_facts(retention: Retention | None, legal_hold: bool | None, now_ms: int) -> Facts:
+    """The lock that a request would put on a version."""
+    facts: Facts = {}
+    if retention is not None:
+        facts["s3:object-lock-mode"] = retention.mode
+        facts["s3:object-lock-retain-until-date"] = datetime.fromtimestamp(retention.until_ms / 1000, UTC).isoformat()
+        # A day that has begun counts: who asks for ten days is not short of them by the time the request took.
+        facts["s3:object-lock-remaining-retention-days"] = str(-((now_ms - retention.until_ms) // _DAY_MS))
+    if legal_hold is not None:
+        facts["s3:object-lock-legal-hold"] = LegalHold.ON if legal_hold else LegalHold.OFF
+    return facts
+
+
+def creation_facts(*, creates: bool) -> Facts:
+    """Whether a write makes an object. Beginning an upload and sending its parts do not."""
+    return {"s3:ObjectCreationOperation": "true" if creates else "false"}

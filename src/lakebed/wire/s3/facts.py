@@ -1,0 +1,93 @@
+"""What an S3 request says of itself to policies: condition keys from its headers, its signature and its connection.
+
+What it says of the object that it writes, services know from what was parsed (`objects.facts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakebed.objects.facts import Facts
+from lakebed.wire.http.message import Request
+
+from . import sigv4
+from .authenticate import Authenticated, PayloadClaim
+
+OBJECT_HEADERS: Final = {
+    "x-amz-acl": "s3:x-amz-acl",
+    "x-amz-grant-full-control": "s3:x-amz-grant-full-control",
+    "x-amz-grant-read": "s3:x-amz-grant-read",
+    "x-amz-grant-read-acp": "s3:x-amz-grant-read-acp",
+    "x-amz-grant-write": "s3:x-amz-grant-write",
+    "x-amz-grant-write-acp": "s3:x-amz-grant-write-acp",
+    "x-amz-server-side-encryption": "s3:x-amz-server-side-encryption",
+    "x-amz-server-side-encryption-aws-kms-key-id": "s3:x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-server-side-encryption-customer-algorithm": "s3:x-amz-server-side-encryption-customer-algorithm",
+    "x-amz-storage-class": "s3:x-amz-storage-class",
+    "x-amz-website-redirect-location": "s3:x-amz-website-redirect-location",
+}
+"""Headers that describe an object, which a form has as fields."""
+
+_HEADERS: Final = {
+    **OBJECT_HEADERS,
+    "user-agent": "aws:UserAgent",
+    "referer": "aws:Referer",
+    "x-amz-bucket-namespace": "s3:x-amz-bucket-namespace",
+    "x-amz-copy-source": "s3:x-amz-copy-source",
+    "x-amz-metadata-directive": "s3:x-amz-metadata-directive",
+    "x-amz-object-ownership": "s3:x-amz-object-ownership",
+}
+
+_CONTENT: Final = "x-amz-content-sha256"
+_OF_CONNECTION: Final = frozenset({"s3:TlsVersion"})
+_TLS: Final = "TLSv"
+
+
+def request_facts(request: Request, who: Authenticated, now_ms: int) -> Facts:
+    """The facts of a request as it came."""
+    headers = request.headers
+    facts: Facts = {key: headers[name] for name, key in _HEADERS.items() if name in headers}
+    if request.tls_version.startswith(_TLS):
+        facts["s3:TlsVersion"] = request.tls_version.removeprefix(_TLS)
+    facts["s3:signatureversion"] = sigv4.ALGORITHM
+    if not who.is_signed:
+        facts["s3:authType"] = "ANONYMOUS"
+        if _CONTENT in headers:
+            facts[f"s3:{_CONTENT}"] = headers[_CONTENT]
+        return facts
+    facts["s3:authType"] = "REST-HEADER" if "authorization" in headers else "REST-QUERY-STRING"
+    facts[f"s3:{_CONTENT}"] = _content(who.payload)
+    if who.signed_at is not None:
+        facts["s3:signatureAge"] = _age(who.signed_at, now_ms)
+    return facts
+
+
+def form_facts(
+    around: Mapping[str, str | tuple[str, ...]], fields: Mapping[str, str], signed_at: int | None, now_ms: int
+) -> Facts:
+    """The facts of a form, given those of the request around it, whose headers say nothing of the object.
+
+    `fields` are named as headers are; `signed_at` is None for a form that nobody signed.
+    """
+    facts: Facts = {key: value for key, value in around.items() if not key.startswith("s3:") or key in _OF_CONNECTION}
+    facts |= {key: fields[name] for name, key in OBJECT_HEADERS.items() if name in fields}
+    facts["s3:signatureversion"] = sigv4.ALGORITHM
+    if signed_at is None:
+        facts["s3:authType"] = "ANONYMOUS"
+        return facts
+    facts["s3:authType"] = "POST"
+    facts["s3:signatureAge"] = _age(signed_at, now_ms)
+    return facts
+
+
+def _content(claim: PayloadClaim) -> str:
+    # What was signed, not what a header says: a signed URL may be used with headers that its signer never saw.
+    if claim.streaming is not None:
+        return claim.streaming.value
+    return sigv4.UNSIGNED_PAYLOAD if claim.sha256 is None else claim.sha256
+
+
+def _age(signed_at: int, now_ms: int) -> str:
+    # A client's clock may be ahead of ours by what its signature is allowed.
+    return str(max(0, now_ms - signed_at * 1000))

@@ -1,0 +1,286 @@
+"""What the outbox tells of users, keys and policies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakebed.core.access import Credential, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPrincipal
+from lakebed.core.secrets import Secret
+from lakebed.governance import CANNED_POLICIES, AccessKeys, MasterKeys, Principals
+from lakebed.governance.events import IdentityEvent, decode_event
+from lakebed.governance.principals import MAX_POLICIES
+from lakebed.meta.migrations import migrate
+from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.seam import MetaStore
+from lakebed.meta.sqlite import SqliteStore
+from tests.meta.stores import open_store
+
+from .documents import OWNER, policy, statement
+
+READ = policy(statement())
+WRITE = policy(statement(action="s3:PutObject"))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
+    """A store of each kind in turn: the statements that tell what changed are not the same to both."""
+    address = f"sqlite:{tmp_path / 'meta.db'}"
+    if request.param == "postgres":
+        address = request.getfixturevalue("postgres_dsn")
+    opened = await open_store(address)
+    await migrate(opened)
+    yield opened
+    await opened.close()
+
+
+async def told(outbox: Outbox, store: MetaStore) -> list[Entry]:
+    return await outbox.read_after(store, 0, 1000)
+
+
+async def kinds_and_subjects(outbox: Outbox, store: MetaStore) -> list[tuple[str, str]]:
+    return [(entry.event.kind, entry.event.subject) for entry in await told(outbox, store)]
+
+
+async def test_each_change_is_told_once_and_in_order(
+    store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
+) -> None:
+    await principals.create_user("bob", canned=["readonly"])
+    await access_keys.create("bob", access_key_id="bobs-key")
+    await access_keys.rotate("bobs-key")
+    await access_keys.set_enabled("bobs-key", enabled=False)
+    await access_keys.set_enabled("bobs-key", enabled=True)
+    await principals.put_policy("bob", "own", READ)
+    await principals.put_policy("bob", "own", WRITE)
+    await principals.delete_policy("bob", "own")
+    await principals.attach_canned("bob", "readwrite")
+    await principals.detach_canned("bob", "readonly")
+    await principals.set_user_enabled("bob", enabled=False)
+    await principals.set_user_enabled("bob", enabled=True)
+    await access_keys.delete("bobs-key")
+    assert await kinds_and_subjects(outbox, store) == [
+        ("UserCreated", "bob"),
+        ("PolicyAttached", "bob/readonly"),
+        ("AccessKeyCreated", "bob/bobs-key"),
+        ("AccessKeyRotated", "bob/bobs-key"),
+        ("AccessKeyDisabled", "bob/bobs-key"),
+        ("AccessKeyEnabled", "bob/bobs-key"),
+        ("PolicyAttached", "bob/own"),
+        ("PolicyAttached", "bob/own"),
+        ("PolicyDetached", "bob/own"),
+        ("PolicyAttached", "bob/readwrite"),
+        ("PolicyDetached", "bob/readonly"),
+        ("UserDisabled", "bob"),
+        ("UserEnabled", "bob"),
+        ("AccessKeyDeleted", "bob/bobs-key"),
+    ]
+
+
+async def test_user_takes_its_keys_and_policies_along_and_each_is_told(
+    store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
+) -> None:
+    await principals.create_user("bob", canned=["readonly"])
+    await principals.put_policy("bob", "own", READ)
+    await access_keys.create("bob", access_key_id="key-1")
+    await access_keys.create("bob", access_key_id="key-2")
+    before = len(await told(outbox, store))
+    await principals.delete_user("bob")
+    assert (await kinds_and_subjects(outbox, store))[before:] == [
+        ("AccessKeyDeleted", "bob/key-1"),
+        ("AccessKeyDeleted", "bob/key-2"),
+        ("PolicyDetached", "bob/readonly"),
+        ("PolicyDetached", "bob/own"),
+        ("UserDeleted", "bob"),
+    ]
+
+
+async def test_what_changes_nothing_tells_nothing(
+    store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
+) -> None:
+    await principals.create_user("bob", canned=["readonly"])
+    await principals.put_policy("bob", "own", READ)
+    await access_keys.create("bob", access_key_id="bobs-key")
+    before = await told(outbox, store)
+    await principals.attach_canned("bob", "readonly")
+    await principals.put_policy("bob", "own", READ)
+    await principals.set_user_enabled("bob", enabled=True)
+    await access_keys.set_enabled("bobs-key", enabled=True)
+    assert await told(outbox, store) == before
+
+
+async def test_what_was_refused_tells_nothing(
+    store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
+) -> None:
+    await principals.create_user("bob")
+    await access_keys.create("bob", access_key_id="bobs-key")
+    for number in range(MAX_POLICIES):
+        await principals.put_policy("bob", f"p{number}", READ)
+    before = await told(outbox, store)
+    for refused in (
+        principals.create_user("bob", canned=["readonly"]),
+        access_keys.create("bob", access_key_id="bobs-key"),
+        access_keys.create("ghost"),
+        access_keys.delete("no-key"),
+        principals.delete_user("ghost"),
+        principals.detach_canned("bob", "readonly"),
+        principals.put_policy("bob", "one-more", READ),
+    ):
+        with pytest.raises((AlreadyExists, NoSuchPrincipal, InvalidInput)):
+            await refused
+    assert await told(outbox, store) == before
+
+
+async def test_event_says_what_by_whom_and_when(
+    store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys, clock: ManualClock
+) -> None:
+    user = await principals.create_user("bob")
+    clock.advance(5)
+    await access_keys.create("bob", access_key_id="bobs-key")
+    clock.advance(5)
+    await principals.attach_canned("bob", "readonly")
+    await principals.put_policy("bob", "own", READ)
+    entries = await told(outbox, store)
+    start = clock.now_ms() - 10_000
+    assert [entry.event.occurred_ms - start for entry in entries] == [0, 5_000, 10_000, 10_000]
+    assert [decode_event(entry.event.payload) for entry in entries] == [
+        IdentityEvent(user="bob", user_id=user.user_id, arn=user.arn, principal="root", account=OWNER),
+        IdentityEvent(user="bob", access_key="bobs-key", principal="root", account=OWNER),
+        IdentityEvent(user="bob", policy="readonly", is_canned=True, principal="root", account=OWNER),
+        IdentityEvent(user="bob", policy="own", principal="root", account=OWNER),
+    ]
+
+
+async def test_no_event_holds_a_secret_or_a_document(
+    store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
+) -> None:
+    await principals.create_user("bob")
+    made = await access_keys.create("bob")
+    rotated = await access_keys.rotate(made.key.id)
+    await principals.put_policy("bob", "own", READ)
+    await principals.delete_user("bob")
+    entries = await told(outbox, store)
+    assert len(entries) == 7
+    for entry in entries:
+        for hidden in (made.secret.reveal().encode(), rotated.secret.reveal().encode(), READ):
+            assert hidden not in entry.event.payload
+
+
+async def test_reader_is_woken_by_a_change(outbox: Outbox, principals: Principals) -> None:
+    waiting = asyncio.create_task(outbox.wait_for_news(0, 60))
+    await principals.create_user("bob")
+    assert await waiting
+
+
+# -- whoever follows the events knows what the tables hold ------------------------------------------------------------
+
+
+class Followed:
+    """Users, keys and policies as the events alone tell of them."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, int] = {}
+        self.keys: dict[str, tuple[str, int]] = {}
+        self.policies: set[tuple[str, str, str]] = set()
+
+    def hear(self, kind: str, event: IdentityEvent) -> None:
+        policy = (event.user, "canned" if event.is_canned else "inline", event.policy)
+        if kind == "UserDeleted":
+            del self.users[event.user]
+        elif kind == "AccessKeyDeleted":
+            assert self.keys.pop(event.access_key)[0] == event.user
+        elif kind == "AccessKeyRotated":
+            assert self.keys[event.access_key][0] == event.user
+        elif kind == "PolicyDetached":
+            self.policies.remove(policy)
+        elif kind == "PolicyAttached":
+            assert event.user in self.users
+            assert policy not in self.policies or not event.is_canned, "told of what changed nothing"
+            self.policies.add(policy)
+        elif kind in ("UserCreated", "AccessKeyCreated"):
+            known: object = self.keys.get(event.access_key) if event.access_key else self.users.get(event.user)
+            assert known is None, "made twice"
+            self._put(event, enabled=1)
+        else:
+            assert kind in ("UserEnabled", "UserDisabled", "AccessKeyEnabled", "AccessKeyDisabled")
+            enabled = int(kind.endswith("Enabled"))
+            before = self.keys[event.access_key][1] if event.access_key else self.users[event.user]
+            assert before != enabled, "told of what changed nothing"
+            self._put(event, enabled=enabled)
+
+    def _put(self, event: IdentityEvent, *, enabled: int) -> None:
+        if event.access_key:
+            self.keys[event.access_key] = (event.user, enabled)
+        else:
+            self.users[event.user] = enabled
+
+
+async def check_followed(store: MetaStore, outbox: Outbox) -> None:
+    followed = Followed()
+    for entry in await told(outbox, store):
+        followed.hear(entry.event.kind, decode_event(entry.event.payload))
+    assert followed.users == dict(await store.rows("SELECT name, enabled FROM principals"))
+    keys = await store.rows("SELECT id, principal, enabled FROM access_keys")
+    assert followed.keys == {key_id: (user, enabled) for key_id, user, enabled in keys}
+    assert followed.policies == set(await store.rows("SELECT principal, kind, name FROM principal_policies"))
+
+
+Step: TypeAlias = Callable[[Principals, AccessKeys], Awaitable[object]]
+
+users = st.sampled_from(["ann", "bob"])
+keys = st.sampled_from(["key-of-ann", "key-of-bob", "key-3"])
+canned = st.sampled_from(sorted(CANNED_POLICIES))
+names = st.sampled_from(["own", "readonly"])
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.builds(lambda user, some: lambda p, k: p.create_user(user, canned=some), users, st.lists(canned, max_size=2)),
+    st.builds(lambda user: lambda p, k: p.delete_user(user), users),
+    st.builds(lambda user, on: lambda p, k: p.set_user_enabled(user, enabled=on), users, st.booleans()),
+    st.builds(lambda user, key: lambda p, k: k.create(user, access_key_id=key), users, keys),
+    st.builds(lambda key: lambda p, k: k.delete(key), keys),
+    st.builds(lambda key: lambda p, k: k.rotate(key), keys),
+    st.builds(lambda key, on: lambda p, k: k.set_enabled(key, enabled=on), keys, st.booleans()),
+    st.builds(lambda user, name: lambda p, k: p.attach_canned(user, name), users, canned),
+    st.builds(lambda user, name: lambda p, k: p.detach_canned(user, name), users, canned),
+    st.builds(
+        lambda user, name, text: lambda p, k: p.put_policy(user, name, text),
+        users,
+        names,
+        st.sampled_from([READ, WRITE]),
+    ),
+    st.builds(lambda user, name: lambda p, k: p.delete_policy(user, name), users, names),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(taken=st.lists(steps, min_size=4, max_size=24))
+def test_whoever_follows_the_events_knows_what_the_tables_hold(taken: list[Step]) -> None:
+    async def follow() -> None:
+        store = await SqliteStore.temporary()
+        try:
+            await migrate(store)
+            outbox, clock = Outbox(store), ManualClock()
+            root = Credential("ROOTKEY", Secret("root-secret"), root_of(OWNER, "ROOTKEY"))
+            principals = Principals(store, outbox, clock, root.principal)
+            access_keys = AccessKeys(store, outbox, MasterKeys({"k": b"1" * 32}, "k"), clock, root)
+            # Something to change from the first step on, or most steps would find nothing.
+            for name in ("ann", "bob"):
+                await principals.create_user(name, canned=["readonly"])
+                await access_keys.create(name, access_key_id=f"key-of-{name}")
+            for step in taken:
+                try:
+                    await step(principals, access_keys)
+                except (NoSuchPrincipal, AlreadyExists):
+                    continue
+            await check_followed(store, outbox)
+        finally:
+            await store.close()
+
+    asyncio.run(follow())
