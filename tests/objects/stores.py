@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lakebed.core.access import DEFAULT_ACCOUNT, Principal, root_of
@@ -39,6 +39,8 @@ from lakebed.objects.writing import NewObject, ObjectWriter, WrittenObject
 from lakebed.storage.folder import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
+from lakebed.tables.gate import Gate
+from lakebed.tables.guard import TableGuard
 from tests.meta.stores import open_store
 
 INLINE_MAX_BYTES = 16
@@ -205,6 +207,7 @@ def wire(
         reaper=reaper,
         garbage_grace_ms=garbage_grace_ms,
     )
+    facilities = replace(facilities, guard=TableGuard(meta, Gate(facilities)))
     reader = ObjectReader(facilities)
     writer = ObjectWriter(facilities)
     uploads = MultipartUploads(facilities, writer)

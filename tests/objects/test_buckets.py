@@ -161,6 +161,7 @@ FULL = BucketSettings(
     object_lock=ObjectLockConfiguration(DefaultRetention(RetentionMode.COMPLIANCE, years=1)),
     public_access_block=PublicAccessBlock(),
     ownership=ObjectOwnership.BUCKET_OWNER_ENFORCED,
+    tables=True,
 )
 
 

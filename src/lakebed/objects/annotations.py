@@ -22,6 +22,7 @@ from .config.object_lock import Retention, may_change_retention
 from .config.tagging import TagSet
 from .events import tell_of_object
 from .facilities import Facilities
+from .facts import Facts, lock_facts, tag_facts
 from .model import Caller, ObjectAttributes, StoredObject, pack
 from .reading import ObjectReader
 from .rows import version_from
@@ -52,6 +53,7 @@ class Annotations:
             key,
             version,
             (f"s3:{verb}ObjectTagging", f"s3:{verb}ObjectVersionTagging"),
+            tag_facts(tags),
             f"ObjectTagging:{verb}",
             lambda _bucket, attributes: msgspec.structs.replace(attributes, tags=tags),
         )
@@ -80,10 +82,11 @@ class Annotations:
                 raise VersionProtected(f"the version is protected by object lock. key={key}")
             return msgspec.structs.replace(attributes, retention=retention)
 
+        facts = lock_facts(retention, None, f.clock.now_ms())
         if caller.bypass_governance:
-            f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key)
+            f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key, facts)
         action = "s3:PutObjectRetention"
-        await self._change(caller, bucket, key, version, (action, action), "ObjectRetention:Put", change)
+        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectRetention:Put", change)
 
     async def legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None) -> bool:
         """Whether the version is on legal hold. Raises NoSuchConfiguration if it was never said."""
@@ -103,7 +106,8 @@ class Annotations:
             return msgspec.structs.replace(attributes, legal_hold=on)
 
         action = "s3:PutObjectLegalHold"
-        await self._change(caller, bucket, key, version, (action, action), "ObjectLegalHold:Put", change)
+        facts = lock_facts(None, on, self._f.clock.now_ms())
+        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectLegalHold:Put", change)
 
     async def _change(
         self,
@@ -112,11 +116,12 @@ class Annotations:
         key: str,
         version: str | None,
         actions: tuple[str, str],
+        facts: Facts,
         event: str,
         change: Callable[[Bucket, ObjectAttributes], ObjectAttributes],
     ) -> tuple[Bucket, StoredObject]:
         f = self._f
-        await self._reader.find(caller, bucket_name, key, version, *actions)
+        await self._reader.find(caller, bucket_name, key, version, *actions, facts)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> tuple[Bucket, StoredObject]:

@@ -33,6 +33,8 @@ class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     object_lock: ObjectLockConfiguration | None = None
     public_access_block: PublicAccessBlock | None = None
     ownership: ObjectOwnership | None = None
+    tables: bool = False
+    """Whether the bucket is a table bucket, whose keys have further rules (see `facilities.Guard`)."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -86,6 +88,11 @@ class Bucket(NamedTuple):
         return self.versioning != Versioning.UNVERSIONED
 
     @property
+    def holds_tables(self) -> bool:
+        """Whether a guard is asked about its keys."""
+        return self.settings.tables
+
+    @property
     def encrypts(self) -> bool:
         """Whether new objects are encrypted unless they say otherwise."""
         return self.settings.encryption is not None
@@ -97,4 +104,4 @@ class Bucket(NamedTuple):
 
 def bucket_from(row: Row) -> Bucket:
     """A bucket, from the first columns of a row."""
-    return Bucket(*row[:7])
+    return Bucket._make(row[:7])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakebed.core.access import AccessRequest
 from lakebed.core.errors import (
     BucketAlreadyExists,
     BucketAlreadyOwned,
@@ -25,6 +24,7 @@ from .config.tagging import NO_TAGS, TagSet
 from .config.versioning import Versioning, check_versioning_change
 from .events import tell_of_bucket
 from .facilities import Facilities
+from .facts import bucket_tag_facts
 from .listing import successor
 from .model import Caller
 from .multipart import forget_upload
@@ -47,12 +47,24 @@ class Buckets:
         self._f = facilities
 
     async def create(
-        self, caller: Caller, name: str, *, object_lock: bool = False, tags: TagSet | None = None
+        self,
+        caller: Caller,
+        name: str,
+        *,
+        object_lock: bool = False,
+        tags: TagSet | None = None,
+        location: str | None = None,
     ) -> Bucket:
-        """Make a bucket. Raises InvalidName, BucketAlreadyOwned, BucketAlreadyExists."""
+        """Make a bucket. Raises InvalidName, BucketAlreadyOwned, BucketAlreadyExists.
+
+        `location` is what the caller says of it. It is for policies only: a bucket is where the server is.
+        """
         f = self._f
         check_bucket_name(name)
-        self._authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}")
+        facts = bucket_tag_facts(tags)
+        if location is not None:
+            facts["s3:locationconstraint"] = location
+        f.authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}", facts)
         now_ms = f.clock.now_ms()
         settings = BucketSettings(
             object_lock=ObjectLockConfiguration() if object_lock else None,
@@ -92,7 +104,7 @@ class Buckets:
     async def list(self, caller: Caller, *, prefix: str, after: str, limit: int) -> BucketPage:
         """The caller's buckets, by name."""
         f = self._f
-        self._authorize_account(caller, "s3:ListAllMyBuckets", "arn:aws:s3:::*")
+        f.authorize_account(caller, "s3:ListAllMyBuckets", "arn:aws:s3:::*")
         end = successor(prefix)
         found = await f.meta.rows(rows.BUCKETS_OF_OWNER, caller.principal.account, after, prefix, limit + 1)
         buckets = [bucket for bucket in map(bucket_from, found) if end is None or bucket.name < end]
@@ -179,7 +191,3 @@ class Buckets:
             await tell_of_bucket(f.outbox, tx, "BucketConfigured", name, caller, now_ms)
 
         await f.meta.transact(work)
-
-    def _authorize_account(self, caller: Caller, action: str, resource: str) -> None:
-        request = AccessRequest(caller.principal, action, resource, dict(caller.conditions()))
-        self._f.authorizer.authorize(request, self._f.unowned_rules(caller))

@@ -20,6 +20,7 @@ from .contents import ByteRange, ContentSource
 from .digests import Expectations
 from .events import tell_of_object
 from .facilities import Facilities
+from .facts import version_facts
 from .ingest import Ingested
 from .model import MAX_PUT_BYTES, REDIRECT, Caller, ObjectAttributes, StoredObject, StoredUpload
 from .multipart import MultipartUploads
@@ -102,7 +103,7 @@ class ObjectCopier:
         )
         if tags.tags and changes.tags is None:
             action = "s3:GetObjectTagging" if source.version is None else "s3:GetObjectVersionTagging"
-            self._f.authorize(caller, found.bucket, action, source.key)
+            self._f.authorize(caller, found.bucket, action, source.key, version_facts(source.version, original))
         # As it will be written: tags that are carried over need the permission that tags of one's own need.
         bucket = await self._writer.admit(caller, bucket_name, NewObject(new.key, merged, new.encrypt, new.conditions))
         encrypt = self._writer.is_encrypted(bucket, new.encrypt)
@@ -145,6 +146,8 @@ class ObjectCopier:
         async def work(tx: Transaction) -> WrittenObject:
             displaced.blobs.clear()
             bucket, current = await target(tx, bucket_name, new.key)
+            if bucket.holds_tables:
+                await f.guard.confirm(tx, bucket, new.key)
             check_write(new.conditions, None if current is None else current.etag)
             if original.content is not None and await tx.run(rows.SHARE_CONTENT, original.content) == 0:
                 raise WriteConflict(f"the source was replaced while it was being copied. key={source.key}")

@@ -15,6 +15,7 @@ from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_delete
 from .config.object_lock import LegalHold, may_delete_version
 from .events import tell_of_object
 from .facilities import Facilities
+from .facts import match_facts, version_facts
 from .model import Caller, StoredObject
 from .names import check_key
 from .publish import Displaced, add_marker, remove_current, remove_version
@@ -55,7 +56,7 @@ class ObjectDeleter:
     async def delete(self, caller: Caller, bucket_name: str, doomed: Doomed) -> Deleted:
         """Delete one. Deleting what is absent is success, unless a condition asks for it."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
-        self._authorize(caller, bucket, doomed)
+        await self._authorize(caller, bucket, doomed)
         outcome = (await self._commit(caller, bucket_name, [doomed]))[0]
         if isinstance(outcome, LakebedError):
             raise outcome
@@ -70,7 +71,7 @@ class ObjectDeleter:
         allowed: list[int] = []
         for index, one in enumerate(doomed):
             try:
-                self._authorize(caller, bucket, one)
+                await self._authorize(caller, bucket, one)
             except LakebedError as refused:
                 outcomes[index] = refused
             else:
@@ -81,14 +82,15 @@ class ObjectDeleter:
             outcomes.update(zip(batch, results, strict=True))
         return [outcomes[index] for index in range(len(doomed))]
 
-    def _authorize(self, caller: Caller, bucket: Bucket, doomed: Doomed) -> None:
+    async def _authorize(self, caller: Caller, bucket: Bucket, doomed: Doomed) -> None:
         check_key(doomed.key)
-        if doomed.version is None:
-            self._f.authorize(caller, bucket, "s3:DeleteObject", doomed.key)
-        else:
-            self._f.authorize(caller, bucket, "s3:DeleteObjectVersion", doomed.key, {"s3:VersionId": doomed.version})
+        action = "s3:DeleteObject" if doomed.version is None else "s3:DeleteObjectVersion"
+        facts = version_facts(doomed.version, None) | match_facts(doomed.conditions)
+        self._f.authorize(caller, bucket, action, doomed.key, facts)
         if caller.bypass_governance:
             self._f.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
+        if bucket.holds_tables:
+            await self._f.guard.admit(caller, bucket, action, doomed.key)
 
     async def _commit(self, caller: Caller, bucket_name: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
         f = self._f
@@ -117,6 +119,8 @@ class ObjectDeleter:
         self, tx: Transaction, caller: Caller, bucket_name: str, doomed: Doomed, now_ms: int, displaced: Displaced
     ) -> Deleted:
         bucket, current = await target(tx, bucket_name, doomed.key)
+        if bucket.holds_tables:
+            await self._f.guard.confirm(tx, bucket, doomed.key)
         if doomed.version is not None:
             return await self._delete_version(tx, caller, bucket, current, doomed, now_ms, displaced)
         if current is None:

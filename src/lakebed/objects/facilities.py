@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from lakebed.core.access import AccessRequest, Authorizer, ResourceRules
 from lakebed.core.clock import Clock
-from lakebed.core.errors import NoSuchBucket
+from lakebed.core.errors import AccessDenied, NoSuchBucket
 from lakebed.core.ids import BlobId
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.seam import MetaStore, Reader
+from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.storage.seam import ObjectStorage
 
 from .bucket import Bucket, bucket_from
 from .contents import Contents
+from .facts import Facts
 from .ingest import Ingester
 from .model import Caller
 from .rows import BUCKET_BY_NAME
@@ -27,6 +28,39 @@ class Reaper(Protocol):
     def wake(self, blobs: Iterable[BlobId]) -> None:
         """These have just become garbage."""
         ...
+
+
+class Guard(Protocol):
+    """Further rules for the keys of buckets that hold tables. It is not asked about any other bucket."""
+
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
+        """Return if the caller, whom the policies allow `action` on the key, may do it to what the key belongs to.
+
+        Raises AccessDenied. Asked before anything is read or written.
+        """
+        ...
+
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
+        """Return if what the key holds may be replaced or removed, as things are inside the transaction that does it.
+
+        Raises AccessDenied.
+        """
+        ...
+
+
+class Closed:
+    """The guard of a server that knows nothing of tables: it leaves alone what it cannot judge."""
+
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
+        """Always refuses."""
+        raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
+
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
+        """Always refuses."""
+        raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
+
+
+CLOSED: Final = Closed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +79,8 @@ class Facilities:
     default_encryption: bool = False
     garbage_grace_ms: int = 0
     """How long a dropped blob stays for readers that have not opened it yet; a local file needs none."""
+    guard: Guard = CLOSED
+    """Asked besides the authorizer about keys of buckets that hold tables."""
 
     def authorize(
         self,
@@ -52,22 +88,35 @@ class Facilities:
         bucket: Bucket,
         action: str,
         key: str | None = None,
-        extra: dict[str, str | tuple[str, ...]] | None = None,
+        extra: Facts | None = None,
     ) -> None:
         """Ask whether `caller` may do `action` on the bucket, or on a key of it. Raises AccessDenied."""
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
-        rules = bucket.access_rules
+        self.ask(caller, bucket.access_rules, action, resource, extra)
+
+    def ask(self, caller: Caller, rules: ResourceRules, action: str, resource: str, extra: Facts | None = None) -> None:
+        """Ask whether `caller` may do `action` on a resource under these rules. Raises AccessDenied."""
         principal = caller.principal
-        context: dict[str, str | tuple[str, ...]] = {}
+        context: Facts = {}
         if rules.policy is not None or principal.policies or principal.session is not None:
             # Some document will be evaluated, so its conditions need the facts.
-            context = {
-                "aws:SourceIp": caller.source_ip,
-                "aws:SecureTransport": "true" if caller.secure else "false",
-                **caller.conditions(),
-                **(extra or {}),
-            }
+            context = self._facts(caller, rules.owner) | (extra or {})
         self.authorizer.authorize(AccessRequest(principal, action, resource, context), rules)
+
+    def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
+        """Ask the same of what nobody owns yet: the caller's own account decides. Raises AccessDenied."""
+        self.ask(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
+
+    def _facts(self, caller: Caller, owner: str) -> Facts:
+        """What policies may ask of any request."""
+        return {
+            "aws:SourceIp": caller.source_ip,
+            "aws:SecureTransport": "true" if caller.secure else "false",
+            "aws:RequestedRegion": self.region,
+            "aws:ResourceAccount": owner,
+            "s3:ResourceAccount": owner,
+            **caller.conditions(),
+        }
 
     async def bucket(self, reader: Reader, name: str) -> Bucket:
         """The bucket of that name. Raises NoSuchBucket."""
@@ -75,7 +124,3 @@ class Facilities:
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={name}")
         return bucket_from(row)
-
-    def unowned_rules(self, caller: Caller) -> ResourceRules:
-        """The rules of a resource that nobody owns yet: the caller's own account decides."""
-        return ResourceRules(owner=caller.principal.account)

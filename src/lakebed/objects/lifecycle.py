@@ -3,6 +3,9 @@
 A scan finds the keys for which something is due; what it is, is decided again inside the transaction that does it: an
 object that was written anew in between is not the one the scan saw. Rules were authorized when they were put; what they
 do is told in events under the name of the rule.
+
+In table buckets nothing expires: what a file's age says of its use only the tables know. Uploads that nobody completes
+are aborted there as elsewhere.
 """
 
 from __future__ import annotations
@@ -59,7 +62,8 @@ class LifecycleRunner:
                 rules = bucket.settings.lifecycle
                 if rules is not None and rules.enabled_rules:
                     await self._abort_uploads(bucket, rules, report)
-                    await self._expire(bucket, rules, report)
+                    if not bucket.holds_tables:
+                        await self._expire(bucket, rules, report)
         return report
 
     async def _expire(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
@@ -111,7 +115,7 @@ class LifecycleRunner:
             # Decided again on what is there now: rules, versioning and the keys themselves may have changed since.
             row = await tx.row(rows.BUCKET_BY_NAME, bucket.name)
             now = None if row is None else bucket_from(row)
-            if now is None or now.id != bucket.id or now.settings.lifecycle is None:
+            if now is None or now.id != bucket.id or now.settings.lifecycle is None or now.holds_tables:
                 return []
             done: list[DueKind] = []
             for key in keys:

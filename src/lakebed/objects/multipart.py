@@ -38,6 +38,7 @@ from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
 from .digests import Expectations
 from .events import tell_of_object
 from .facilities import Facilities
+from .facts import creation_facts, match_facts
 from .ingest import ByteStream, Ingested
 from .model import (
     MAX_PARTS,
@@ -122,7 +123,7 @@ class MultipartUploads:
     ) -> tuple[Bucket, StoredUpload]:
         """Begin an upload; nothing is visible of it but in the list of uploads."""
         f = self._f
-        bucket = await self._writer.admit(caller, bucket_name, new)
+        bucket = await self._writer.admit(caller, bucket_name, new, creates=False)
         encrypted = self._writer.is_encrypted(bucket, new.encrypt)
         upload_id = new_upload_id(f.clock)
         attributes = UploadAttributes(
@@ -153,7 +154,9 @@ class MultipartUploads:
     async def admit(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
         """Check that the caller may upload to this key at all."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
-        self._f.authorize(caller, bucket, "s3:PutObject", key)
+        self._f.authorize(caller, bucket, "s3:PutObject", key, creation_facts(creates=False))
+        if bucket.holds_tables:
+            await self._f.guard.admit(caller, bucket, "s3:PutObject", key)
         return bucket
 
     async def put_part(
@@ -216,15 +219,20 @@ class MultipartUploads:
         """Make the object of the listed parts; parts that are not listed are dropped."""
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
-        f.authorize(caller, bucket, "s3:PutObject", key, _write_conditions(completion.conditions))
+        facts = creation_facts(creates=True) | match_facts(completion.conditions)
+        f.authorize(caller, bucket, "s3:PutObject", key, facts)
         if completion.conditions.if_match is not None:
             f.authorize(caller, bucket, "s3:GetObject", key)
+        if bucket.holds_tables:
+            await f.guard.admit(caller, bucket, "s3:PutObject", key)
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> CompletedObject:
             displaced.blobs.clear()
             bucket, current = await target(tx, bucket_name, key)
+            if bucket.holds_tables:
+                await f.guard.confirm(tx, bucket, key)
             upload = await self._find_upload(tx, bucket, key, upload_id)
             if upload.result is not None:
                 return _repeated(bucket, upload, upload.result, completion)
@@ -281,6 +289,8 @@ class MultipartUploads:
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
         f.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
+        if bucket.holds_tables:
+            await f.guard.admit(caller, bucket, "s3:AbortMultipartUpload", key)
         displaced = Displaced(f.clock.now_ms() + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> None:
@@ -301,6 +311,8 @@ class MultipartUploads:
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
         f.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
+        if bucket.holds_tables:
+            await f.guard.admit(caller, bucket, "s3:ListMultipartUploadParts", key)
         upload = await self._open_upload(f.meta, bucket, key, upload_id)
         found = [part_from(row) for row in await f.meta.rows(rows.PARTS_AFTER, upload.id, after, limit + 1)]
         return StoredPartView(bucket, upload, found[:limit], len(found) > limit)
@@ -416,12 +428,3 @@ def _repeated(bucket: Bucket, upload: StoredUpload, result: CompletedUpload, com
 def _completed(bucket: Bucket, key: str, result: CompletedUpload) -> CompletedObject:
     version = VersionId(result.version) if result.version != NULL_VERSION else None
     return CompletedObject(bucket, key, result.etag, version, unpack_checksum(result.checksum), result.encrypted)
-
-
-def _write_conditions(conditions: WriteConditions) -> dict[str, str | tuple[str, ...]] | None:
-    extra: dict[str, str | tuple[str, ...]] = {}
-    if conditions.if_none_match is not None:
-        extra["s3:if-none-match"] = conditions.if_none_match
-    if conditions.if_match is not None:
-        extra["s3:if-match"] = conditions.if_match
-    return extra or None

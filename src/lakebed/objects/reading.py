@@ -12,6 +12,7 @@ from .bucket import Bucket, bucket_from
 from .conditions import NO_READ_CONDITIONS, ReadConditions, check_read
 from .contents import ByteRange, ContentSource
 from .facilities import Facilities
+from .facts import Facts, match_facts, version_facts
 from .model import Caller, Content, Piece, StoredObject
 from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from, version_from
 
@@ -69,7 +70,7 @@ class ObjectReader:
         """What is known of an object. Raises NoSuchBucket, NoSuchKey, NoSuchVersion, and what its conditions raise."""
         if version is None and part is None:
             row = await self._f.meta.row(rows.HEAD, key, bucket_name)
-            bucket, found = await self._checked(caller, row, bucket_name, key, "s3:GetObject")
+            bucket, found = await self._checked(caller, row, bucket_name, key, "s3:GetObject", _match(conditions))
             check_read(conditions, found.etag, found.modified_ms)
             chosen = wanted.resolve(found.size) if wanted is not None else None
             return FoundObject(bucket, found, wanted=chosen)
@@ -91,13 +92,16 @@ class ObjectReader:
     ) -> FoundObject:
         """An object and where its bytes are. Raises as `head`; InvalidRange, InvalidPart."""
         f = self._f
+        facts = _match(conditions)
         if version is None:
             row = await f.meta.row(rows.GET, key, bucket_name)
-            bucket, found = await self._checked(caller, row, bucket_name, key, action or "s3:GetObject")
+            bucket, found = await self._checked(caller, row, bucket_name, key, action or "s3:GetObject", facts)
             assert row is not None  # noqa: S101  # `_checked` has raised otherwise
             content = Content(*row[_CONTENT_AT:])
         else:
-            bucket, found = await self._find_version(caller, bucket_name, key, version, action or "s3:GetObjectVersion")
+            bucket, found = await self._find_version(
+                caller, bucket_name, key, version, action or "s3:GetObjectVersion", facts
+            )
             content = await self.content_of(found)
         check_read(conditions, found.etag, found.modified_ms)
         source = ContentSource(f.contents, found.size, content)
@@ -119,31 +123,50 @@ class ObjectReader:
         return Content(*row)
 
     async def find(
-        self, caller: Caller, bucket_name: str, key: str, version: str | None, action: str, version_action: str
+        self,
+        caller: Caller,
+        bucket_name: str,
+        key: str,
+        version: str | None,
+        action: str,
+        version_action: str,
+        facts: Facts | None = None,
     ) -> tuple[Bucket, StoredObject]:
-        """A version, current if `version` is None, to which the caller may do `action`."""
+        """A version, current if `version` is None, to which the caller may do `action`. `facts` are for policies."""
         if version is None:
             row = await self._f.meta.row(rows.HEAD, key, bucket_name)
-            return await self._checked(caller, row, bucket_name, key, action)
-        return await self._find_version(caller, bucket_name, key, version, version_action)
+            return await self._checked(caller, row, bucket_name, key, action, facts)
+        return await self._find_version(caller, bucket_name, key, version, version_action, facts)
 
     async def _checked(
-        self, caller: Caller, row: tuple[object, ...] | None, bucket_name: str, key: str, action: str
+        self,
+        caller: Caller,
+        row: tuple[object, ...] | None,
+        bucket_name: str,
+        key: str,
+        action: str,
+        facts: Facts | None,
     ) -> tuple[Bucket, StoredObject]:
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
         bucket = bucket_from(row)
         if row[BUCKET_COLUMNS] is None:
-            await self._raise_absent(caller, bucket, key, action)
+            await self._raise_absent(caller, bucket, key, action, facts)
         found = object_from(row[BUCKET_COLUMNS:_CONTENT_AT])
-        extra = _tag_conditions(found) if found.attributes.tags.tags else None
-        self._f.authorize(caller, bucket, action, key, extra)
+        if found.attributes.tags.tags:
+            facts = version_facts(None, found) | (facts or {})
+        self._f.authorize(caller, bucket, action, key, facts)
+        if bucket.holds_tables:
+            await self._f.guard.admit(caller, bucket, action, key)
         return bucket, found
 
-    async def _raise_absent(self, caller: Caller, bucket: Bucket, key: str, action: str) -> None:
+    async def _raise_absent(self, caller: Caller, bucket: Bucket, key: str, action: str, facts: Facts | None) -> None:
         """A key without a current version: who may not list the bucket does not learn that it is absent."""
-        self._f.authorize(caller, bucket, action, key)
-        self._f.authorize(caller, bucket, "s3:ListBucket")
+        self._f.authorize(caller, bucket, action, key, facts)
+        if bucket.holds_tables:
+            await self._f.guard.admit(caller, bucket, action, key)
+        # As a listing of this very key: who may list its directory, if not the bucket, learns no more than from that.
+        self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": key})
         marker = None
         if bucket.keeps_versions:
             newest = await self._f.meta.row(rows.NEWEST_VERSION, bucket.id, key)
@@ -151,7 +174,7 @@ class ObjectReader:
         raise NoSuchKey(f"no such key. key={key}", delete_marker=marker)
 
     async def _find_version(
-        self, caller: Caller, bucket_name: str, key: str, version: str, action: str
+        self, caller: Caller, bucket_name: str, key: str, version: str, action: str, facts: Facts | None
     ) -> tuple[Bucket, StoredObject]:
         row = await self._f.meta.row(rows.HEAD, key, bucket_name)
         if row is None:
@@ -163,15 +186,18 @@ class ObjectReader:
         else:
             older = await self._f.meta.row(rows.VERSION, bucket.id, key, version)
             found = None if older is None else version_from(older)
-        extra: dict[str, str | tuple[str, ...]] = {"s3:VersionId": version}
-        if found is not None and found.attributes.tags.tags:
-            extra |= _tag_conditions(found)
-        self._f.authorize(caller, bucket, action, key, extra)
+        self._f.authorize(caller, bucket, action, key, version_facts(version, found) | (facts or {}))
+        if bucket.holds_tables:
+            await self._f.guard.admit(caller, bucket, action, key)
         if found is None:
             raise NoSuchVersion(f"no such version. key={key} version={version}")
         if found.is_marker:
             raise IsDeleteMarker(f"the version is a delete marker. key={key} version={version}")
         return bucket, found
+
+
+def _match(conditions: ReadConditions) -> Facts | None:
+    return None if conditions is NO_READ_CONDITIONS else match_facts(conditions)
 
 
 def part_range(pieces: list[Piece], found: StoredObject, part: int) -> ByteRange:
@@ -187,7 +213,3 @@ def part_range(pieces: list[Piece], found: StoredObject, part: int) -> ByteRange
             return ByteRange(offset, offset + piece.size)
         offset += piece.size
     raise InvalidPart(f"the object has no such part. part={part}", part=part, count=len(pieces))
-
-
-def _tag_conditions(found: StoredObject) -> dict[str, str | tuple[str, ...]]:
-    return {f"s3:ExistingObjectTag/{tag.key}": tag.value for tag in found.attributes.tags.tags}

@@ -18,6 +18,7 @@ from .config.object_lock import default_retention
 from .digests import Expectations
 from .events import tell_of_object
 from .facilities import Facilities
+from .facts import creation_facts, lock_facts, match_facts, tag_facts
 from .ingest import ByteStream, Ingested
 from .model import MAX_METADATA_BYTES, MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, pack_checksum
 from .names import check_key
@@ -91,12 +92,14 @@ class ObjectWriter:
         )
         return await self.publish(caller, bucket_name, new, ingested, event=event)
 
-    async def admit(self, caller: Caller, bucket_name: str, new: NewObject) -> Bucket:
-        """Check, before any byte is read, that the caller may write this object."""
+    async def admit(self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True) -> Bucket:
+        """Check, before any byte is read, that the caller may write this object, or begin to."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
         check_key(new.key)
         check_attributes(new.attributes)
-        authorize_write(self._f, caller, bucket, new)
+        authorize_write(self._f, caller, bucket, new, creates=creates)
+        if bucket.holds_tables:
+            await self._f.guard.admit(caller, bucket, "s3:PutObject", new.key)
         return bucket
 
     def is_encrypted(self, bucket: Bucket, wish: bool | None) -> bool:
@@ -112,28 +115,13 @@ class ObjectWriter:
         f = self._f
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
-        piece = ingested.piece
 
         async def work(tx: Transaction) -> WrittenObject:
             displaced.blobs.clear()
-            bucket, current = await target(tx, bucket_name, new.key)
-            check_write(new.conditions, None if current is None else current.etag)
-            content = await keep_content(tx, [piece])
-            await keep_blob(tx, piece)
-            stored = StoredObject(
-                new.key,
-                0,
-                bucket.new_version(f.clock),
-                ingested.size,
-                ingested.etag,
-                now_ms,
-                pack_checksum(ingested.checksum),
-                content,
-                finish_attributes(bucket, new.attributes, now_ms, encrypted=piece.seal is not None),
-            )
-            stored = await make_current(tx, bucket, current, stored, displaced)
-            await tell_of_object(f.outbox, tx, event, bucket.name, stored, caller, now_ms)
-            return WrittenObject(bucket, stored)
+            written = await self.place(tx, caller, bucket_name, new, ingested, now_ms, displaced, event=event)
+            if written.bucket.holds_tables:
+                await f.guard.confirm(tx, written.bucket, new.key)
+            return written
 
         try:
             written = await f.meta.transact(work)
@@ -146,28 +134,63 @@ class ObjectWriter:
             f.reaper.wake(displaced.blobs)
         return written
 
+    async def place(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        bucket_name: str,
+        new: NewObject,
+        ingested: Ingested,
+        now_ms: int,
+        displaced: Displaced,
+        *,
+        event: str,
+    ) -> WrittenObject:
+        """The step of a transaction that makes ingested bytes the key's current version, and tells of it.
 
-def authorize_write(f: Facilities, caller: Caller, bucket: Bucket, new: NewObject) -> None:
+        Whoever runs the transaction discards the bytes if it fails, and wakes the reaper if it commits.
+        """
+        f = self._f
+        bucket, current = await target(tx, bucket_name, new.key)
+        check_write(new.conditions, None if current is None else current.etag)
+        content = await keep_content(tx, [ingested.piece])
+        await keep_blob(tx, ingested.piece)
+        stored = StoredObject(
+            new.key,
+            0,
+            bucket.new_version(f.clock),
+            ingested.size,
+            ingested.etag,
+            now_ms,
+            pack_checksum(ingested.checksum),
+            content,
+            finish_attributes(bucket, new.attributes, now_ms, encrypted=ingested.piece.seal is not None),
+        )
+        stored = await make_current(tx, bucket, current, stored, displaced)
+        await tell_of_object(f.outbox, tx, event, bucket.name, stored, caller, now_ms)
+        return WrittenObject(bucket, stored)
+
+
+def authorize_write(f: Facilities, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True) -> None:
     """Ask for every permission that this write needs."""
-    extra: dict[str, str | tuple[str, ...]] = {}
     attributes = new.attributes
-    if new.conditions.if_none_match is not None:
-        extra["s3:if-none-match"] = new.conditions.if_none_match
-    if new.conditions.if_match is not None:
-        extra["s3:if-match"] = new.conditions.if_match
+    facts = creation_facts(creates=creates)
+    if new.conditions:
+        facts |= match_facts(new.conditions)
     if attributes.tags.tags:
-        extra["s3:RequestObjectTagKeys"] = tuple(tag.key for tag in attributes.tags.tags)
-        extra |= {f"s3:RequestObjectTag/{tag.key}": tag.value for tag in attributes.tags.tags}
-    f.authorize(caller, bucket, "s3:PutObject", new.key, extra or None)
+        facts |= tag_facts(attributes.tags)
+    if attributes.retention is not None or attributes.legal_hold is not None:
+        facts |= lock_facts(attributes.retention, attributes.legal_hold, f.clock.now_ms())
+    f.authorize(caller, bucket, "s3:PutObject", new.key, facts)
     if attributes.tags.tags:
-        f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, extra)
+        f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, facts)
     if attributes.retention is not None or attributes.legal_hold is not None:
         if bucket.settings.object_lock is None:
             raise InvalidInput("the bucket has no object lock", argument="x-amz-object-lock")
         if attributes.retention is not None:
-            f.authorize(caller, bucket, "s3:PutObjectRetention", new.key)
+            f.authorize(caller, bucket, "s3:PutObjectRetention", new.key, facts)
         if attributes.legal_hold is not None:
-            f.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key)
+            f.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key, facts)
     if new.conditions.if_match is not None:
         f.authorize(caller, bucket, "s3:GetObject", new.key)
 

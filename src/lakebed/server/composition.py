@@ -7,19 +7,18 @@ import random
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.credentials import Credentials
-from lakebed.governance.principals import Principals
 from lakebed.governance.sessions import Sessions
 from lakebed.governance.vault import MasterKeys
+from lakebed.governance.vending import Vending
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.reserve import DiskReserve
@@ -33,15 +32,19 @@ from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.folder import FolderStorage
 from lakebed.storage.seam import ObjectStorage
+from lakebed.tables.gate import Gate
+from lakebed.tables.guard import TableGuard
 from lakebed.wire.admin.app import AdminApplication
 from lakebed.wire.http.message import Rejecter, Request, Response
 from lakebed.wire.http.protocol import Application
+from lakebed.wire.iceberg.store_address import StoreAddress
 from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import TokenService
 
-from .identity import Identity
+from .catalog import wire_catalog
+from .identity import Identity, root_credential
 from .instruments import Instruments, with_access_log
 from .logs import AccessLog
 from .metadata import open_metadata
@@ -73,11 +76,12 @@ class Parts:
 async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> AsyncIterator[Parts]:
     """Open the stores and wire everything on them; closed at the end."""
     clock = SystemClock()
-    meta = await open_metadata(settings)
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    meta = await open_metadata(settings, master)
     try:
         storage, open_writer = await open_storage(settings, clock)
         try:
-            parts = _wire(settings, identity, metrics, clock, meta, storage, open_writer)
+            parts = _wire(settings, identity, master, metrics, clock, meta, storage, open_writer)
             try:
                 yield parts
             finally:
@@ -102,13 +106,13 @@ async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage,
 def _wire(
     settings: Settings,
     identity: Identity,
+    master: MasterKeys,
     metrics: Metrics,
     clock: Clock,
     meta: MetaStore,
     storage: ObjectStorage,
     open_writer: OpenWriter | None,
 ) -> Parts:
-    master = MasterKeys(identity.master_keys, identity.active_key_id)
     keys = KeyRing(
         {key_id: master.derive("object data keys", key_id) for key_id in identity.master_keys}, identity.active_key_id
     )
@@ -116,9 +120,10 @@ def _wire(
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
     reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
     authorizer = PolicyAuthorizer(clock)
+    outbox = Outbox(meta)
     facilities = Facilities(
         meta=meta,
-        outbox=Outbox(meta),
+        outbox=outbox,
         storage=storage,
         ingester=Ingester(
             storage,
@@ -136,11 +141,12 @@ def _wire(
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
     )
+    facilities = replace(facilities, guard=TableGuard(meta, Gate(facilities)))
     day_ms = round(settings.objects.lifecycle_day * 1000)
-    root = root_of(DEFAULT_ACCOUNT)
-    access_keys = AccessKeys(meta, master, clock, Credential(identity.root_access_key, identity.root_secret_key, root))
-    sessions = Sessions(master, Principals(meta, clock, root), clock, max_policy_bytes=20 * 1024)
-    authenticator = Authenticator(Credentials(access_keys, sessions), clock)
+    access_keys = AccessKeys(meta, outbox, master, clock, root_credential(identity))
+    sessions = Sessions(master, access_keys, clock, max_policy_bytes=20 * 1024)
+    credentials = Credentials(access_keys, sessions)
+    authenticator = Authenticator(credentials, clock)
     services = S3Services.on(facilities, authenticator, policies=authorizer, lifecycle_day_ms=day_ms)
     tokens = TokenService(
         sessions,
@@ -158,6 +164,14 @@ def _wire(
         observe=instruments.observe,
     )
 
+    catalog = wire_catalog(
+        facilities,
+        credentials,
+        Vending(sessions, ttl_seconds=settings.tables.credential_ttl),
+        StoreAddress(settings.server.region, settings.tables.s3_endpoint, settings.server.domains),
+        instruments.observe,
+    )
+
     async def check() -> None:
         # A table, because a constant is answered without a look at the file.
         await meta.row("SELECT version FROM schema_versions LIMIT 1")
@@ -167,6 +181,8 @@ def _wire(
     async def application(request: Request) -> Response:
         if admin.handles(request.raw_path):
             return await admin(request)
+        if catalog.application.handles(request.raw_path):
+            return await catalog.application(request)
         return await s3(request)
 
     access_log = AccessLog(sys.stderr.fileno(), settings.log.format, clock) if settings.log.access else None

@@ -20,6 +20,7 @@ from .tree import (
     StorageKind,
     StorageSettings,
     StsSettings,
+    TablesSettings,
 )
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "StorageKind",
     "StorageSettings",
     "StsSettings",
+    "TablesSettings",
     "active_master_key",
     "check_settings",
     "decode_master_key",

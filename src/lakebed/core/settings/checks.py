@@ -7,7 +7,7 @@ import binascii
 import dataclasses
 import re
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ..errors import InvalidSetting
 from ..secrets import Secret
@@ -21,6 +21,7 @@ from .tree import (
     StorageKind,
     StorageSettings,
     StsSettings,
+    TablesSettings,
 )
 
 MASTER_KEY_BYTES: Final = 32
@@ -42,6 +43,7 @@ def check_settings(settings: Settings) -> None:
     _check_encryption(settings.encryption)
     _check_root(settings.root)
     _check_sts(settings.sts)
+    _check_tables(settings.tables)
 
 
 def decode_master_key(key_id: str, key: Secret) -> bytes:
@@ -106,7 +108,13 @@ def _check_storage(storage: StorageSettings) -> None:
     if s3.session_token is not None and s3.access_key_id is None:
         raise _refusal("storage.s3.session_token", "set without access_key_id and secret_access_key")
     if s3.endpoint is not None:
-        _check_endpoint(s3.endpoint, allow_http=s3.allow_http)
+        parts = _check_endpoint(
+            "storage.s3.endpoint", s3.endpoint, "move them to storage.s3.access_key_id and secret_access_key"
+        )
+        if parts.scheme == "http" and not s3.allow_http:
+            raise _refusal(
+                "storage.s3.endpoint", f"plain HTTP: use https, or set storage.s3.allow_http. found={s3.endpoint!r}"
+            )
     if s3.memory_budget < s3.multipart_part_size:
         raise _refusal(
             "storage.s3.memory_budget",
@@ -114,8 +122,7 @@ def _check_storage(storage: StorageSettings) -> None:
         )
 
 
-def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
-    path = "storage.s3.endpoint"
+def _check_endpoint(path: str, endpoint: str, instead: str) -> SplitResult:
     try:
         parts = urlsplit(endpoint)
         host, user = parts.hostname, parts.username
@@ -124,9 +131,8 @@ def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
     if host is None or parts.scheme not in {"http", "https"}:
         raise _refusal(path, f"expected a URL such as https://s3.example.com. found={endpoint!r}")
     if user is not None:
-        raise _refusal(path, "holds credentials: move them to storage.s3.access_key_id and secret_access_key")
-    if parts.scheme == "http" and not allow_http:
-        raise _refusal(path, f"plain HTTP: use https, or set storage.s3.allow_http. found={endpoint!r}")
+        raise _refusal(path, f"holds credentials: {instead}")
+    return parts
 
 
 def _check_encryption(encryption: EncryptionSettings) -> None:
@@ -162,6 +168,15 @@ def _check_sts(sts: StsSettings) -> None:
             "sts.default_duration",
             f"longer than sts.max_duration. default={sts.default_duration:g} max={sts.max_duration:g}",
         )
+
+
+def _check_tables(tables: TablesSettings) -> None:
+    if tables.s3_endpoint is None:
+        return
+    parts = _check_endpoint("tables.s3_endpoint", tables.s3_endpoint, "every client of the catalog is told this URL")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        # Buckets are the first thing in a path here.
+        raise _refusal("tables.s3_endpoint", f"expected a URL without a path. found={tables.s3_endpoint!r}")
 
 
 def _refusal(path: str, message: str) -> InvalidSetting:

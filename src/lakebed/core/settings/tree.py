@@ -214,7 +214,10 @@ class EncryptionSettings:
     """Master keys of server-side encryption. Empty: one is generated at first start."""
 
     keys: Mapping[str, Secret] = field(default_factory=dict)
-    """Key id to base64 of 32 bytes. Keys that were ever active stay, or their objects cannot be read."""
+    """Key id to base64 of 32 bytes. Keys that were ever active stay: without them a server does not start.
+
+    Servers on one metadata store need the same keys, and a new one on all of them before it is active on any.
+    """
 
     active: str = ""
     """Id of the key for new objects; may be left out when there is only one."""
@@ -237,6 +240,17 @@ class StsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TablesSettings:
+    """The table catalog."""
+
+    credential_ttl: Annotated[float, SECONDS, Within(60, 3_600)] = 900.0
+    """How long keys to a table's files are good that the catalog hands out."""
+
+    s3_endpoint: str | None = None
+    """URL of the object store as clients of the catalog are told it. Not set: where they have found the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that can be set, read once and passed on."""
 
@@ -248,3 +262,4 @@ class Settings:
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     root: RootSettings = RootSettings()
     sts: StsSettings = StsSettings()
+    tables: TablesSettings = TablesSettings()

@@ -1,0 +1,1 @@
+"""The Iceberg catalog: warehouses, namespaces, tables and views as services."""

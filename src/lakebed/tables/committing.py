@@ -1,0 +1,312 @@
+"""Commits: requirements are checked, updates applied, the new snapshots validated, then pointers move together.
+
+A pointer that moved meanwhile is no conflict by itself: the commit is tried again on the new state, and fails only when
+what it requires does not hold there. What is told as a conflict has certainly not been committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+from lakebed.core.access import root_of
+from lakebed.core.errors import CommitConflict, InvalidInput, PointerMoved
+from lakebed.objects.deleting import Doomed, ObjectDeleter
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from . import rows
+from .cache import CachedMetadata, MetadataCache
+from .entries import Entries, Found, name_taken, no_such_entry
+from .files import FileAddress, TableFiles, parse_location
+from .gate import Action, Gate
+from .idempotency import Answer, Mutation
+from .identifiers import Identifier
+from .locations import PATH_PROPERTIES, check_location, check_path_properties
+from .metadata.builder import build_table
+from .metadata.parsing import parse_table
+from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
+from .metadata.serialization import serialize_table
+from .metadata.table import TableMetadata
+from .metadata.updates import Update, parse_table_updates
+from .model import Entry, EntryKind
+from .publishing import COMMITTED, CREATED, Pointer, Publisher
+from .validation.commit import CommitValidator
+
+MAX_CHANGES: Final = 1024
+"""Most requirements, and most updates, of one change."""
+
+_ATTEMPTS: Final = 5
+_DELETE_OLD_METADATA: Final = "write.metadata.delete-after-commit.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a commit asks of one table."""
+
+    identifier: Identifier
+    requirements: tuple[Requirement, ...]
+    updates: tuple[Update, ...]
+    written: bytes
+    """As it was sent, for the log and for telling repeated commits."""
+
+
+class CommitOptions(NamedTuple):
+    """What a client may say of a commit besides the contract."""
+
+    commit_id: str = ""
+    """Names the commit: the same one again gets the same answer."""
+    operation: str = ""
+    writer: str = ""
+
+
+NO_OPTIONS: Final = CommitOptions()
+
+
+class Committed(NamedTuple):
+    """A table after a commit."""
+
+    found: Found
+    entry: Entry
+    metadata: CachedMetadata
+
+
+class _Prepared(NamedTuple):
+    change: TableChange
+    found: Found
+    base: TableMetadata | None
+    new: TableMetadata
+    document: bytes
+    entry_id: str
+
+
+def read_change(identifier: Identifier, requirements: bytes, updates: bytes) -> TableChange:
+    """Read what a commit asks of one table; both are JSON lists. Raises InvalidInput."""
+    change = TableChange(
+        identifier,
+        parse_table_requirements(requirements),
+        parse_table_updates(updates),
+        requirements + b"\n" + updates,
+    )
+    if max(len(change.requirements), len(change.updates)) > MAX_CHANGES:
+        raise InvalidInput(f"a commit has at most {MAX_CHANGES} requirements and as many updates")
+    return change
+
+
+class Commits:
+    """Commits changes to tables."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        validator: CommitValidator,
+        cache: MetadataCache,
+        deleter: ObjectDeleter,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._validator = validator
+        self._cache = cache
+        self._deleter = deleter
+
+    async def commit(
+        self, mutation: Mutation, warehouse_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
+    ) -> Committed:
+        """Commit to one table, or create one that was staged. Raises CommitConflict, InvalidInput, NoSuchTable."""
+        repeated = await self._repeated(mutation.caller, warehouse_name, change, options)
+        if repeated is not None:
+            return repeated
+        return (await self._commit(mutation, warehouse_name, [change], options, status=200))[0]
+
+    async def commit_all(self, mutation: Mutation, warehouse_name: str, changes: Sequence[TableChange]) -> None:
+        """Commit to many tables, wholly or not at all. Several changes of one table are one."""
+        await self._commit(mutation, warehouse_name, _folded(changes), NO_OPTIONS, status=204)
+
+    async def parsed(self, entry: Entry) -> TableMetadata:
+        """A table's current metadata."""
+        kept = await self._entries.metadata(entry)
+        if kept.table is None:
+            kept.table = parse_table(kept.document)
+        return kept.table
+
+    # -- the commit -----------------------------------------------------------------------------------------------
+
+    async def _commit(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        changes: Sequence[TableChange],
+        options: CommitOptions,
+        *,
+        status: int,
+    ) -> list[Committed]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            prepared = [await self._prepare(mutation.caller, warehouse_name, change) for change in changes]
+            try:
+                return await self._publish(mutation, prepared, options, status=status)
+            except PointerMoved:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _prepare(self, caller: Caller, warehouse_name: str, change: TableChange) -> _Prepared:
+        """The table as it would be. Raises CommitConflict, InvalidInput."""
+        identifier = change.identifier
+        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        creates = is_create(change.requirements)
+        entry = found.live
+        for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
+            self._gate.check(
+                caller, found.warehouse, action, namespace=identifier.namespace, name=identifier.name, entry=entry
+            )
+        if creates and found.entry is not None:
+            raise name_taken(found.entry, identifier)
+        if not creates and (entry is None or entry.kind is not EntryKind.TABLE):
+            raise no_such_entry(identifier, EntryKind.TABLE)
+        base = None if entry is None else await self.parsed(entry)
+        check_table(change.requirements, base)
+        new_id = str(uuid4())
+        new = build_table(
+            base,
+            change.updates,
+            now_ms=self._f.clock.now_ms(),
+            new_uuid=new_id,
+            previous_location=None if entry is None else entry.metadata_at,
+        )
+        entry_id = entry.id if entry is not None else (new.uuid or new_id).replace("-", "")
+        if new is base:
+            return _Prepared(change, found, base, new, b"", entry_id)
+        check_location(found.warehouse, new.location)
+        check_path_properties(found.warehouse, new.location, new.properties)
+        await self._validator.check(base, new)
+        return _Prepared(change, found, base, new, serialize_table(new), entry_id)
+
+    async def _publish(
+        self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
+    ) -> list[Committed]:
+        moving = [one for one in prepared if one.new is not one.base]
+        pointers = [await self._pointer(one, options) for one in moving]
+        # A transaction of several tables has no body to give again.
+        answer = Answer(status, prepared[0].entry_id if status == 200 else "")
+        entries = await self._publisher.publish(mutation, pointers, answer)
+        moved = dict(zip((one.entry_id for one in moving), entries, strict=True))
+        committed = []
+        for one in prepared:
+            entry = moved.get(one.entry_id) or one.found.live
+            assert entry is not None  # noqa: S101  # what does not move is there
+            if one.entry_id in moved:
+                metadata = self._cache.keep(entry.metadata_at, one.document, one.new)
+                await self._remove_old(one)
+            else:
+                metadata = await self._entries.metadata(entry)
+            committed.append(Committed(one.found, entry, metadata))
+        return committed
+
+    async def _pointer(self, one: _Prepared, options: CommitOptions) -> Pointer:
+        new, base, entry = one.new, one.base, one.found.live
+        generation = 1 if entry is None else entry.generation + 1
+        address = metadata_address(new, generation)
+        added = [snapshot for key, snapshot in new.snapshots.items() if base is None or key not in base.snapshots]
+        operation = options.operation or (added[-1].operation if added else "") or "commit"
+        moves = base is None or _directories(base) != _directories(new)
+        return Pointer(
+            found=one.found,
+            identifier=one.change.identifier,
+            kind=EntryKind.TABLE,
+            entry_id=one.entry_id,
+            uuid=new.uuid or "",
+            format_version=new.format_version,
+            location=new.location,
+            properties=new.properties,
+            metadata_at=str(address),
+            file=await self._files.prepare(address, one.document),
+            claims=moves,
+            event=CREATED if base is None else COMMITTED,
+            operation=operation,
+            commit_id=options.commit_id,
+            writer=options.writer,
+            digest=_digest(one.change),
+            requirements=one.change.written.partition(b"\n")[0],
+            snapshot=new.current_snapshot_id or 0,
+        )
+
+    # -- repeated commits, and what is left behind ----------------------------------------------------------------
+
+    async def _repeated(
+        self, caller: Caller, warehouse_name: str, change: TableChange, options: CommitOptions
+    ) -> Committed | None:
+        """The answer to a commit that was made before, by its id. Raises CommitConflict if that was another one."""
+        if not options.commit_id:
+            return None
+        found = await self._entries.find(self._f.meta, warehouse_name, change.identifier)
+        entry = found.live
+        if entry is None:
+            return None
+        row = await self._f.meta.row(rows.COMMIT_BY_ID, entry.id, options.commit_id)
+        if row is None:
+            return None
+        self._entries.admit(caller, found, change.identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION)
+        if row[9] != _digest(change):
+            raise CommitConflict(f"the commit id was used for another commit. commit-id={options.commit_id}")
+        return Committed(found, entry, await self._entries.metadata(entry))
+
+    async def _remove_old(self, one: _Prepared) -> None:
+        """Delete metadata files that left the log, where the table asks for it. After the commit: it may fail."""
+        if one.base is None or one.new.properties.get(_DELETE_OLD_METADATA, "false").lower() != "true":
+            return
+        kept = {entry.metadata_file for entry in one.new.metadata_log}
+        gone = [entry.metadata_file for entry in one.base.metadata_log if entry.metadata_file not in kept]
+        home = parse_location(one.new.location)
+        doomed = [
+            Doomed(address.key)
+            for address in map(parse_location, gone)
+            if address.bucket == home.bucket and address.key.startswith(home.directory)
+        ]
+        if doomed:
+            system = Caller(root_of(one.found.warehouse.bucket.owner))
+            await self._deleter.delete_many(system, home.bucket, doomed)
+
+
+def metadata_address(metadata: TableMetadata, generation: int) -> FileAddress:
+    """Where the next metadata file of a table goes."""
+    folder = metadata.properties.get("write.metadata.path") or f"{metadata.location}/metadata"
+    return metadata_file_in(folder, generation)
+
+
+def metadata_file_in(folder: str, generation: int) -> FileAddress:
+    """A name for a metadata file: in the order of commits, and never used twice."""
+    address = parse_location(folder)
+    return FileAddress(address.bucket, f"{address.directory}{generation:05d}-{uuid4()}.metadata.json")
+
+
+def _folded(changes: Sequence[TableChange]) -> list[TableChange]:
+    folded: dict[Identifier, TableChange] = {}
+    for change in changes:
+        before = folded.get(change.identifier)
+        if before is not None:
+            change = TableChange(
+                change.identifier,
+                before.requirements + change.requirements,
+                before.updates + change.updates,
+                before.written + change.written,
+            )
+        folded[change.identifier] = change
+    return list(folded.values())
+
+
+def _directories(metadata: TableMetadata) -> tuple[str, ...]:
+    return metadata.location, *(metadata.properties.get(name, "") for name in PATH_PROPERTIES)
+
+
+def _digest(change: TableChange) -> str:
+    return hashlib.sha256(change.written).hexdigest()

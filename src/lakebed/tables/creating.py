@@ -1,0 +1,119 @@
+"""New tables: made at once, or staged for a commit that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import uuid4
+
+from lakebed.objects.facilities import Facilities
+
+from .cache import CachedMetadata, MetadataCache
+from .committing import metadata_address
+from .entries import Entries, Found, name_taken
+from .files import TableFiles
+from .gate import Action, Gate
+from .idempotency import Answer, Mutation
+from .identifiers import Identifier, Levels, check_identifier
+from .locations import check_location, check_path_properties, default_location
+from .metadata import CreateTable, TableMetadata, new_table, serialize_table
+from .model import Entry, EntryKind
+from .publishing import CREATED, Pointer, Publisher
+
+
+class StagedTable(NamedTuple):
+    """A table that is promised and not there: nothing of it is stored."""
+
+    found: Found
+    identifier: Identifier
+    entry_id: str
+    metadata: TableMetadata
+    document: bytes
+
+
+class CreatedTable(NamedTuple):
+    """A table that has just been made."""
+
+    found: Found
+    identifier: Identifier
+    entry: Entry
+    metadata: CachedMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    found: Found
+    identifier: Identifier
+    entry_id: str
+    metadata: TableMetadata
+    document: bytes
+
+
+class Creation:
+    """Creates tables."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        cache: MetadataCache,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._cache = cache
+
+    async def stage(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> StagedTable:
+        """What the table would be, to be committed with `assert-create`. Stores nothing."""
+        draft = await self._draft(mutation, warehouse_name, levels, request)
+        return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
+
+    async def create(
+        self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable
+    ) -> CreatedTable:
+        """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
+        draft = await self._draft(mutation, warehouse_name, levels, request)
+        metadata = draft.metadata
+        address = metadata_address(metadata, 1)
+        pointer = Pointer(
+            found=draft.found,
+            identifier=draft.identifier,
+            kind=EntryKind.TABLE,
+            entry_id=draft.entry_id,
+            uuid=metadata.uuid or "",
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=str(address),
+            file=await self._files.prepare(address, draft.document),
+            event=CREATED,
+            operation="create",
+        )
+        (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, draft.entry_id))
+        return CreatedTable(
+            draft.found, draft.identifier, entry, self._cache.keep(entry.metadata_at, draft.document, metadata)
+        )
+
+    async def _draft(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> _Draft:
+        identifier = check_identifier(levels, request.name)
+        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        self._gate.check(
+            mutation.caller,
+            found.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+        )
+        if found.entry is not None:
+            raise name_taken(found.entry, identifier)
+        uuid = uuid4()
+        location = request.location or default_location(found.warehouse, EntryKind.TABLE, uuid.hex)
+        check_location(found.warehouse, location)
+        check_path_properties(found.warehouse, location, request.properties or {})
+        metadata = new_table(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
+        return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata))

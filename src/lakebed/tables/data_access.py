@@ -1,0 +1,100 @@
+"""What of a table's files a caller may be handed: its directories, to read or to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lakebed.core.errors import AccessDenied, Corrupted
+from lakebed.meta.seam import MetaStore
+from lakebed.objects.model import Caller
+
+from . import rows
+from .files import FileAddress, parse_location
+from .gate import Action, Gate
+from .identifiers import Identifier, Levels
+from .locations import check_location, check_unclaimed, table_directories
+from .model import Entry, Warehouse
+
+
+class TableData(NamedTuple):
+    """The files of a table, as far as a caller may have them."""
+
+    table: str
+    """Its id."""
+    home: FileAddress
+    """Its location."""
+    directories: tuple[str, ...]
+    """All its directories, as keys that end in a slash; none lies inside another of them, or of another table."""
+    writes: bool
+    """Whether the caller may change what is in them, or only read."""
+
+    @property
+    def bucket(self) -> str:
+        """The bucket that they are in."""
+        return self.home.bucket
+
+    def holds(self, key: str) -> bool:
+        """Whether a key is that of a file of the table."""
+        return any(key.startswith(directory) and key != directory for directory in self.directories)
+
+    def holds_directory(self, prefix: str) -> bool:
+        """Whether a prefix of keys names one of the directories or one inside them. `t` does not name `t/`."""
+        return prefix.endswith("/") and any(prefix.startswith(directory) for directory in self.directories)
+
+
+class DataAccess:
+    """Decides what may be handed out."""
+
+    def __init__(self, meta: MetaStore, gate: Gate) -> None:
+        self._meta = meta
+        self._gate = gate
+
+    async def of_entry(self, caller: Caller, warehouse: Warehouse, namespace: Levels, entry: Entry) -> TableData:
+        """The files of a table that is there. Raises AccessDenied.
+
+        The directories are those on record, and looked at again each time: what a rule forbids today is not handed
+        out because it was allowed when the table was made.
+        """
+        writes = self._may_write(caller, warehouse, namespace, entry.name, entry.id)
+        recorded = [str(row[0]) for row in await self._meta.rows(rows.LOCATIONS_OF, entry.id)]
+        if not recorded:
+            raise Corrupted(f"the table has no directory on record. table={entry.id}")
+        for prefix in recorded:
+            check_location(warehouse, str(FileAddress(warehouse.name, prefix)))
+        return TableData(entry.id, parse_location(entry.location), tuple(recorded), writes)
+
+    async def of_staged(
+        self,
+        caller: Caller,
+        warehouse: Warehouse,
+        identifier: Identifier,
+        entry_id: str,
+        location: str,
+        properties: Mapping[str, str],
+    ) -> TableData:
+        """The files of a table that is promised. Raises AccessDenied, InvalidInput, LocationTaken.
+
+        The caller has chosen the directories, and nothing was recorded for them: were they those of another table,
+        keys to them would be keys to that table's files.
+        """
+        writes = self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id)
+        directories = table_directories(warehouse, location, properties)
+        for address in directories:
+            await check_unclaimed(self._meta, warehouse, address, entry_id)
+        return TableData(
+            entry_id, parse_location(location), tuple(address.directory for address in directories), writes
+        )
+
+    def _may_write(self, caller: Caller, warehouse: Warehouse, namespace: Levels, name: str, entry_id: str) -> bool:
+        """Whether the caller may write; AccessDenied if not even read."""
+        try:
+            self._gate.check(
+                caller, warehouse, Action.PUT_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
+            )
+        except AccessDenied:
+            self._gate.check(
+                caller, warehouse, Action.GET_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
+            )
+            return False
+        return True

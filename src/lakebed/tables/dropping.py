@@ -1,0 +1,264 @@
+"""Dropping tables and views, and taking a drop back.
+
+A warehouse with an undrop window keeps what was dropped, under its name and invisible, until it is restored or the
+window is over; without one a drop is at once. Either way files go only when a purge was asked for, by a task that can
+be watched, and nobody can move into their directory before it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from lakebed.core.access import root_of
+from lakebed.core.errors import AlreadyExists, NoSuchTable, TableProtected
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from . import rows
+from .entries import Entries, no_such_entry
+from .events import tell
+from .gate import Action, Gate
+from .idempotency import Answer, IdempotencyKeys, Mutation
+from .identifiers import Identifier, Levels, levels_of
+from .model import Entry, EntryKind, Warehouse
+from .rows import ENTRY_COLUMNS, entry_from
+from .warehouses import Warehouses, undrop_window_ms
+
+PURGE_KIND: Final = "purge-table"
+"""The kind of the tasks that remove a dropped table's files."""
+
+_EXPIRED_A_RUN: Final = 100
+
+
+class Purge(msgspec.Struct, frozen=True, kw_only=True):
+    """What a purge task is to remove."""
+
+    warehouse: str
+    bucket: int
+    namespace: tuple[str, ...]
+    name: str
+    entry: str
+    prefixes: tuple[str, ...]
+    metadata_at: str
+
+
+encode_purge = msgspec.json.Encoder().encode
+decode_purge = msgspec.json.Decoder(Purge).decode
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedEntry:
+    """A dropped table or view that can be restored."""
+
+    namespace: Levels
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPage:
+    """One page of them."""
+
+    dropped: list[DroppedEntry]
+    truncated: bool
+
+
+class Dropping:
+    """Drops, restores and protects."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        warehouses: Warehouses,
+        entries: Entries,
+        keys: IdempotencyKeys,
+        tasks: TaskQueue,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+        self._keys = keys
+        self._tasks = tasks
+
+    async def drop(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, purge: bool = False
+    ) -> Entry:
+        """Drop a table or view. Raises NoSuchTable, NoSuchView, TableProtected."""
+        f, caller = self._f, mutation.caller
+        await self._entries.get(caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Entry:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            found = await self._entries.find(tx, warehouse_name, identifier)
+            entry = found.live
+            if entry is None or entry.kind is not kind:
+                raise no_such_entry(identifier, kind)
+            if entry.protected:
+                raise TableProtected(f"the {kind} is protected from deletion; switch the protection off: {identifier}")
+            window_ms = undrop_window_ms(found.warehouse)
+            if window_ms:
+                await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
+            else:
+                await self._remove(tx, found.warehouse, identifier.namespace, entry, purge=purge)
+            await tell(
+                f.outbox,
+                tx,
+                _kind(entry, "Dropped"),
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                entry,
+                facts={"purge": "true" if purge else "false", "restorable": "true" if window_ms else "false"},
+            )
+            return entry
+
+        return await f.meta.transact(work)
+
+    async def dropped(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> DroppedPage:
+        """What can be restored, by id."""
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        self._gate.check(caller, warehouse, Action.LIST_TABLES)
+        found = await self._f.meta.rows(rows.DROPPED_IN, warehouse.bucket.id, after, limit + 1)
+        dropped = [DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found[:limit]]
+        return DroppedPage(dropped, len(found) > limit)
+
+    async def restore(self, mutation: Mutation, warehouse_name: str, identifier: Identifier) -> Entry:
+        """Take a drop back. Raises NoSuchTable when nothing of that name was dropped, AlreadyExists when it lives."""
+        f, caller = self._f, mutation.caller
+        found = await self._entries.find(f.meta, warehouse_name, identifier)
+        self._gate.check(
+            caller, found.warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
+        )
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Entry:
+            entry = (await self._entries.find(tx, warehouse_name, identifier)).entry
+            if entry is None:
+                raise NoSuchTable(f"nothing of that name was dropped, or its time is over: {identifier}")
+            await self._keys.keep(tx, mutation.key, Answer(200, entry.id))
+            if entry.dropped_ms is None:
+                raise AlreadyExists(f"it is not dropped: {identifier}")
+            await tx.run(rows.RESTORE_ENTRY, now_ms, entry.id)
+            restored = entry._replace(dropped_ms=None, expires_ms=None, purge=False, updated_ms=now_ms)
+            await tell(
+                f.outbox,
+                tx,
+                _kind(entry, "Restored"),
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                restored,
+            )
+            return restored
+
+        return await f.meta.transact(work)
+
+    async def purge_now(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, *, files: bool) -> None:
+        """Give up a dropped entry before its window is over; with `files`, a task removes them."""
+        f, caller = self._f, mutation.caller
+        found = await self._entries.find(f.meta, warehouse_name, identifier)
+        self._gate.check(
+            caller, found.warehouse, Action.DELETE_TABLE, namespace=identifier.namespace, name=identifier.name
+        )
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            found = await self._entries.find(tx, warehouse_name, identifier)
+            entry = found.entry
+            if entry is None or entry.dropped_ms is None:
+                raise NoSuchTable(f"nothing of that name was dropped: {identifier}")
+            await self._remove(tx, found.warehouse, identifier.namespace, entry, purge=files or entry.purge)
+            await tell(
+                f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, warehouse_name, identifier.namespace, entry
+            )
+
+        await f.meta.transact(work)
+
+    async def protect(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, protected: bool
+    ) -> Entry:
+        """Switch deletion protection on or off."""
+        f, caller = self._f, mutation.caller
+        await self._entries.get(caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Entry:
+            await self._keys.keep(tx, mutation.key, Answer(200))
+            entry = (await self._entries.find(tx, warehouse_name, identifier)).live
+            if entry is None or entry.kind is not kind:
+                raise no_such_entry(identifier, kind)
+            await tx.run(rows.PROTECT_ENTRY, int(protected), entry.id)
+            changed = entry._replace(protected=protected)
+            await tell(
+                f.outbox,
+                tx,
+                _kind(entry, "Protected" if protected else "Unprotected"),
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                changed,
+            )
+            return changed
+
+        return await f.meta.transact(work)
+
+    async def expire_dropped(self) -> int:
+        """Give up dropped entries whose window is over; how many. For the server's clock to call."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> int:
+            expired = await tx.rows(rows.EXPIRED, now_ms, _EXPIRED_A_RUN)
+            for row in expired:
+                entry, path = entry_from(row), str(row[ENTRY_COLUMNS])
+                warehouse = rows.warehouse_from(row[ENTRY_COLUMNS + 1 :])
+                await self._remove(tx, warehouse, levels_of(path), entry, purge=entry.purge)
+                system = Caller(root_of(warehouse.bucket.owner))
+                await tell(
+                    f.outbox,
+                    tx,
+                    _kind(entry, "Expired"),
+                    system,
+                    now_ms,
+                    warehouse.name,
+                    levels_of(path),
+                    entry,
+                )
+            return len(expired)
+
+        return await f.meta.transact(work)
+
+    async def _remove(
+        self, tx: Transaction, warehouse: Warehouse, namespace: Levels, entry: Entry, *, purge: bool
+    ) -> None:
+        await tx.run(rows.DELETE_ENTRY, entry.id)
+        if not purge:
+            await tx.run(rows.DELETE_LOCATIONS, entry.id)
+            return
+        prefixes: Sequence[tuple[str]] = await tx.rows(rows.LOCATIONS_OF, entry.id)
+        purge_task = Purge(
+            warehouse=warehouse.name,
+            bucket=warehouse.bucket.id,
+            namespace=namespace,
+            name=entry.name,
+            entry=entry.id,
+            prefixes=tuple(row[0] for row in prefixes),
+            metadata_at=entry.metadata_at,
+        )
+        await self._tasks.enqueue(tx, PURGE_KIND, encode_purge(purge_task), dedupe=entry.id)
+
+
+def _kind(entry: Entry, what: str) -> str:
+    return f"{'Table' if entry.kind is EntryKind.TABLE else 'View'}{what}"

@@ -1,0 +1,181 @@
+"""Finding tables and views by name: one statement, and the right word for whichever part of the name is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakebed.core.errors import (
+    AlreadyExists,
+    Corrupted,
+    LakebedError,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+    NotFound,
+)
+from lakebed.meta.seam import MetaStore, Reader, Row
+from lakebed.objects.model import Caller
+
+from . import rows
+from .cache import CachedMetadata, MetadataCache
+from .files import TableFiles, unpack_metadata
+from .gate import Action, Gate
+from .identifiers import Identifier, Levels, check_namespace, path_of
+from .model import Entry, EntryKind, Namespace, Warehouse
+from .namespaces import no_such_namespace
+from .rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from, namespace_from, warehouse_from
+
+_ENTRY_AT = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
+
+
+class Found(NamedTuple):
+    """A name that was resolved, as far as it is there."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+    entry: Entry | None
+    """None if the name is free."""
+
+    @property
+    def live(self) -> Entry | None:
+        """The table or view, unless it was dropped."""
+        return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
+
+
+class Known(NamedTuple):
+    """A live table or view, found by its id."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+    entry: Entry
+
+    @property
+    def identifier(self) -> Identifier:
+        """Its name."""
+        return Identifier(self.namespace.levels, self.entry.name)
+
+
+class Loaded(NamedTuple):
+    """A table or view with its current metadata."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+    entry: Entry
+    metadata: CachedMetadata
+
+    @property
+    def identifier(self) -> Identifier:
+        """Its name."""
+        return Identifier(self.namespace.levels, self.entry.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NamePage:
+    """One page of names."""
+
+    namespace: Levels
+    names: list[str]
+    truncated: bool
+
+
+class Entries:
+    """Looks names up."""
+
+    def __init__(self, meta: MetaStore, files: TableFiles, gate: Gate, cache: MetadataCache) -> None:
+        self._meta = meta
+        self._files = files
+        self._gate = gate
+        self._cache = cache
+
+    async def find(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Found:
+        """What is there under a name, whoever asks. Raises NoSuchWarehouse, NoSuchNamespace."""
+        row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, warehouse_name)
+        return _found(row, warehouse_name, identifier)
+
+    async def get(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
+    ) -> Found:
+        """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView."""
+        found = await self.find(self._meta, warehouse_name, identifier)
+        self.admit(caller, found, identifier, kind, action)
+        return found
+
+    async def load(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
+    ) -> Loaded:
+        """The same with its metadata."""
+        found = await self.find(self._meta, warehouse_name, identifier)
+        entry = self.admit(caller, found, identifier, kind, action)
+        return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
+
+    async def by_id(self, entry_id: str) -> Known:
+        """The live table or view with an id, whatever its name is now, whoever asks. Raises NotFound."""
+        row = await self._meta.row(rows.ENTRY_BY_ID, entry_id)
+        if row is None:
+            raise NotFound(f"the table or view is not there any more. id={entry_id}")
+        return Known(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry_from(row, _ENTRY_AT))
+
+    async def metadata(self, entry: Entry) -> CachedMetadata:
+        """The current metadata of an entry at hand. Raises Corrupted when its file is gone."""
+        kept = self._cache.get(entry.metadata_at)
+        if kept is not None:
+            return kept
+        try:
+            document = unpack_metadata(await self._files.read(entry.metadata_at))
+        except NotFound as error:
+            raise Corrupted(
+                f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
+            ) from error
+        return self._cache.keep(entry.metadata_at, document)
+
+    def admit(self, caller: Caller, found: Found, identifier: Identifier, kind: EntryKind, action: Action) -> Entry:
+        """The live entry of that kind, if the caller may do `action`."""
+        entry = found.live
+        self._gate.check(
+            caller,
+            found.warehouse,
+            action,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            entry=entry,
+        )
+        if entry is None or entry.kind is not kind:
+            raise no_such_entry(identifier, kind)
+        return entry
+
+    async def list(
+        self, caller: Caller, warehouse_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
+    ) -> NamePage:
+        """The tables or views of a namespace, by name. Raises NoSuchNamespace."""
+        name = check_namespace(levels)
+        row = await self._meta.row(rows.FIND_ENTRY, path_of(name), "", warehouse_name)
+        found = _found(row, warehouse_name, Identifier(name, ""))
+        self._gate.check(caller, found.warehouse, Action.LIST_TABLES, namespace=name)
+        names = await self._meta.rows(rows.ENTRY_NAMES_AFTER, found.namespace.id, kind, after, limit + 1)
+        return NamePage(name, [str(row[0]) for row in names[:limit]], len(names) > limit)
+
+
+def no_such_entry(identifier: Identifier, kind: EntryKind) -> LakebedError:
+    """The error for a table or view that is not there."""
+    if kind is EntryKind.VIEW:
+        return NoSuchView(f"View does not exist: {identifier}")
+    return NoSuchTable(f"Table does not exist: {identifier}")
+
+
+def name_taken(entry: Entry, identifier: Identifier) -> AlreadyExists:
+    """The error for a name that is not free."""
+    if entry.dropped_ms is not None:
+        return AlreadyExists(f"a dropped {entry.kind} holds this name until it is restored or purged: {identifier}")
+    what = "Table" if entry.kind is EntryKind.TABLE else "View"
+    return AlreadyExists(f"{what} with same name already exists: {identifier}")
+
+
+def _found(row: Row | None, warehouse_name: str, identifier: Identifier) -> Found:
+    if row is None:
+        raise NoSuchWarehouse(f"no table bucket of that name. warehouse={warehouse_name}")
+    if row[WAREHOUSE_COLUMNS] is None:
+        raise no_such_namespace(identifier.namespace)
+    entry = None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT)
+    return Found(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry)

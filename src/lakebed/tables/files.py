@@ -1,0 +1,216 @@
+"""The files of tables: addressed as clients write them, read and written as the objects they are."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from lakebed.core.errors import InvalidInput, NotFound, TooLarge
+from lakebed.meta.seam import Transaction
+from lakebed.objects import rows as object_rows
+from lakebed.objects.contents import ByteRange, ContentSource
+from lakebed.objects.digests import Expectations
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.ingest import Ingested
+from lakebed.objects.model import MAX_KEY_BYTES, MAX_PUT_BYTES, Caller, Content, ObjectAttributes
+from lakebed.objects.publish import Displaced
+from lakebed.objects.reading import ObjectReader
+from lakebed.objects.rows import BUCKET_COLUMNS, OBJECT_COLUMNS
+from lakebed.objects.writing import NewObject, ObjectWriter
+
+from . import rows
+
+MAX_METADATA_BYTES: Final = 50 * 1024 * 1024
+"""Largest table metadata file, as it is and unpacked."""
+
+SCHEMES: Final = ("s3://", "s3a://", "s3n://")
+"""How locations in this store begin; they all mean the same."""
+
+_JSON: Final = ObjectAttributes(content_type="application/json")
+_CONTENT_AT: Final = BUCKET_COLUMNS + OBJECT_COLUMNS
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class FileAddress(NamedTuple):
+    """A file or directory of a bucket."""
+
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
+
+    @property
+    def directory(self) -> str:
+        """The key as a directory: it ends in one slash, so that `t` does not hold `t10`."""
+        return self.key.rstrip("/") + "/"
+
+
+class FileFacts(NamedTuple):
+    """What is known of a file without reading it."""
+
+    size: int
+    etag: str
+    modified_ms: int
+
+
+class FileSource(Protocol):
+    """Where planning and validation read from. Locations are `s3://bucket/key`."""
+
+    async def read(self, location: str, limit: int) -> bytes:
+        """The whole file. Raises NotFound, TooLarge."""
+        ...
+
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+        """What is known of each; None for one that is not there."""
+        ...
+
+
+def parse_location(text: str) -> FileAddress:
+    """The file or directory that a location names. Raises InvalidInput."""
+    for scheme in SCHEMES:
+        if text.startswith(scheme):
+            bucket, _, key = text[len(scheme) :].partition("/")
+            break
+    else:
+        raise InvalidInput(f"not a location in this store: {text!r}; it begins with s3://", argument="location")
+    if not bucket:
+        raise InvalidInput(f"the location names no bucket: {text!r}", argument="location")
+    if len(key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
+        raise InvalidInput("the location is too long", argument="location")
+    segments = key.rstrip("/").split("/")
+    if key and any(segment in ("", ".", "..") for segment in segments):
+        raise InvalidInput(f"the location has an empty, `.` or `..` segment: {text!r}", argument="location")
+    if "\\" in key or any(ord(character) < 0x20 for character in key):
+        raise InvalidInput(f"the location holds a backslash or a control character: {text!r}", argument="location")
+    return FileAddress(bucket, key)
+
+
+def unpack_metadata(data: bytes) -> bytes:
+    """A metadata file's JSON: gzip is told by its magic, because writers disagree on names. Raises InvalidInput."""
+    if not data.startswith(_GZIP_MAGIC):
+        return data
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacker.decompress(data, MAX_METADATA_BYTES + 1)
+    except zlib.error as error:
+        raise InvalidInput("the metadata file is not gzip as it begins") from error
+    if len(plain) > MAX_METADATA_BYTES:
+        raise TooLarge(f"the metadata file is over its limit when unpacked. limit={MAX_METADATA_BYTES}")
+    if not unpacker.eof:
+        raise InvalidInput("the metadata file ends before its gzip stream does")
+    return plain
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFile:
+    """A file whose bytes are stored, and to which nothing refers yet."""
+
+    address: FileAddress
+    new: NewObject
+    ingested: Ingested
+
+
+class _Whole:
+    """Bytes at hand, as a stream."""
+
+    __slots__ = ("_body", "length")
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+        self.length: int | None = len(body)
+
+    async def next_chunk(self) -> bytes | None:
+        """All of them, once."""
+        body, self._body = self._body, None
+        return body or None
+
+
+class TableFiles:
+    """Reads and writes the files of tables. Implements `FileSource`."""
+
+    def __init__(self, facilities: Facilities, writer: ObjectWriter, reader: ObjectReader) -> None:
+        self._f = facilities
+        self._writer = writer
+        self._reader = reader
+
+    async def read(self, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
+        """The whole file, on the catalog's own behalf: who may ask for it was decided before."""
+        address = parse_location(location)
+        row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
+        if row is None or row[BUCKET_COLUMNS] is None:
+            raise NotFound(f"no such file. location={location}")
+        source = ContentSource(self._f.contents, row[BUCKET_COLUMNS + 3], Content(*row[_CONTENT_AT:]))
+        return await _all_of(source, limit)
+
+    async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
+        """The whole file, if the caller may read it."""
+        address = parse_location(location)
+        found = await self._reader.get(caller, address.bucket, address.key)
+        assert found.source is not None  # noqa: S101  # `get` opens the content
+        return await _all_of(found.source, limit)
+
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+        """What is known of each file; None for one that is not there."""
+        facts: dict[str, FileFacts | None] = dict.fromkeys(locations)
+        by_bucket: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for location in facts:
+            address = parse_location(location)
+            by_bucket[address.bucket][address.key].append(location)
+        for bucket, keys in by_bucket.items():
+            wanted = list(keys)
+            for start in range(0, len(wanted), rows.STAT_BATCH):
+                batch = wanted[start : start + rows.STAT_BATCH]
+                # One statement for every batch: the last one is filled up with what it asks for already.
+                batch += batch[-1:] * (rows.STAT_BATCH - len(batch))
+                for key, size, etag, modified_ms in await self._f.meta.rows(rows.STAT_FILES, bucket, *batch):
+                    for location in keys[key]:
+                        facts[location] = FileFacts(size, etag, modified_ms)
+        return facts
+
+    async def prepare(self, address: FileAddress, body: bytes) -> PreparedFile:
+        """Store a metadata file's bytes. Raises TooLarge, NoSuchBucket, StorageFull."""
+        if len(body) > MAX_METADATA_BYTES:
+            raise TooLarge(
+                f"the metadata is over its limit: expire snapshots, or lower write.metadata.previous-versions-max."
+                f" size={len(body)} limit={MAX_METADATA_BYTES}"
+            )
+        f = self._f
+        bucket = await f.bucket(f.meta, address.bucket)
+        ingested = await f.ingester.ingest(
+            _Whole(body), Expectations(), encrypt=self._writer.is_encrypted(bucket, None), limit=MAX_PUT_BYTES
+        )
+        return PreparedFile(address, NewObject(address.key, _JSON), ingested)
+
+    async def place(
+        self, tx: Transaction, caller: Caller, prepared: PreparedFile, now_ms: int, displaced: Displaced
+    ) -> int:
+        """The step of a transaction that makes the file visible; the id of its bucket."""
+        written = await self._writer.place(
+            tx,
+            caller,
+            prepared.address.bucket,
+            prepared.new,
+            prepared.ingested,
+            now_ms,
+            displaced,
+            event="ObjectCreated:Put",
+        )
+        return written.bucket.id
+
+    async def discard(self, prepared: PreparedFile) -> None:
+        """Remove the bytes of a file that will not be visible."""
+        await self._f.ingester.discard(prepared.ingested)
+
+
+async def _all_of(source: ContentSource, limit: int) -> bytes:
+    if source.size > limit:
+        raise TooLarge(f"the file is over its limit. size={source.size} limit={limit}")
+    everything = ByteRange(0, source.size)
+    body = source.inline(everything)
+    if body is not None:
+        return body
+    return b"".join([piece async for piece in source.stream(everything)])

@@ -1,0 +1,89 @@
+"""The question asked before every operation of the catalog, in the words of S3 Tables' policies.
+
+Actions and resources are those of `s3tables:` policies, so that documents written for that service mean here what they
+mean there. The resource policy is the bucket's.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from lakebed.core.errors import AccessDenied
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.facts import Facts
+from lakebed.objects.model import Caller
+
+from .identifiers import Levels, display
+from .model import Entry, Warehouse
+
+
+class Action(StrEnum):
+    """What may be allowed or denied."""
+
+    CREATE_TABLE_BUCKET = "s3tables:CreateTableBucket"
+    GET_TABLE_BUCKET = "s3tables:GetTableBucket"
+    LIST_TABLE_BUCKETS = "s3tables:ListTableBuckets"
+    CREATE_NAMESPACE = "s3tables:CreateNamespace"
+    GET_NAMESPACE = "s3tables:GetNamespace"
+    LIST_NAMESPACES = "s3tables:ListNamespaces"
+    UPDATE_NAMESPACE = "s3tables:UpdateNamespace"
+    DELETE_NAMESPACE = "s3tables:DeleteNamespace"
+    LIST_TABLES = "s3tables:ListTables"
+    CREATE_TABLE = "s3tables:CreateTable"
+    GET_TABLE = "s3tables:GetTable"
+    RENAME_TABLE = "s3tables:RenameTable"
+    DELETE_TABLE = "s3tables:DeleteTable"
+    GET_METADATA_LOCATION = "s3tables:GetTableMetadataLocation"
+    UPDATE_METADATA_LOCATION = "s3tables:UpdateTableMetadataLocation"
+    GET_TABLE_DATA = "s3tables:GetTableData"
+    PUT_TABLE_DATA = "s3tables:PutTableData"
+    GET_MAINTENANCE = "s3tables:GetTableMaintenanceConfiguration"
+    PUT_MAINTENANCE = "s3tables:PutTableMaintenanceConfiguration"
+    RUN_MAINTENANCE = "s3tables:RunTableMaintenance"
+
+
+class Gate:
+    """Asks the one authorizer."""
+
+    __slots__ = ("_f",)
+
+    def __init__(self, facilities: Facilities) -> None:
+        self._f = facilities
+
+    def check(
+        self,
+        caller: Caller,
+        warehouse: Warehouse,
+        action: Action,
+        *,
+        namespace: Levels = (),
+        name: str = "",
+        entry: Entry | None = None,
+        entry_id: str = "",
+    ) -> None:
+        """Return if the caller may do `action` on the warehouse, or on a name in it. Raises AccessDenied.
+
+        `entry_id` is of an entry that is promised and not there.
+        """
+        bucket = warehouse.bucket
+        resource = f"arn:aws:s3tables:{bucket.region}:{bucket.owner}:bucket/{bucket.name}"
+        if entry is not None:
+            entry_id, name = entry.id, entry.name
+        if entry_id:
+            resource = f"{resource}/table/{entry_id}"
+        facts: Facts = {}
+        if namespace:
+            facts["s3tables:namespace"] = display(namespace)
+        if name:
+            facts["s3tables:tableName"] = name
+        self._f.ask(caller, bucket.access_rules, action, resource, facts)
+
+    def allows(
+        self, caller: Caller, warehouse: Warehouse, action: Action, *, namespace: Levels = (), entry: Entry
+    ) -> bool:
+        """Whether the caller may, for answers that depend on it."""
+        try:
+            self.check(caller, warehouse, action, namespace=namespace, entry=entry)
+        except AccessDenied:
+            return False
+        return True

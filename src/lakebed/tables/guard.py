@@ -1,0 +1,66 @@
+"""What S3 clients may not do in a table bucket, and which right to a table they need besides those to its bucket.
+
+Invariant: a table's current metadata file is moved by commits alone. Everything else in a table's directories is for
+its engines to write and delete, in whichever order they do: expired snapshots, files that nobody refers to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.core.errors import AccessDenied
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.bucket import Bucket
+from lakebed.objects.model import Caller
+
+from . import rows
+from .files import SCHEMES
+from .gate import Action, Gate
+from .locations import RESERVED_PREFIX, placed_at
+from .model import Warehouse
+
+_UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"})
+"""Actions that need the right to write and change nothing that a key holds."""
+
+
+class TableGuard:
+    """Implements `objects.facilities.Guard`."""
+
+    __slots__ = ("_gate", "_meta")
+
+    def __init__(self, meta: MetaStore, gate: Gate) -> None:
+        self._meta = meta
+        self._gate = gate
+
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
+        """Return if the caller may do this to the table that the key belongs to, or if it belongs to none.
+
+        One statement. Raises AccessDenied.
+        """
+        reads = action.startswith("s3:Get")
+        if not reads and action not in _UPLOADS and key.startswith(RESERVED_PREFIX):
+            raise AccessDenied(f"the directory is the catalog's own; it is read-only here. key={key}")
+        found = await placed_at(self._meta, bucket.id, key)
+        if found is None:
+            return
+        principal = caller.principal
+        if principal.is_anonymous:
+            raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
+        if principal.session is not None and principal.session.delegated_for == found.entry.id:
+            # The catalog asked for this right when it handed out the keys, and their policy was asked just now.
+            return
+        self._gate.check(
+            caller,
+            Warehouse(bucket, 0, b""),
+            Action.GET_TABLE_DATA if reads else Action.PUT_TABLE_DATA,
+            namespace=found.namespace,
+            entry=found.entry,
+        )
+
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
+        """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.
+
+        Wherever that is: a table that was registered may have it outside its directories.
+        """
+        if await tx.row(rows.IS_CURRENT_METADATA, *(f"{scheme}{bucket.name}/{key}" for scheme in SCHEMES)) is not None:
+            raise AccessDenied(f"the file is the current metadata of a table or view; commits replace it. key={key}")

@@ -1,0 +1,75 @@
+"""Names of namespaces, tables and views, and the rules they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from lakebed.core.errors import InvalidName
+
+SEPARATOR: Final = "\x1f"
+"""Between the levels of a namespace, in URLs and in rows."""
+
+MAX_NAME_BYTES: Final = 255
+MAX_NAMESPACE_BYTES: Final = 1024
+
+_FORBIDDEN: Final = frozenset("/\\*?")
+"""Slashes would be read as levels of a path, wildcards as patterns by policies that name a table."""
+
+Levels = tuple[str, ...]
+"""The levels of a namespace, outermost first."""
+
+
+class Identifier(NamedTuple):
+    """A table or view by name."""
+
+    namespace: Levels
+    name: str
+
+    def __str__(self) -> str:
+        return ".".join((*self.namespace, self.name))
+
+
+def check_namespace(levels: Sequence[str]) -> Levels:
+    """The levels, if they make a name. Raises InvalidName."""
+    if not levels:
+        raise InvalidName("a namespace has at least one level")
+    for level in levels:
+        _check_part(level, "namespace level")
+    if len(SEPARATOR.join(levels).encode()) > MAX_NAMESPACE_BYTES:
+        raise InvalidName(f"the namespace's name is over its limit. limit={MAX_NAMESPACE_BYTES}")
+    return tuple(levels)
+
+
+def check_identifier(namespace: Sequence[str], name: str) -> Identifier:
+    """The identifier, if it makes one. Raises InvalidName."""
+    return Identifier(check_namespace(namespace), _check_part(name, "name"))
+
+
+def path_of(levels: Levels) -> str:
+    """A namespace as rows have it."""
+    return SEPARATOR.join(levels)
+
+
+def levels_of(path: str) -> Levels:
+    """A namespace from its row."""
+    return tuple(path.split(SEPARATOR)) if path else ()
+
+
+def display(levels: Sequence[str]) -> str:
+    """A namespace as people write it."""
+    return ".".join(levels)
+
+
+def _check_part(part: str, what: str) -> str:
+    if not part or part in (".", ".."):
+        raise InvalidName(f"not a {what}: {part!r}")
+    try:
+        size = len(part.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidName(f"a {what} is text in UTF-8") from error
+    if size > MAX_NAME_BYTES:
+        raise InvalidName(f"a {what} is over its limit. limit={MAX_NAME_BYTES}")
+    if part != part.strip() or any(character in _FORBIDDEN or ord(character) < 0x20 for character in part):
+        raise InvalidName(f"a {what} holds no slash, wildcard, control character or blank at its ends: {part!r}")
+    return part

@@ -1,0 +1,131 @@
+"""Where tables keep their files: chosen, checked, and kept apart.
+
+Invariant: of the directories of all tables and views on this server, none lies inside another. Whoever may read one
+table's directory therefore reads nothing of its neighbours, and a file belongs to one table at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from lakebed.core.errors import InvalidInput, LocationTaken
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.listing import successor
+
+from . import rows
+from .files import FileAddress, parse_location
+from .identifiers import Levels, levels_of
+from .model import Entry, EntryKind, Warehouse
+
+RESERVED_PREFIX: Final = ".lakebed/"
+"""The directory of each table bucket that is the server's own."""
+
+PATH_PROPERTIES: Final = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+"""Table properties that move where engines write: each is checked as the location is, whenever it changes."""
+
+
+def default_location(warehouse: Warehouse, kind: EntryKind, entry_id: str) -> str:
+    """Where a table or view goes that was given no place: short, and not derived from its name, which may change."""
+    return f"s3://{warehouse.name}/{kind}s/{entry_id}"
+
+
+def check_location(warehouse: Warehouse, location: str) -> FileAddress:
+    """The directory that a location names, if tables of this warehouse may be there. Raises InvalidInput."""
+    address = parse_location(location)
+    if address.bucket != warehouse.name:
+        raise InvalidInput(
+            f"the location is outside the table bucket. location={location} table-bucket={warehouse.name}",
+            argument="location",
+        )
+    if not address.key.strip("/"):
+        raise InvalidInput("the location is the whole table bucket; name a directory in it", argument="location")
+    if address.directory.startswith(RESERVED_PREFIX):
+        raise InvalidInput(f"the location lies in the reserved directory {RESERVED_PREFIX}", argument="location")
+    if any(character in address.key for character in "*?"):
+        # Policies that name the directory would read them as patterns.
+        raise InvalidInput(f"the location holds a wildcard: {location!r}", argument="location")
+    return address
+
+
+def check_path_properties(warehouse: Warehouse, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
+    """The further directories that properties send writers to, if they may be there. Raises InvalidInput."""
+    home = parse_location(location).directory
+    further: dict[str, FileAddress] = {}
+    for name in PATH_PROPERTIES:
+        path = properties.get(name)
+        if path:
+            address = check_location(warehouse, path)
+            if not address.directory.startswith(home):
+                further.setdefault(address.directory, address)
+    return list(further.values())
+
+
+async def claim_locations(
+    tx: Transaction, warehouse: Warehouse, entry_id: str, location: str, properties: Mapping[str, str]
+) -> None:
+    """Make these the directories of an entry. Raises LocationTaken."""
+    await tx.run(rows.DELETE_LOCATIONS, entry_id)
+    for address in table_directories(warehouse, location, properties):
+        await check_unclaimed(tx, warehouse, address, entry_id)
+        await tx.run(rows.INSERT_LOCATION, warehouse.bucket.id, address.directory, entry_id)
+
+
+def table_directories(warehouse: Warehouse, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
+    """Every directory that a table of this location and these properties has; none lies inside another of them.
+
+    Raises InvalidInput when one may not be there.
+    """
+    wanted = [check_location(warehouse, location), *check_path_properties(warehouse, location, properties)]
+    directories = {address.directory for address in wanted}
+    return [
+        address
+        for address in wanted
+        if not any(address.directory != other and address.directory.startswith(other) for other in directories)
+    ]
+
+
+async def check_unclaimed(reader: Reader, warehouse: Warehouse, address: FileAddress, entry_id: str) -> None:
+    """Return if no other entry has the directory, one around it or one inside it. Raises LocationTaken."""
+    directory = address.directory
+    if await entry_at(reader, warehouse.bucket.id, directory) not in (None, entry_id):
+        raise _taken(address)
+    end = successor(directory)
+    for _, owner in await reader.rows(rows.LOCATION_WITHIN, warehouse.bucket.id, directory, end):
+        if owner != entry_id:
+            raise _taken(address)
+
+
+class Placed(NamedTuple):
+    """The table or view to whose directory a key belongs. It may be a dropped one that can be restored."""
+
+    namespace: Levels
+    entry: Entry
+
+
+async def placed_at(reader: Reader, bucket_id: int, key: str) -> Placed | None:
+    """What a key belongs to, with its row; None if to nothing. One statement."""
+    row = await reader.row(rows.ENTRY_OF_KEY, bucket_id, key)
+    if row is None or not key.startswith(row[0]):
+        return None
+    return Placed(levels_of(row[1]), rows.entry_from(row, 2))
+
+
+async def entry_at(reader: Reader, bucket_id: int, key: str) -> str | None:
+    """The id of the table or view to whose directory a key belongs.
+
+    Directories do not overlap, so only the last one at or before the key can hold it: one step down an index.
+    """
+    row = await reader.row(rows.LOCATION_AT_OR_BEFORE, bucket_id, key)
+    return str(row[1]) if row is not None and key.startswith(row[0]) else None
+
+
+def _taken(address: FileAddress) -> LocationTaken:
+    return LocationTaken(
+        f"the location overlaps that of another table or view. location={address}", argument="location"
+    )

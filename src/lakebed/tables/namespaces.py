@@ -1,0 +1,168 @@
+"""Namespaces: made, listed, described, removed.
+
+Parents come into being with their children: clients that know one level only never make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from lakebed.core.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from . import rows
+from .events import tell
+from .gate import Action, Gate
+from .idempotency import Answer, IdempotencyKeys, Mutation
+from .identifiers import Levels, check_namespace, display, path_of
+from .model import Namespace, Warehouse, pack_properties
+from .properties import PropertiesChange, changed_properties, check_properties
+from .rows import namespace_from
+from .warehouses import Warehouses
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacePage:
+    """One page of namespaces."""
+
+    namespaces: list[Namespace]
+    truncated: bool
+
+
+class Namespaces:
+    """The use cases of namespaces."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._keys = keys
+
+    async def create(
+        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], properties: Mapping[str, str]
+    ) -> Namespace:
+        """Make a namespace, and its parents where they are missing. Raises AlreadyExists, InvalidName."""
+        f, caller = self._f, mutation.caller
+        name = check_namespace(levels)
+        check_properties(properties)
+        now_ms = f.clock.now_ms()
+        warehouse = await self._warehouses.find(f.meta, warehouse_name)
+        self._gate.check(caller, warehouse, Action.CREATE_NAMESPACE, namespace=name)
+        answer = msgspec.json.encode({"namespace": name, "properties": dict(properties)})
+
+        async def work(tx: Transaction) -> Namespace:
+            await self._keys.keep(tx, mutation.key, Answer(200, body=answer))
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            for depth in range(1, len(name)):
+                await _insert(tx, warehouse, name[:depth], {}, now_ms)
+            if await _insert(tx, warehouse, name, properties, now_ms) is None:
+                raise AlreadyExists(f"the namespace exists already. namespace={display(name)}")
+            made = await self.find(tx, warehouse, name)
+            await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, warehouse_name, name)
+            return made
+
+        return await f.meta.transact(work)
+
+    async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels) -> Namespace:
+        """The namespace of that name, whoever asks. Raises NoSuchNamespace."""
+        row = await reader.row(rows.NAMESPACE, warehouse.bucket.id, path_of(levels))
+        if row is None:
+            raise no_such_namespace(levels)
+        return namespace_from(row)
+
+    async def get(self, caller: Caller, warehouse_name: str, levels: Sequence[str]) -> Namespace:
+        """The namespace, if the caller may see it."""
+        name = check_namespace(levels)
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name)
+        return await self.find(self._f.meta, warehouse, name)
+
+    async def list(
+        self, caller: Caller, warehouse_name: str, parent: Sequence[str], *, after: str, limit: int
+    ) -> NamespacePage:
+        """The direct children of `parent`, or of the warehouse itself, by name. Raises NoSuchNamespace."""
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        parent_name = check_namespace(parent) if parent else ()
+        self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
+        if parent_name:
+            await self.find(self._f.meta, warehouse, parent_name)
+        found = await self._f.meta.rows(
+            rows.CHILD_NAMESPACES, warehouse.bucket.id, path_of(parent_name), after, limit + 1
+        )
+        return NamespacePage([namespace_from(row) for row in found[:limit]], len(found) > limit)
+
+    async def set_properties(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        levels: Sequence[str],
+        *,
+        updates: Mapping[str, str],
+        removals: Sequence[str],
+    ) -> PropertiesChange:
+        """Set and remove properties. Raises NoSuchNamespace, ConflictingProperties."""
+        f, caller = self._f, mutation.caller
+        name = check_namespace(levels)
+        now_ms = f.clock.now_ms()
+        warehouse = await self._warehouses.find(f.meta, warehouse_name)
+        self._gate.check(caller, warehouse, Action.UPDATE_NAMESPACE, namespace=name)
+
+        async def work(tx: Transaction) -> PropertiesChange:
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            namespace = await self.find(tx, warehouse, name)
+            properties, change = changed_properties(namespace.properties, updates, removals)
+            check_properties(properties)
+            await tx.run(rows.SET_NAMESPACE_PROPERTIES, pack_properties(properties), namespace.id)
+            await self._keys.keep(tx, mutation.key, Answer(200, body=msgspec.json.encode(change)))
+            await tell(f.outbox, tx, "NamespaceConfigured", caller, now_ms, warehouse_name, name)
+            return change
+
+        return await f.meta.transact(work)
+
+    async def drop(self, mutation: Mutation, warehouse_name: str, levels: Sequence[str]) -> None:
+        """Remove an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
+        f, caller = self._f, mutation.caller
+        name = check_namespace(levels)
+        now_ms = f.clock.now_ms()
+        warehouse = await self._warehouses.find(f.meta, warehouse_name)
+        self._gate.check(caller, warehouse, Action.DELETE_NAMESPACE, namespace=name)
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            namespace = await self.find(tx, warehouse, name)
+            if await tx.row(rows.NAMESPACE_HAS_ENTRIES, namespace.id) is not None:
+                raise NamespaceNotEmpty(
+                    "the namespace still holds tables or views, or dropped ones that can be restored."
+                    f" namespace={display(name)}"
+                )
+            if await tx.row(rows.NAMESPACE_HAS_CHILDREN, warehouse.bucket.id, namespace.path) is not None:
+                raise NamespaceNotEmpty(f"the namespace still holds namespaces. namespace={display(name)}")
+            await tx.run(rows.DELETE_NAMESPACE, namespace.id)
+            await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, warehouse_name, name)
+
+        await f.meta.transact(work)
+
+
+def no_such_namespace(levels: Levels) -> NoSuchNamespace:
+    """The error for a namespace that is not there."""
+    return NoSuchNamespace(f"Namespace does not exist: {display(levels)}")
+
+
+async def _insert(
+    tx: Transaction, warehouse: Warehouse, levels: Levels, properties: Mapping[str, str], now_ms: int
+) -> int | None:
+    row = await tx.row(
+        rows.INSERT_NAMESPACE,
+        warehouse.bucket.id,
+        path_of(levels),
+        path_of(levels[:-1]),
+        pack_properties(dict(properties)),
+        now_ms,
+    )
+    return None if row is None else int(row[0])

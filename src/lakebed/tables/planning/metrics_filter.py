@@ -1,0 +1,66 @@
+"""Whether a file may have rows that pass a filter, by the counts and bounds of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakebed.tables.manifests import DataFile
+
+from .expressions import Operation
+from .predicates import Filter, Test, evaluate
+from .ranges import Range, decode_range, transformed
+from .values import FLOATING
+
+__all__ = ["may_match_file", "range_of"]
+
+_DENYING = frozenset({Operation.NOT_EQ, Operation.NOT_IN, Operation.NOT_NAN})
+"""Hold for all but a few values, and for null: bounds, which may be wider than the values, never exclude them."""
+
+
+def may_match_file(condition: Filter, file: DataFile) -> bool:
+    """Whether some row of the file may pass. Statistics that are missing exclude nothing."""
+    if file.record_count == 0:
+        return False
+    if file.record_count < 0:  # imported by writers that did not count: nothing they say of the rows is relied on
+        return evaluate(condition, lambda _: True)
+    return evaluate(condition, lambda test: _may_hold(test, file))
+
+
+def range_of(test: Test, file: DataFile) -> Range | None:
+    """The bounds of a test's column in a file, seen through the test's transform; None if they say nothing."""
+    source = test.term.source or test.term.kind
+    if source is None:
+        return None
+    column = test.term.id
+    bounds = decode_range(source, (file.lower_bounds or {}).get(column), (file.upper_bounds or {}).get(column))
+    return transformed(bounds, test)
+
+
+def _may_hold(test: Test, file: DataFile) -> bool:
+    operation, column = test.operation, test.term.id
+    nulls = (file.null_value_counts or {}).get(column)
+    if operation is Operation.IS_NULL:
+        return nulls != 0
+    if operation is Operation.IS_NAN:
+        return (file.nan_value_counts or {}).get(column) != 0 and not _all_are(file.null_value_counts, file, column)
+    if operation is Operation.NOT_NAN:
+        return not _all_are(file.nan_value_counts, file, column)
+    if operation in _DENYING:
+        return True
+    if operation is Operation.NOT_STARTS_WITH and nulls != 0:
+        return True
+    if _all_are(file.null_value_counts, file, column):
+        return False
+    if operation is Operation.NOT_NULL:
+        return True
+    is_floating = test.term.kind is not None and test.term.kind.name in FLOATING
+    if is_floating and _all_are(file.nan_value_counts, file, column):
+        return False
+    bounds = range_of(test, file)
+    return bounds is None or bounds.may_hold(test)
+
+
+def _all_are(counts: Mapping[int, int] | None, file: DataFile, column: int) -> bool:
+    """Whether as many values are counted as the column has."""
+    values = (file.value_counts or {}).get(column)
+    return values is not None and (counts or {}).get(column) == values

@@ -1,0 +1,151 @@
+"""Row filters that are understood: tests of typed values, joined by "all" and "any".
+
+There is no negation here: it was pushed into the tests when the filter was bound. A planner that knows for each test
+whether it may hold therefore knows it for the whole filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakebed.tables.metadata.transforms import Transform
+from lakebed.tables.metadata.types import Primitive
+
+from .expressions import FALSE, TRUE, Constant, Operation
+from .values import Value, is_nan
+
+__all__ = ["AllOf", "AnyOf", "Filter", "Term", "Test", "all_of", "any_of", "evaluate", "holds", "rewrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What a test looks at: a column, a transform of one, or a partition field."""
+
+    id: int
+    name: str
+    kind: Primitive | None
+    """The type of the values that are compared; None for a nested column, which can only be tested for null."""
+    nullable: bool
+    transform: Transform | None = None
+    source: Primitive | None = None
+    """The type of the column's own values, if they are transformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A claim about one value. Unary operations have no literals, sets two or more, the others one."""
+
+    operation: Operation
+    term: Term
+    literals: tuple[Value, ...] = ()
+
+    @property
+    def literal(self) -> Value:
+        """The one of an operation that has one."""
+        return self.literals[0]
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """A conjunction of two or more."""
+
+    operands: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """A disjunction of two or more."""
+
+    operands: tuple[Filter, ...]
+
+
+Filter: TypeAlias = Constant | AllOf | AnyOf | Test
+
+
+def all_of(operands: Iterable[Filter]) -> Filter:
+    """The conjunction in its simplest form."""
+    kept: list[Filter] = []
+    for operand in operands:
+        if isinstance(operand, Constant):
+            if not operand.value:
+                return FALSE
+        elif isinstance(operand, AllOf):
+            kept += operand.operands
+        else:
+            kept.append(operand)
+    if len(kept) < 2:
+        return kept[0] if kept else TRUE
+    return AllOf(tuple(kept))
+
+
+def any_of(operands: Iterable[Filter]) -> Filter:
+    """The disjunction in its simplest form."""
+    kept: list[Filter] = []
+    for operand in operands:
+        if isinstance(operand, Constant):
+            if operand.value:
+                return TRUE
+        elif isinstance(operand, AnyOf):
+            kept += operand.operands
+        else:
+            kept.append(operand)
+    if len(kept) < 2:
+        return kept[0] if kept else FALSE
+    return AnyOf(tuple(kept))
+
+
+def rewrite(condition: Filter, replace: Callable[[Test], Filter]) -> Filter:
+    """The same condition with each test replaced, simplified."""
+    if isinstance(condition, Test):
+        return replace(condition)
+    if isinstance(condition, AllOf):
+        return all_of(rewrite(operand, replace) for operand in condition.operands)
+    if isinstance(condition, AnyOf):
+        return any_of(rewrite(operand, replace) for operand in condition.operands)
+    return condition
+
+
+def evaluate(condition: Filter, test: Callable[[Test], bool]) -> bool:
+    """Whether the condition holds, given which tests do."""
+    if isinstance(condition, Test):
+        return test(condition)
+    if isinstance(condition, AllOf):
+        return all(evaluate(operand, test) for operand in condition.operands)
+    if isinstance(condition, AnyOf):
+        return any(evaluate(operand, test) for operand in condition.operands)
+    return condition.value
+
+
+def holds(test: Test, value: Value | None) -> bool:
+    """Whether a test holds for a value of its term."""
+    operation = test.operation
+    if operation is Operation.IS_NULL:
+        return value is None
+    if operation is Operation.NOT_NULL:
+        return value is not None
+    if operation is Operation.IS_NAN:
+        return is_nan(value)
+    if operation is Operation.NOT_NAN:
+        return not is_nan(value)
+    if operation is Operation.EQ or operation is Operation.IN:
+        return value in test.literals
+    if operation is Operation.NOT_EQ or operation is Operation.NOT_IN:
+        return value not in test.literals
+    if operation is Operation.STARTS_WITH:
+        return value is not None and str(value).startswith(str(test.literal))
+    if operation is Operation.NOT_STARTS_WITH:
+        return value is None or not str(value).startswith(str(test.literal))
+    return value is not None and _compares(operation, value, test.literal)
+
+
+def _compares(operation: Operation, value: Value, literal: Value) -> bool:
+    # Both are of the term's type, which is more than their union says to mypy.
+    if operation is Operation.LT:
+        return value < literal  # type: ignore[operator]
+    if operation is Operation.LT_EQ:
+        return value <= literal  # type: ignore[operator]
+    if operation is Operation.GT:
+        return value > literal  # type: ignore[operator]
+    return value >= literal  # type: ignore[operator]

@@ -1,0 +1,104 @@
+"""Whether a test may hold for some value between two bounds.
+
+Bounds are those of all values that are neither null nor NaN; text and bytes may have been shortened, the lower bound
+downwards and the upper bound upwards. An unknown bound is None and excludes nothing.
+
+Writers disagree on how uuids are ordered: by their bytes, or by two signed halves. Bounds of uuids exclude a value only
+if they do in both orders.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lakebed.tables.metadata.types import Primitive
+
+from .expressions import Operation
+from .predicates import Test
+from .transforms import function_of, preserves_order
+from .values import Value, decode_bound, is_nan
+
+__all__ = ["Range", "decode_range", "may_overlap", "transformed"]
+
+
+class Range(NamedTuple):
+    """The least and the greatest value of a column; None where it is not known."""
+
+    kind: Primitive
+    lower: Value | None
+    upper: Value | None
+
+    def may_hold(self, test: Test) -> bool:
+        """Whether some value in the range may pass the test, which is not one about null or NaN."""
+        operation, lower, upper = test.operation, self.lower, self.upper
+        if operation is Operation.EQ or operation is Operation.IN:
+            return any(self._includes(literal) for literal in test.literals)
+        if operation is Operation.LT:
+            return lower is None or self._may_be_less(lower, test.literal)
+        if operation is Operation.LT_EQ:
+            return lower is None or self._may_be_at_most(lower, test.literal)
+        if operation is Operation.GT:
+            return upper is None or self._may_be_less(test.literal, upper)
+        if operation is Operation.GT_EQ:
+            return upper is None or self._may_be_at_most(test.literal, upper)
+        if operation is Operation.STARTS_WITH:
+            prefix = str(test.literal)
+            return (lower is None or str(lower)[: len(prefix)] <= prefix) and (
+                upper is None or str(upper)[: len(prefix)] >= prefix
+            )
+        if operation is Operation.NOT_STARTS_WITH:
+            # All that lies between two texts with one beginning has that beginning.
+            prefix = str(test.literal)
+            return not (str(lower or "").startswith(prefix) and str(upper or "").startswith(prefix))
+        return True
+
+    def _includes(self, value: Value) -> bool:
+        return (self.lower is None or self._may_be_at_most(self.lower, value)) and (
+            self.upper is None or self._may_be_at_most(value, self.upper)
+        )
+
+    # Any: both are values of the one kind, which the union of all kinds does not say.
+    def _may_be_less(self, one: Any, other: Any) -> bool:
+        return bool(one < other) or (self.kind.name == "uuid" and _by_halves(one) < _by_halves(other))
+
+    def _may_be_at_most(self, one: Any, other: Any) -> bool:
+        return bool(one <= other) or (self.kind.name == "uuid" and _by_halves(one) <= _by_halves(other))
+
+
+def decode_range(kind: Primitive, lower: bytes | None, upper: bytes | None) -> Range:
+    """The range of stored bounds. Bytes that make no sense, or NaN, are taken for unknown: nothing is lost by that."""
+    return Range(kind, _bound(kind, lower), _bound(kind, upper))
+
+
+def transformed(range_: Range, test: Test) -> Range | None:
+    """The range of what the test's transform makes of the values; None if it says nothing of them."""
+    transform, kind = test.term.transform, test.term.kind
+    if transform is None or kind is None:
+        return range_
+    function = function_of(transform, range_.kind)
+    if function is None or not preserves_order(transform):
+        return None
+    lower = None if range_.lower is None else function(range_.lower)
+    upper = None if range_.upper is None else function(range_.upper)
+    return Range(kind, lower, upper)
+
+
+def may_overlap(one: Range, other: Range) -> bool:
+    """Whether the two may have a value in common."""
+    first: tuple[Any, Any] = (one.lower, other.upper)
+    second: tuple[Any, Any] = (other.lower, one.upper)
+    return all(lower is None or upper is None or one._may_be_at_most(lower, upper) for lower, upper in (first, second))
+
+
+def _bound(kind: Primitive, data: bytes | None) -> Value | None:
+    if data is None:
+        return None
+    try:
+        value = decode_bound(kind, data)
+    except ValueError:
+        return None
+    return None if is_nan(value) else value
+
+
+def _by_halves(uuid: bytes) -> tuple[int, int]:
+    return int.from_bytes(uuid[:8], signed=True), int.from_bytes(uuid[8:], signed=True)

@@ -1,0 +1,72 @@
+"""What a client asks to be planned."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from lakebed.core.errors import InvalidInput
+
+from .binding import ColumnNames, bind
+from .expressions import TRUE
+from .parsing import parse_expression
+from .predicates import Filter
+
+__all__ = ["ScanRequest", "bind_filter", "parse_request"]
+
+_SnapshotId = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class ScanRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """A scan of one snapshot, or of what was appended between two.
+
+    `select` changes nothing of a plan and is not compared with the schema: clients name metadata columns in it, and
+    columns that are younger than the snapshot.
+    """
+
+    snapshot_id: _SnapshotId | None = None
+    start_snapshot_id: _SnapshotId | None = None
+    """Exclusive."""
+    end_snapshot_id: _SnapshotId | None = None
+    """Inclusive."""
+    select: tuple[str, ...] | None = None
+    filter: bool | dict[str, object] | None = None
+    case_sensitive: bool = True
+    use_snapshot_schema: bool = False
+    stats_fields: tuple[str | None, ...] | None = None
+    """Names of columns whose statistics are sent along. Some clients send null for one that they no longer have."""
+    min_rows_requested: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether it is of what was appended between two snapshots."""
+        return self.start_snapshot_id is not None
+
+
+def parse_request(document: object) -> ScanRequest:
+    """Read a request from its JSON, decoded. Raises InvalidInput that names the field."""
+    if isinstance(document, dict):
+        # Clients write fields that they do not set as null.
+        document = {name: value for name, value in document.items() if value is not None}
+    try:
+        request = msgspec.convert(document, ScanRequest)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"not a request for a scan plan: {error}") from error
+    given = request.start_snapshot_id is not None, request.end_snapshot_id is not None
+    if any(given) and request.snapshot_id is not None:
+        raise InvalidInput(
+            "a scan is of one snapshot or between two: snapshot-id excludes start-snapshot-id and end-snapshot-id",
+            argument="snapshot-id",
+        )
+    if given == (True, False):
+        raise InvalidInput("start-snapshot-id needs an end-snapshot-id", argument="end-snapshot-id")
+    if given == (False, True):
+        raise InvalidInput("end-snapshot-id needs a start-snapshot-id", argument="start-snapshot-id")
+    return request
+
+
+def bind_filter(request: ScanRequest, names: ColumnNames) -> Filter:
+    """The request's filter over the columns of a schema. Raises InvalidInput, NotSupported."""
+    return TRUE if request.filter is None else bind(parse_expression(request.filter), names)

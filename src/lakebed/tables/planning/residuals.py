@@ -1,0 +1,48 @@
+"""What is left of a filter for the rows of one partition.
+
+A test that all rows of the partition pass is true, one that none can pass is false; the others stay for the reader to
+apply. A filter whose residual is false has no rows in the partition.
+"""
+
+from __future__ import annotations
+
+from .expressions import FALSE, TRUE
+from .partitions import Layout, Partition, partition_key
+from .predicates import Filter, Test, evaluate, holds, rewrite
+from .projection import project_inclusive, project_strict
+
+__all__ = ["Residuals"]
+
+
+class Residuals:
+    """The residuals of one filter over the partitions of one spec. Each partition's is worked out once."""
+
+    def __init__(self, condition: Filter, layout: Layout) -> None:
+        self._condition = condition
+        self._layout = layout
+        self._known: dict[tuple[object, ...], Filter] = {}
+        self._projections: dict[Test, tuple[Filter, Filter]] = {}
+
+    def of(self, partition: Partition) -> Filter:
+        """What is left of the filter for the rows of this partition."""
+        if not self._layout.is_partitioned:
+            return self._condition
+        key = partition_key(partition)
+        residual = self._known.get(key)
+        if residual is None:
+            residual = self._known[key] = rewrite(self._condition, lambda test: self._left_of(test, partition))
+        return residual
+
+    def _left_of(self, test: Test, partition: Partition) -> Filter:
+        projections = self._projections.get(test)
+        if projections is None:
+            projections = project_strict(test, self._layout), project_inclusive(test, self._layout)
+            self._projections[test] = projections
+        strict, inclusive = projections
+
+        def passes(tested: Test) -> bool:
+            return holds(tested, partition[self._layout.positions[tested.term.id]])
+
+        if evaluate(strict, passes):
+            return TRUE
+        return test if evaluate(inclusive, passes) else FALSE

@@ -1,0 +1,140 @@
+"""A request understood: which snapshots of a table are read, in which schema, through which filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.metadata.schema import Schema
+from lakebed.tables.metadata.snapshots import Snapshot
+from lakebed.tables.metadata.table import TableMetadata
+
+from .binding import ColumnNames
+from .partitions import Layout, bind_layouts
+from .predicates import AllOf, AnyOf, Filter, Test
+from .projection import inclusive
+from .requests import ScanRequest, bind_filter
+from .residuals import Residuals
+
+__all__ = ["Scan", "open_scan"]
+
+_APPEND: Final = "append"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is to be planned. Holds what planning works out once for all files."""
+
+    table: TableMetadata
+    schema: Schema
+    snapshots: Mapping[int, Snapshot]
+    """What is read: one snapshot, or those that appended something, oldest first; none if there is nothing to read."""
+    is_incremental: bool
+    condition: Filter
+    layouts: Mapping[int, Layout]
+    stats_columns: frozenset[int]
+    """Columns whose statistics are sent along."""
+    min_rows: int | None
+    _partition_filters: dict[int, Filter] = field(default_factory=dict)
+    _residuals: dict[int, Residuals] = field(default_factory=dict)
+
+    def layout(self, spec_id: int) -> Layout:
+        """How files of a spec are partitioned. Raises InvalidInput for a spec that the table does not have."""
+        layout = self.layouts.get(spec_id)
+        if layout is None:
+            raise InvalidInput(f"a manifest is of a partition spec that the table does not have. spec={spec_id}")
+        return layout
+
+    def partition_filter(self, spec_id: int) -> Filter:
+        """What partitions must fulfil to be read."""
+        if spec_id not in self._partition_filters:
+            self._partition_filters[spec_id] = inclusive(self.condition, self.layout(spec_id))
+        return self._partition_filters[spec_id]
+
+    def residuals(self, spec_id: int) -> Residuals:
+        """What is left of the filter for files of a spec."""
+        if spec_id not in self._residuals:
+            self._residuals[spec_id] = Residuals(self.condition, self.layout(spec_id))
+        return self._residuals[spec_id]
+
+    @property
+    def filtered_columns(self) -> frozenset[int]:
+        """Columns that the filter looks at."""
+        return frozenset(_columns(self.condition))
+
+
+def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None = None) -> Scan:
+    """Understand a request, in the schema that it asks for, or in the one that it was understood in before.
+
+    Raises InvalidInput if it names what the table does not have.
+    """
+    snapshots, last = _snapshots(table, request)
+    if schema_id is None and request.use_snapshot_schema and last is not None:
+        schema_id = last.schema_id
+    schema = table.schema if schema_id is None else table.schemas.get(schema_id, table.schema)
+    names = ColumnNames(schema, case_sensitive=request.case_sensitive)
+    return Scan(
+        table=table,
+        schema=schema,
+        snapshots={snapshot.snapshot_id: snapshot for snapshot in snapshots},
+        is_incremental=request.is_incremental,
+        condition=bind_filter(request, names),
+        layouts=bind_layouts(table, schema),
+        stats_columns=_stats_columns(request, names),
+        min_rows=request.min_rows_requested,
+    )
+
+
+def _snapshots(table: TableMetadata, request: ScanRequest) -> tuple[Sequence[Snapshot], Snapshot | None]:
+    """The snapshots to read, and the one that the table is seen as of."""
+    if request.start_snapshot_id is not None and request.end_snapshot_id is not None:
+        end = _snapshot(table, request.end_snapshot_id, "end-snapshot-id")
+        return _appends_between(table, request.start_snapshot_id, end), end
+    if request.snapshot_id is not None:
+        asked = _snapshot(table, request.snapshot_id, "snapshot-id")
+        return (asked,), asked
+    current = table.current_snapshot
+    return ((), None) if current is None else ((current,), current)
+
+
+def _snapshot(table: TableMetadata, snapshot_id: int, argument: str) -> Snapshot:
+    snapshot = table.snapshots.get(snapshot_id)
+    if snapshot is None:
+        raise InvalidInput(f"the table has no such snapshot. {argument}={snapshot_id}", argument=argument)
+    return snapshot
+
+
+def _appends_between(table: TableMetadata, start_id: int, end: Snapshot) -> Sequence[Snapshot]:
+    """The snapshots after the start, up to the end, that only added data. The start itself may have expired."""
+    appends: list[Snapshot] = []
+    snapshot: Snapshot | None = end
+    while snapshot is not None and snapshot.snapshot_id != start_id:
+        if snapshot.operation == _APPEND:
+            appends.append(snapshot)
+        parent_id = snapshot.parent_snapshot_id
+        if parent_id == start_id:
+            break
+        # Ids of parents do not go round in circles: each snapshot was committed on an older one.
+        snapshot = None if parent_id is None else table.snapshots.get(parent_id)
+    if snapshot is None:
+        raise InvalidInput(
+            f"the start is not an ancestor of the end, or the history between them has expired. start={start_id}"
+            f" end={end.snapshot_id}",
+            argument="start-snapshot-id",
+        )
+    return appends[::-1]
+
+
+def _stats_columns(request: ScanRequest, names: ColumnNames) -> frozenset[int]:
+    found = (names.find(name) for name in request.stats_fields or () if name is not None)
+    return frozenset(column.id for column in found if column is not None)
+
+
+def _columns(condition: Filter) -> set[int]:
+    if isinstance(condition, Test):
+        return {condition.term.id}
+    if isinstance(condition, AllOf | AnyOf):
+        return set().union(*map(_columns, condition.operands))
+    return set()

@@ -1,0 +1,90 @@
+"""Removes the files of tables that were dropped with a purge: as a task, a page of keys at a time.
+
+Directories of tables do not overlap, so all that is under a table's own directories is its own, whatever manifests
+say: delete files, statistics, old metadata and files of failed writers included.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lakebed.core.access import root_of
+from lakebed.core.errors import LakebedError, NoSuchBucket
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import Claim, TaskQueue
+from lakebed.objects.deleting import Doomed, ObjectDeleter
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.listing import successor
+from lakebed.objects.model import Caller
+from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
+
+from . import rows
+from .dropping import PURGE_KIND, Purge, decode_purge
+
+_PAGE_KEYS: Final = 1000
+_LEASE_SECONDS: Final = 120.0
+
+
+class PurgeOutcome(msgspec.Struct, frozen=True):
+    """What a purge did."""
+
+    removed: int
+    kept: int
+    """Objects that retention or a legal hold keeps."""
+
+
+class PurgeWorker:
+    """Does the purge tasks."""
+
+    def __init__(self, facilities: Facilities, deleter: ObjectDeleter, tasks: TaskQueue, worker: str) -> None:
+        self._f = facilities
+        self._deleter = deleter
+        self._tasks = tasks
+        self._worker = worker
+
+    async def run_due(self) -> int:
+        """Do what is due; how many tasks."""
+        done = 0
+        while claims := await self._tasks.claim([PURGE_KIND], self._worker, _LEASE_SECONDS):
+            await self._run(claims[0])
+            done += 1
+        return done
+
+    async def _run(self, claim: Claim) -> None:
+        purge = decode_purge(claim.task.payload)
+        try:
+            removed = kept = 0
+            for prefix in purge.prefixes:
+                gone, held = await self._empty(claim, purge, prefix)
+                removed += gone
+                kept += held
+        except LakebedError as error:
+            await self._tasks.fail(claim, str(error))
+            return
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(rows.DELETE_LOCATIONS, purge.entry)
+            await self._tasks.complete(tx, claim, msgspec.json.encode(PurgeOutcome(removed, kept)))
+
+        await self._f.meta.transact(work)
+
+    async def _empty(self, claim: Claim, purge: Purge, prefix: str) -> tuple[int, int]:
+        removed = kept = 0
+        position = prefix
+        end = successor(prefix)
+        try:
+            bucket = await self._f.bucket(self._f.meta, purge.warehouse)
+        except NoSuchBucket:
+            return 0, 0
+        system = Caller(root_of(bucket.owner))
+        statement = LIST_PAGE_FROM_WITHIN
+        while page := await self._f.meta.rows(statement, purge.bucket, position, end, _PAGE_KEYS):
+            outcomes = await self._deleter.delete_many(system, purge.warehouse, [Doomed(row[0]) for row in page])
+            failed = sum(isinstance(outcome, LakebedError) for outcome in outcomes)
+            removed += len(outcomes) - failed
+            kept += failed
+            statement, position = LIST_PAGE_WITHIN, page[-1][0]
+            await self._tasks.heartbeat(claim, _LEASE_SECONDS)
+        return removed, kept

@@ -1,0 +1,152 @@
+"""Tables and views that exist as files already: a name is put on them, or moved to other metadata of theirs."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from lakebed.core.errors import CommitConflict, InvalidInput, NotFound
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from .cache import MetadataCache
+from .committing import Committed
+from .entries import Entries, Found, name_taken
+from .files import TableFiles, unpack_metadata
+from .gate import Action, Gate
+from .idempotency import Answer, Mutation
+from .identifiers import Identifier
+from .locations import check_location, check_path_properties
+from .metadata import TableMetadata, ViewMetadata, parse_table, parse_view
+from .model import Entry, EntryKind
+from .publishing import COMMITTED, Pointer, Publisher
+from .validation.commit import CommitValidator
+
+REGISTERED = "Registered"
+
+
+class Registration:
+    """Registers metadata files."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        validator: CommitValidator,
+        cache: MetadataCache,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._validator = validator
+        self._cache = cache
+
+    async def register_table(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        metadata_at: str,
+        *,
+        overwrite: bool = False,
+        expected_token: str | None = None,
+        operation: str = "register",
+        commit_id: str = "",
+    ) -> Committed:
+        """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
+
+        The file may be in any bucket whose objects the caller may read; the table's directories must be in the
+        warehouse. Raises AlreadyExists, LocationTaken, InvalidInput; NotFound when there is no such file; with an
+        `expected_token`, CommitConflict when the table moved on.
+        """
+        caller = mutation.caller
+        found = await self._admitted(caller, warehouse_name, identifier, EntryKind.TABLE, overwrite=overwrite)
+        entry = found.live
+        if expected_token is not None and (entry is None or entry.version_token != expected_token):
+            raise CommitConflict(f"the table is not at the version that the change expects: {identifier}")
+        document = await self._read(caller, metadata_at)
+        metadata = parse_table(document)
+        check_location(found.warehouse, metadata.location)
+        check_path_properties(found.warehouse, metadata.location, metadata.properties)
+        base: TableMetadata | None = None
+        if entry is not None and entry.uuid == metadata.uuid:
+            base = await self._parsed(entry)
+        await self._validator.check(base, metadata, adopted=base is None)
+        pointer = Pointer(
+            found=found,
+            identifier=identifier,
+            kind=EntryKind.TABLE,
+            entry_id=uuid4().hex if entry is None else entry.id,
+            uuid=metadata.uuid or "",
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=metadata_at,
+            event=REGISTERED if entry is None else COMMITTED,
+            operation=operation,
+            commit_id=commit_id,
+            snapshot=metadata.current_snapshot_id or 0,
+        )
+        (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
+        return Committed(found, published, self._cache.keep(metadata_at, document, metadata))
+
+    async def register_view(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, metadata_at: str
+    ) -> Committed:
+        """Give a view's metadata file a name."""
+        caller = mutation.caller
+        found = await self._admitted(caller, warehouse_name, identifier, EntryKind.VIEW, overwrite=False)
+        document = await self._read(caller, metadata_at)
+        metadata: ViewMetadata = parse_view(document)
+        check_location(found.warehouse, metadata.location)
+        pointer = Pointer(
+            found=found,
+            identifier=identifier,
+            kind=EntryKind.VIEW,
+            entry_id=uuid4().hex,
+            uuid=metadata.uuid,
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=metadata_at,
+            event=REGISTERED,
+            operation="register",
+        )
+        (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
+        return Committed(found, published, self._cache.keep(metadata_at, document))
+
+    async def _admitted(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, overwrite: bool
+    ) -> Found:
+        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        self._gate.check(
+            caller,
+            found.warehouse,
+            Action.CREATE_TABLE if found.live is None else Action.UPDATE_METADATA_LOCATION,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            entry=found.live,
+        )
+        there = found.entry
+        if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
+            raise name_taken(there, identifier)
+        return found
+
+    async def _read(self, caller: Caller, metadata_at: str) -> bytes:
+        try:
+            return unpack_metadata(await self._files.read_for(caller, metadata_at))
+        except NotFound as error:
+            raise InvalidInput(
+                f"there is no metadata file at the location. metadata-location={metadata_at}",
+                argument="metadata-location",
+            ) from error
+
+    async def _parsed(self, entry: Entry) -> TableMetadata:
+        kept = await self._entries.metadata(entry)
+        if kept.table is None:
+            kept.table = parse_table(kept.document)
+        return kept.table

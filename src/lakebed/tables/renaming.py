@@ -1,0 +1,59 @@
+"""Renaming tables and views, within a namespace or across: the name moves, identity and files stay."""
+
+from __future__ import annotations
+
+from lakebed.meta.seam import Transaction
+from lakebed.objects.facilities import Facilities
+
+from . import rows
+from .entries import Entries, name_taken, no_such_entry
+from .events import tell
+from .gate import Action, Gate
+from .idempotency import Answer, IdempotencyKeys, Mutation
+from .identifiers import Identifier
+from .model import EntryKind
+
+
+class Renaming:
+    """Renames."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._keys = keys
+
+    async def rename(
+        self, mutation: Mutation, warehouse_name: str, source: Identifier, target: Identifier, kind: EntryKind
+    ) -> None:
+        """Give a table or view another name.
+
+        Raises NoSuchTable, NoSuchView; NoSuchNamespace for the target's; AlreadyExists when the target is taken.
+        """
+        f, caller = self._f, mutation.caller
+        found = await self._entries.get(caller, warehouse_name, source, kind, Action.RENAME_TABLE)
+        self._gate.check(caller, found.warehouse, Action.CREATE_TABLE, namespace=target.namespace, name=target.name)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            entry = (await self._entries.find(tx, warehouse_name, source)).live
+            if entry is None or entry.kind is not kind:
+                raise no_such_entry(source, kind)
+            there = await self._entries.find(tx, warehouse_name, target)
+            if there.entry is not None and there.entry.id != entry.id:
+                raise name_taken(there.entry, target)
+            await tx.run(rows.RENAME_ENTRY, there.namespace.id, target.name, now_ms, entry.id)
+            await tell(
+                f.outbox,
+                tx,
+                "TableRenamed" if kind is EntryKind.TABLE else "ViewRenamed",
+                caller,
+                now_ms,
+                warehouse_name,
+                target.namespace,
+                entry._replace(namespace=there.namespace.id, name=target.name),
+                facts={"from": str(source)},
+            )
+
+        await f.meta.transact(work)

@@ -1,0 +1,175 @@
+"""The catalog's statements, and how rows become values. The only module of this package that knows columns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.meta.seam import Row
+from lakebed.objects.bucket import bucket_from
+from lakebed.objects.rows import BUCKET_COLUMNS
+
+from .model import Entry, EntryKind, Namespace, Warehouse
+
+_BUCKET: Final = "b.id, b.name, b.owner, b.region, b.created_ms, b.versioning, b.settings"
+_WAREHOUSE: Final = f"{_BUCKET}, w.enabled_ms, w.properties"
+_NAMESPACE: Final = "n.id, n.path, n.properties"
+_ENTRY_NAMES: Final = (
+    "id, kind, warehouse, namespace, name, uuid, format_version, location, metadata_at,"
+    " version_token, generation, created_ms, updated_ms, protected, dropped_ms, expires_ms, purge"
+)
+_ENTRY: Final = ", ".join(f"e.{column.strip()}" for column in _ENTRY_NAMES.split(","))
+_ENTRY_MARKS: Final = ", ".join("?" for _ in _ENTRY_NAMES.split(","))
+
+WAREHOUSE_COLUMNS: Final = BUCKET_COLUMNS + 2
+NAMESPACE_COLUMNS: Final = 3
+ENTRY_COLUMNS: Final = len(_ENTRY_NAMES.split(","))
+
+# -- warehouses ---------------------------------------------------------------------------------------------------
+
+WAREHOUSE: Final = f"SELECT {_WAREHOUSE} FROM buckets b JOIN warehouses w ON w.bucket = b.id WHERE b.name = ?"  # noqa: S608  # constants only, here and below
+WAREHOUSES_AFTER: Final = (
+    f"SELECT {_WAREHOUSE} FROM buckets b JOIN warehouses w ON w.bucket = b.id"  # noqa: S608
+    " WHERE b.owner = ? AND b.name > ? ORDER BY b.name LIMIT ?"
+)
+ENABLE: Final = (
+    "INSERT INTO warehouses (bucket, enabled_ms, properties) VALUES (?, ?, ?) ON CONFLICT (bucket) DO NOTHING"
+)
+SET_WAREHOUSE_PROPERTIES: Final = "UPDATE warehouses SET properties = ? WHERE bucket = ?"
+
+# -- namespaces ---------------------------------------------------------------------------------------------------
+
+NAMESPACE: Final = f"SELECT {_NAMESPACE} FROM namespaces n WHERE n.warehouse = ? AND n.path = ?"  # noqa: S608
+INSERT_NAMESPACE: Final = (
+    "INSERT INTO namespaces (warehouse, path, parent, properties, created_ms) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (warehouse, path) DO NOTHING RETURNING id"
+)
+DELETE_NAMESPACE: Final = "DELETE FROM namespaces WHERE id = ?"
+SET_NAMESPACE_PROPERTIES: Final = "UPDATE namespaces SET properties = ? WHERE id = ?"
+CHILD_NAMESPACES: Final = (
+    f"SELECT {_NAMESPACE} FROM namespaces n"  # noqa: S608
+    " WHERE n.warehouse = ? AND n.parent = ? AND n.path > ? ORDER BY n.path LIMIT ?"
+)
+NAMESPACE_HAS_ENTRIES: Final = "SELECT 1 FROM entries WHERE namespace = ? LIMIT 1"
+NAMESPACE_HAS_CHILDREN: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? AND parent = ? LIMIT 1"
+
+# -- entries ------------------------------------------------------------------------------------------------------
+
+_FIND: Final = (
+    " FROM buckets b JOIN warehouses w ON w.bucket = b.id"
+    " LEFT JOIN namespaces n ON n.warehouse = b.id AND n.path = ?"
+    " LEFT JOIN entries e ON e.namespace = n.id AND e.name = ?"
+)
+FIND_ENTRY: Final = f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY}{_FIND} WHERE b.name = ?"
+"""A name, resolved in one statement: a row tells which of warehouse, namespace and entry is missing."""
+
+ENTRY_BY_ID: Final = (
+    f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " WHERE e.id = ? AND e.dropped_ms IS NULL"
+)
+INSERT_ENTRY: Final = (
+    f"INSERT INTO entries ({_ENTRY_NAMES}) VALUES ({_ENTRY_MARKS}) ON CONFLICT (namespace, name) DO NOTHING"  # noqa: S608
+    " RETURNING id"
+)
+ENTRY_NAMES_AFTER: Final = (
+    "SELECT name FROM entries WHERE namespace = ? AND kind = ? AND dropped_ms IS NULL AND name > ?"
+    " ORDER BY name LIMIT ?"
+)
+MOVE_POINTER: Final = (
+    "UPDATE entries SET uuid = ?, format_version = ?, location = ?, metadata_at = ?,"
+    " version_token = ?, generation = ?, updated_ms = ?"
+    " WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
+)
+RENAME_ENTRY: Final = "UPDATE entries SET namespace = ?, name = ?, updated_ms = ? WHERE id = ?"
+PROTECT_ENTRY: Final = "UPDATE entries SET protected = ? WHERE id = ?"
+MARK_DROPPED: Final = "UPDATE entries SET dropped_ms = ?, expires_ms = ?, purge = ? WHERE id = ?"
+RESTORE_ENTRY: Final = "UPDATE entries SET dropped_ms = NULL, expires_ms = NULL, purge = 0, updated_ms = ? WHERE id = ?"
+DELETE_ENTRY: Final = "DELETE FROM entries WHERE id = ?"
+DROPPED_IN: Final = (
+    f"SELECT {_ENTRY}, n.path FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    " WHERE e.warehouse = ? AND e.dropped_ms IS NOT NULL AND e.id > ? ORDER BY e.id LIMIT ?"
+)
+EXPIRED: Final = (
+    f"SELECT {_ENTRY}, n.path, {_WAREHOUSE} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " WHERE e.expires_ms IS NOT NULL AND e.expires_ms <= ? ORDER BY e.expires_ms LIMIT ?"
+)
+
+# -- locations ----------------------------------------------------------------------------------------------------
+
+INSERT_LOCATION: Final = "INSERT INTO entry_locations (bucket, prefix, entry) VALUES (?, ?, ?)"
+LOCATIONS_OF: Final = "SELECT prefix FROM entry_locations WHERE entry = ? ORDER BY prefix"
+DELETE_LOCATIONS: Final = "DELETE FROM entry_locations WHERE entry = ?"
+LOCATION_AT_OR_BEFORE: Final = (
+    "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1"
+)
+ENTRY_OF_KEY: Final = (
+    f"SELECT l.prefix, n.path, {_ENTRY}"  # noqa: S608
+    " FROM (SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) l"
+    " JOIN entries e ON e.id = l.entry JOIN namespaces n ON n.id = e.namespace"
+)
+IS_CURRENT_METADATA: Final = "SELECT 1 FROM entries WHERE metadata_at IN (?, ?, ?) LIMIT 1"
+LOCATION_WITHIN: Final = (
+    "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? ORDER BY prefix LIMIT 2"
+)
+
+# -- commits ------------------------------------------------------------------------------------------------------
+
+_COMMIT: Final = (
+    "entry, generation, commit_id, operation, writer, previous_at, metadata_at, expected_token, version_token,"
+    " request_digest, requirements, committed_ms"
+)
+INSERT_COMMIT: Final = f"INSERT INTO entry_commits ({_COMMIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+COMMIT_BY_ID: Final = f"SELECT {_COMMIT} FROM entry_commits WHERE entry = ? AND commit_id = ?"  # noqa: S608
+COMMITS_OF: Final = f"SELECT {_COMMIT} FROM entry_commits WHERE entry = ? ORDER BY generation DESC LIMIT ?"  # noqa: S608
+
+# -- idempotency keys ---------------------------------------------------------------------------------------------
+
+IDEMPOTENT_ANSWER: Final = "SELECT request, answer, created_ms FROM idempotency_keys WHERE id = ?"
+KEEP_ANSWER: Final = (
+    "INSERT INTO idempotency_keys (id, request, answer, created_ms) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (id) DO NOTHING RETURNING id"
+)
+FORGET_ANSWER: Final = "DELETE FROM idempotency_keys WHERE id = ? AND created_ms < ?"
+FORGET_ANSWERS: Final = "DELETE FROM idempotency_keys WHERE created_ms < ?"
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+STAT_BATCH: Final = 16
+STAT_FILES: Final = (
+    "SELECT o.key, o.size, o.etag, o.modified_ms FROM buckets b JOIN objects o ON o.bucket = b.id"  # noqa: S608
+    f" WHERE b.name = ? AND o.key IN ({', '.join('?' for _ in range(STAT_BATCH))})"
+)
+
+# -- reports ------------------------------------------------------------------------------------------------------
+
+INSERT_REPORT: Final = "INSERT INTO table_reports (entry, kind, report, principal, received_ms) VALUES (?, ?, ?, ?, ?)"
+REPORTS_BEFORE: Final = (
+    "SELECT seq, kind, report, principal, received_ms FROM table_reports"
+    " WHERE entry = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+)
+FORGET_REPORTS: Final = "DELETE FROM table_reports WHERE received_ms < ?"
+
+
+def warehouse_from(row: Row) -> Warehouse:
+    """A warehouse, from the first columns of a row."""
+    return Warehouse(bucket_from(row), row[BUCKET_COLUMNS], row[BUCKET_COLUMNS + 1])
+
+
+def namespace_from(row: Row, at: int = 0) -> Namespace:
+    """A namespace, from columns beginning at `at`."""
+    return Namespace(row[at], row[at + 1], row[at + 2])
+
+
+def entry_from(row: Row, at: int = 0) -> Entry:
+    """A table or view, from columns beginning at `at`."""
+    columns = list(row[at : at + ENTRY_COLUMNS])
+    columns[1] = EntryKind(columns[1])
+    columns[13] = bool(columns[13])
+    columns[16] = bool(columns[16])
+    return Entry(*columns)
+
+
+def entry_columns(entry: Entry) -> tuple[int | str | None, ...]:
+    """The columns of `INSERT_ENTRY`."""
+    return (*entry[:13], int(entry.protected), entry.dropped_ms, entry.expires_ms, int(entry.purge))

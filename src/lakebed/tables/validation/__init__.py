@@ -1,0 +1,15 @@
+"""Validation of commits: whether a table's new state may follow the old one, and whether its new snapshots hold."""
+
+from .commit import CommitValidator
+from .model import DEFAULT_COMMIT_LIMITS, CommitLimits, CommitReport, Level, SnapshotReport
+from .transition import check_transition
+
+__all__ = [
+    "DEFAULT_COMMIT_LIMITS",
+    "CommitLimits",
+    "CommitReport",
+    "CommitValidator",
+    "Level",
+    "SnapshotReport",
+    "check_transition",
+]

@@ -1,0 +1,151 @@
+"""What a snapshot changes, beside the files that are live in its parent.
+
+A snapshot changes a file by listing it in a manifest of its own, in place of the parent's manifest that it drops. So
+what its manifests say of files that were there must be about files of the dropped ones, and no others need be read: a
+file that is listed again while its old manifest stays would be in the table twice, and one that no dropped manifest has
+live was changed by somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+
+from lakebed.core.errors import CommitConflict, InvalidInput
+
+from .entries import Survey
+from .model import FileKey, TrackedFile
+
+__all__ = [
+    "Changes",
+    "already_live",
+    "check_other_vectors",
+    "check_row_ids",
+    "check_vectors",
+    "compare_files",
+    "merge_surveys",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A snapshot's changes, agreed with its parent."""
+
+    added: Mapping[FileKey, TrackedFile]
+    kept: Mapping[FileKey, TrackedFile]
+    """Listed anew and otherwise as before."""
+    removed: Mapping[FileKey, TrackedFile]
+    """Deleted, or left out together with the manifest that listed them: entries of deletions only inform."""
+
+
+def merge_surveys(surveys: Iterable[Survey]) -> Survey:
+    """The manifests of a snapshot as one. Raises InvalidInput for a file that is in two of them."""
+    whole = Survey()
+    for one in surveys:
+        for into, files in ((whole.added, one.added), (whole.existing, one.existing), (whole.deleted, one.deleted)):
+            if not into.keys().isdisjoint(files):
+                raise _twice(next(iter(into.keys() & files.keys())))
+            into.update(files)
+    for files, others in (
+        (whole.added, whole.existing),
+        (whole.added, whole.deleted),
+        (whole.existing, whole.deleted),
+    ):
+        if not files.keys().isdisjoint(others):
+            raise _twice(next(iter(files.keys() & others.keys())))
+    return whole
+
+
+def compare_files(found: Survey, live: Mapping[FileKey, TrackedFile], *, has_parent: bool, strict: bool) -> Changes:
+    """A snapshot's changes. `live` are the files of the manifests that it drops.
+
+    Raises CommitConflict where the parent is not as the snapshot assumes, InvalidInput where the snapshot cannot be.
+    """
+    for files, deed in ((found.existing, "kept"), (found.deleted, "deleted")):
+        for key, file in files.items():
+            was = live.get(key)
+            if was is None:
+                if not has_parent:
+                    raise InvalidInput(f"file is {deed} by a snapshot without a parent. file={file.location}")
+                raise CommitConflict(
+                    f"file to be {deed} is not live in the parent snapshot, or still listed by a manifest of it."
+                    f" file={file.location}",
+                    condition="file",
+                )
+            _check_unchanged(was, file)
+            if files is found.existing:
+                _check_kept(was, file, strict=strict)
+    for key, file in found.added.items():
+        if key in live:
+            raise already_live(file)
+    removed = {key: file for key, file in live.items() if key not in found.existing}
+    return Changes(found.added, found.existing, removed)
+
+
+def already_live(file: TrackedFile) -> CommitConflict:
+    """The error for a file that is in the table already."""
+    return CommitConflict(f"file to be added is live in the parent snapshot. file={file.location}", condition="file")
+
+
+def check_vectors(changes: Changes) -> None:
+    """Refuse two deletion vectors for one data file in a snapshot's own manifests. Raises InvalidInput."""
+    seen: set[str] = set()
+    for files in (changes.added, changes.kept):
+        for file in files.values():
+            if file.referenced is not None:
+                if file.referenced in seen:
+                    raise InvalidInput(f"data file has two deletion vectors. file={file.referenced}")
+                seen.add(file.referenced)
+
+
+def check_other_vectors(vectors: Container[str], others: Iterable[TrackedFile]) -> None:
+    """Refuse vectors for data files that have one in a manifest of the parent that stays. Raises CommitConflict."""
+    for other in others:
+        if other.referenced is not None and other.referenced in vectors:
+            raise CommitConflict(
+                f"data file has a deletion vector already, which the new one must replace. file={other.referenced}",
+                condition="deletion-vector",
+            )
+
+
+def check_row_ids(changes: Changes) -> None:
+    """Refuse new files that share row ids. Raises InvalidInput."""
+    ranges = sorted(
+        (file.first_row_id, file.record_count, file.location)
+        for file in changes.added.values()
+        if file.is_data and file.first_row_id is not None
+    )
+    end = 0
+    for first, count, location in ranges:
+        if first < end and count:
+            raise InvalidInput(f"new file has row ids of another. file={location} first-row-id={first}")
+        end = max(end, first + count)
+
+
+def _check_unchanged(was: TrackedFile, file: TrackedFile) -> None:
+    before = (was.content, was.size, was.record_count, was.sequence_number)
+    after = (file.content, file.size, file.record_count, file.sequence_number)
+    # Writers older than this number did not carry it along.
+    is_known = was.file_sequence_number is not None and file.file_sequence_number is not None
+    if before != after or (is_known and was.file_sequence_number != file.file_sequence_number):
+        raise InvalidInput(
+            f"file of the parent snapshot is listed with another size, number of rows or sequence number."
+            f" file={file.location} before={before} after={after}"
+        )
+
+
+def _check_kept(was: TrackedFile, file: TrackedFile, *, strict: bool) -> None:
+    if was.first_row_id is not None and was.first_row_id != file.first_row_id:
+        raise InvalidInput(
+            f"file of the parent snapshot is listed with other row ids."
+            f" file={file.location} before={was.first_row_id} after={file.first_row_id}"
+        )
+    if strict and was.snapshot_id != file.snapshot_id:
+        raise InvalidInput(
+            f"file of the parent snapshot is listed as added by another snapshot."
+            f" file={file.location} before={was.snapshot_id} after={file.snapshot_id}"
+        )
+
+
+def _twice(key: FileKey) -> InvalidInput:
+    return InvalidInput(f"file is listed twice. file={key if isinstance(key, str) else key[0]}")

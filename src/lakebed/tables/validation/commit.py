@@ -1,0 +1,367 @@
+"""A commit, checked before it becomes visible: the table's new state follows from the old, and its new snapshots hold.
+
+The cost is that of what the commit brings. A snapshot's manifest list is read beside its parent's; manifests that both
+have are not read. Of the others, the snapshot's own are read and the files that they add are looked for, and the ones
+that it drops are read to know what was live in them (`changes`).
+
+One rule cannot be had at that cost: that no added file is live already in a manifest that stays. A file that was stored
+after the base was committed cannot be, unless somebody wrote over it. Where a file is older, as when a commit is sent
+again after its answer was lost, the standard level reads the parent's newest manifests, a bounded number of them, which
+is where such a file would be; the strict level reads all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from lakebed.core.errors import Corrupted, InvalidInput, NotFound, NotSupported, TooLarge
+from lakebed.tables.files import FileSource
+from lakebed.tables.manifests import ManifestContent, ManifestFile
+from lakebed.tables.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
+from lakebed.tables.metadata.table import TableMetadata
+
+from .changes import (
+    Changes,
+    already_live,
+    check_other_vectors,
+    check_row_ids,
+    check_vectors,
+    compare_files,
+    merge_surveys,
+)
+from .entries import EntryRules, Survey, live_files, survey
+from .lines import by_location, compare_lines
+from .model import (
+    DEFAULT_COMMIT_LIMITS,
+    Allowance,
+    CommitLimits,
+    CommitReport,
+    FileKey,
+    Level,
+    SnapshotReport,
+    TrackedFile,
+)
+from .objects import CommitObjects
+from .operations import check_operation
+from .scope import scope_of, spelled
+from .statistics import check_statistics
+from .transition import check_transition
+
+__all__ = ["CommitValidator"]
+
+_CLOCKS_APART_MS: Final = 2_000
+"""How far the clocks of two servers of ours may be apart."""
+
+
+class CommitValidator:
+    """Validates commits."""
+
+    def __init__(
+        self, files: FileSource, *, level: Level = Level.STANDARD, limits: CommitLimits = DEFAULT_COMMIT_LIMITS
+    ) -> None:
+        self._files = files
+        self._level = level
+        self._limits = limits
+
+    async def check(self, base: TableMetadata | None, new: TableMetadata, *, adopted: bool = False) -> CommitReport:
+        """Check that `new` may follow `base`. Raises InvalidInput, TooLarge, CommitConflict.
+
+        `adopted` is for metadata that was made elsewhere, as when a table is registered: its history may be long and
+        half expired, so that only the snapshots which branches and tags name are checked, each by itself: its list,
+        that its manifests are there, and what it added itself. The strict level looks for all their live files.
+        """
+        if base is not None:
+            check_transition(base, new, strict=self._level is Level.STRICT)
+        return await _Validation(self._files, self._level, self._limits, base, new, adopted=adopted).run()
+
+
+class _Validation:
+    """The checking of one commit."""
+
+    def __init__(
+        self,
+        files: FileSource,
+        level: Level,
+        limits: CommitLimits,
+        base: TableMetadata | None,
+        new: TableMetadata,
+        *,
+        adopted: bool,
+    ) -> None:
+        self._base = base
+        self._new = new
+        self._adopted = adopted
+        self._strict = level is Level.STRICT
+        self._limits = limits
+        self._objects = CommitObjects(files, Allowance(limits))
+        self._scope = scope_of([new] if base is None else [new, base])
+        self._known = {**({} if base is None else base.snapshots), **new.snapshots}
+        self._lines: dict[int, Mapping[str, ManifestFile] | None] = {}
+        self._surveys: dict[str, Survey] = {}
+        """What the commit's own manifests hold, for its later snapshots."""
+
+    async def run(self) -> CommitReport:
+        old = {} if self._base is None else self._base.snapshots
+        added = [snapshot for key, snapshot in self._new.snapshots.items() if key not in old]
+        if self._adopted:
+            heads = {reference.snapshot_id for reference in self._new.refs.values()}
+            added = [snapshot for snapshot in added if snapshot.snapshot_id in heads]
+        reports = [await self._check_snapshot(snapshot) for snapshot in added]
+        await self._check_removed_specs()
+        await check_statistics(self._base, self._new, self._scope, self._objects, self._limits)
+        return CommitReport(tuple(reports), self._objects.observed)
+
+    # -- one snapshot ---------------------------------------------------------------------------------------------
+
+    async def _check_snapshot(self, snapshot: Snapshot) -> SnapshotReport:
+        if snapshot.manifest_list is None:
+            raise InvalidInput(
+                f"a new snapshot needs a manifest-list. snapshot={snapshot.snapshot_id}", argument="manifest-list"
+            )
+        where = self._scope.locate(snapshot.manifest_list, "manifest list")
+        await self._objects.find([where], "manifest list")
+        lines = await self._lines_of(snapshot)
+        if lines is None:
+            if self._strict:
+                raise NotSupported("encrypted manifest lists cannot be validated strictly")
+            return SnapshotReport(snapshot.snapshot_id, snapshot.operation, is_opaque=True)
+        parent = await self._parent_lines(snapshot)
+        version, specs = self._new.format_version, self._new.specs
+        compared = compare_lines(snapshot, lines, parent, format_version=version, spec_ids=specs)
+        await self._find_manifests(compared.added if parent is not None else lines)
+        found = await self._read_own(snapshot, compared.added)
+        live, lost = await self._read_dropped(compared.removed)
+        is_opaque = _is_encrypted(compared.added) or _is_encrypted(compared.removed)
+        if parent is None or is_opaque:
+            changes = Changes(found.added, found.existing, found.deleted)
+        else:
+            has_parent = snapshot.parent_snapshot_id is not None
+            changes = compare_files(found, live, has_parent=has_parent, strict=self._strict)
+        check_operation(snapshot.operation, changes)
+        check_vectors(changes)
+        if version >= ROW_LINEAGE_SINCE_VERSION:
+            check_row_ids(changes)
+        await self._find_files(changes.added.values())
+        await self._check_inherited(compared.inherited, changes)
+        return SnapshotReport(
+            snapshot.snapshot_id,
+            snapshot.operation,
+            manifests_inherited=len(compared.inherited),
+            manifests_added=len(compared.added),
+            manifests_removed=len(compared.removed),
+            data_files_added=_count(changes.added, data=True),
+            delete_files_added=_count(changes.added, data=False),
+            data_files_removed=_count(changes.removed, data=True),
+            delete_files_removed=_count(changes.removed, data=False),
+            manifests_lost=lost,
+            is_opaque=is_opaque,
+        )
+
+    # -- manifest lists -------------------------------------------------------------------------------------------
+
+    async def _lines_of(self, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
+        """A snapshot's manifests by location; None if the list is encrypted, or it has none, as in the first tables."""
+        key = snapshot.snapshot_id
+        if key not in self._lines:
+            self._lines[key] = None
+            if snapshot.manifest_list is not None and snapshot.key_id is None:
+                is_old = self._base is not None and key in self._base.snapshots
+                self._lines[key] = await (self._old_lines if is_old else self._new_lines)(
+                    snapshot.manifest_list, snapshot
+                )
+        return self._lines[key]
+
+    async def _new_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile]:
+        # A snapshot's parent was added before it, so this does not go deep.
+        known = await self._parent_lines(snapshot) or {}
+        return by_location(await self._objects.manifest_list(spelled(where)), self._scope, known)
+
+    async def _old_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile]:
+        try:
+            lines = await self._objects.manifest_list(spelled(where))
+        except TooLarge:
+            raise
+        except (NotFound, InvalidInput) as error:
+            # Without it nobody could tell what the new snapshot takes over. A branch can be set back to before it.
+            raise Corrupted(f"manifest list of the parent snapshot cannot be read. location={where}") from error
+        return {spelled(line.path): line for line in lines}
+
+    async def _parent_lines(self, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
+        """What the parent lists: nothing if there is no parent, None if it is not known."""
+        if self._adopted:
+            return None
+        if snapshot.parent_snapshot_id is None:
+            return {}
+        parent = self._known.get(snapshot.parent_snapshot_id)
+        return None if parent is None else await self._lines_of(parent)
+
+    async def _check_removed_specs(self) -> None:
+        """Refuse to remove a partition spec that data is still divided by, as far as branches and tags can see."""
+        removed = set() if self._base is None else self._base.specs.keys() - self._new.specs.keys()
+        if not removed:
+            return
+        seen = {reference.snapshot_id for reference in self._new.refs.values()}
+        for snapshot in self._new.snapshots.values():
+            if self._strict or snapshot.snapshot_id in seen:
+                for location, line in (await self._lines_of(snapshot) or {}).items():
+                    if line.partition_spec_id in removed:
+                        raise InvalidInput(
+                            f"partition spec cannot be removed while a manifest is of it."
+                            f" spec={line.partition_spec_id} manifest={location}",
+                            argument="spec-ids",
+                        )
+
+    # -- manifests ------------------------------------------------------------------------------------------------
+
+    async def _find_manifests(self, lines: Mapping[str, ManifestFile]) -> None:
+        found = await self._objects.find(lines, "manifest")
+        for location, line in lines.items():
+            # How long an encrypted manifest is said to be is up to who encrypts.
+            if line.key_metadata is None and found[location].size != line.length:
+                raise InvalidInput(
+                    f"manifest has another length than its list says."
+                    f" manifest={location} listed={line.length} found={found[location].size}"
+                )
+
+    async def _read_own(self, snapshot: Snapshot, lines: Mapping[str, ManifestFile]) -> Survey:
+        first_row_id = snapshot.first_row_id or 0
+        rules = EntryRules(
+            snapshot_id=snapshot.snapshot_id,
+            format_version=self._new.format_version,
+            first_row_id=first_row_id,
+            end_row_id=first_row_id + (snapshot.added_rows or 0),
+            partition_sizes={spec_id: len(spec.fields) for spec_id, spec in self._new.specs.items()},
+            column_ids={column_id for schema in self._new.schemas.values() for column_id in schema.columns},
+            scope=self._scope,
+            strict=self._strict,
+        )
+
+        def parse(data: bytes, location: str, line: ManifestFile) -> Survey:
+            return survey(data, location, line, rules, self._limits)
+
+        surveys = await self._objects.manifests(_readable(lines), parse)
+        for location, found in surveys.items():
+            if found is None:
+                raise InvalidInput(f"manifest is not there. location={location}", argument="location")
+            self._surveys[location] = found
+        return merge_surveys(found for found in surveys.values() if found is not None)
+
+    async def _read_dropped(self, lines: Mapping[str, ManifestFile]) -> tuple[dict[FileKey, TrackedFile], int]:
+        """The live files of manifests that a snapshot drops, and how many of the manifests are lost.
+
+        A table that lost a manifest can be repaired only by dropping it: what it listed counts as gone.
+        """
+        live: dict[FileKey, TrackedFile] = {}
+        surveys = await self._read_old(lines)
+        for found in surveys.values():
+            if found is not None:
+                live.update(found.existing)
+                live.update(found.added)
+        return live, sum(found is None for found in surveys.values())
+
+    async def _read_old(self, lines: Mapping[str, ManifestFile]) -> dict[str, Survey | None]:
+        def parse(data: bytes, location: str, line: ManifestFile) -> Survey:
+            try:
+                return live_files(data, line, self._limits)
+            except TooLarge:
+                raise
+            except InvalidInput as error:
+                raise Corrupted(f"manifest of the parent snapshot cannot be read. location={location}") from error
+
+        found: dict[str, Survey | None] = {
+            location: self._surveys[location] for location in lines if location in self._surveys
+        }
+        unread = {location: line for location, line in _readable(lines).items() if location not in found}
+        return {**found, **await self._objects.manifests(unread, parse)}
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    async def _find_files(self, files: Collection[TrackedFile]) -> None:
+        found = await self._objects.find((file.location for file in files), "file")
+        for file in files:
+            if not file.is_encrypted and found[file.location].size != file.size:
+                raise InvalidInput(
+                    f"file has another size than its manifest says."
+                    f" file={file.location} listed={file.size} found={found[file.location].size}"
+                )
+
+    async def _check_inherited(self, inherited: Mapping[str, ManifestFile], changes: Changes) -> None:
+        """Refuse files and deletion vectors that the manifests which stay have already, as far as these are read."""
+        if self._strict:
+            await self._check_all(inherited, changes)
+            return
+        vectors = {file.referenced for file in changes.added.values() if file.referenced is not None}
+        wanted = {location: line for location, line in inherited.items() if location in self._surveys}
+        if self._could_be_live(changes.added.values()):
+            wanted |= self._newest(inherited)
+        if vectors:
+            wanted |= self._newest(
+                {key: line for key, line in inherited.items() if line.content == ManifestContent.DELETES}
+            )
+        for found in (await self._read_old(wanted)).values():
+            if found is not None:
+                _check_stays(found, changes, vectors)
+
+    def _could_be_live(self, files: Iterable[TrackedFile]) -> bool:
+        """Whether some file was there when the base was committed. Both times are of this side's clocks."""
+        if self._base is None:
+            return False
+        committed_ms = self._base.last_updated_ms + _CLOCKS_APART_MS
+        return any(self._objects.observed[file.location].modified_ms <= committed_ms for file in files)
+
+    def _newest(self, lines: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
+        def age(item: tuple[str, ManifestFile]) -> tuple[int, int]:
+            snapshot = self._known.get(item[1].added_snapshot_id or 0)
+            return item[1].sequence_number, 0 if snapshot is None else snapshot.timestamp_ms
+
+        chosen: dict[str, ManifestFile] = {}
+        size = 0
+        for location, line in sorted(_readable(lines).items(), key=age, reverse=True):
+            size += line.length
+            if len(chosen) == self._limits.recent_manifests or size > self._limits.recent_bytes:
+                break
+            chosen[location] = line
+        return chosen
+
+    async def _check_all(self, inherited: Mapping[str, ManifestFile], changes: Changes) -> None:
+        """The strict level: every live file of the snapshot is there, once; vectors are about live data files."""
+        vectors = {file.referenced for file in changes.added.values() if file.referenced is not None}
+        live = {**changes.kept, **changes.added}
+        for location, found in (await self._read_old(inherited)).items():
+            if found is None:
+                raise InvalidInput(f"manifest is not there. location={location}", argument="location")
+            _check_stays(found, changes, vectors)
+            for files in (found.existing, found.added):
+                if not live.keys().isdisjoint(files):
+                    key = next(iter(live.keys() & files.keys()))
+                    raise InvalidInput(f"file is listed twice. file={files[key].location}")
+                live.update(files)
+        if self._adopted:
+            for file in live.values():
+                self._scope.locate(file.location, "file")
+        await self._find_files(live.values())
+        data = {file.location for file in live.values() if file.is_data}
+        for file in live.values():
+            if file.referenced is not None and file.referenced not in data and not _is_encrypted(inherited):
+                raise InvalidInput(f"deletion vector is about a file that is not live. file={file.referenced}")
+
+
+def _check_stays(found: Survey, changes: Changes, vectors: Collection[str]) -> None:
+    for files in (found.existing, found.added):
+        if not changes.added.keys().isdisjoint(files):
+            raise already_live(files[next(iter(changes.added.keys() & files.keys()))])
+        if vectors:
+            check_other_vectors(vectors, files.values())
+
+
+def _readable(lines: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
+    return {location: line for location, line in lines.items() if line.key_metadata is None}
+
+
+def _is_encrypted(lines: Mapping[str, ManifestFile]) -> bool:
+    return any(line.key_metadata is not None for line in lines.values())
+
+
+def _count(files: Mapping[FileKey, TrackedFile], *, data: bool) -> int:
+    return sum(file.is_data is data for file in files.values())

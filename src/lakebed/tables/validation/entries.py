@@ -1,0 +1,213 @@
+"""The entries of a manifest that a snapshot adds, one by one: does each say what it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.manifests import (
+    DataFile,
+    EntryStatus,
+    FileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    open_manifest,
+)
+
+from .model import CommitLimits, FileKey, TrackedFile
+from .scope import Scope, spelled
+
+__all__ = ["EntryRules", "Survey", "live_files", "survey"]
+
+_VECTORS_SINCE_VERSION: Final = 3
+_PUFFIN: Final = "puffin"
+_NO_STATISTICS: Final[frozenset[int]] = frozenset()
+_ADDED: Final = EntryStatus.ADDED.value
+_EXISTING: Final = EntryStatus.EXISTING.value
+_DELETED: Final = EntryStatus.DELETED.value
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRules:
+    """What entries are measured by: the snapshot that brings them, and the table."""
+
+    snapshot_id: int
+    format_version: int
+    first_row_id: int
+    end_row_id: int
+    partition_sizes: Mapping[int, int]
+    """How many fields each partition spec has."""
+    column_ids: Container[int]
+    scope: Scope
+    strict: bool
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a manifest lists, by what it says of each file."""
+
+    added: dict[FileKey, TrackedFile] = field(default_factory=dict)
+    existing: dict[FileKey, TrackedFile] = field(default_factory=dict)
+    deleted: dict[FileKey, TrackedFile] = field(default_factory=dict)
+    entries: int = 0
+    decoded_bytes: int = 0
+
+
+def survey(data: bytes, location: str, line: ManifestFile, rules: EntryRules, limits: CommitLimits) -> Survey:
+    """Read a manifest that a snapshot adds and check every entry by itself. Raises InvalidInput, TooLarge."""
+    try:
+        found = _survey(data, line, rules, limits)
+    except InvalidInput as error:
+        raise type(error)(f"{error} manifest={location}") from error
+    _check_counts(found, location, line)
+    if rules.strict:
+        _check_rows(found, location, line)
+    return found
+
+
+def live_files(data: bytes, line: ManifestFile, limits: CommitLimits) -> Survey:
+    """What a manifest of the parent holds: its live files are `existing`. Raises InvalidInput, TooLarge."""
+    opened = open_manifest(data, limits=limits.read)
+    found = Survey()
+    for entry in opened.entries(line, columns=_NO_STATISTICS):
+        found.entries += 1
+        if entry.status != _DELETED:
+            location = spelled(entry.data_file.file_path)
+            found.existing[_key(entry.data_file, location)] = _tracked(entry, location)
+    found.decoded_bytes = opened.decoded_bytes
+    return found
+
+
+def _survey(data: bytes, line: ManifestFile, rules: EntryRules, limits: CommitLimits) -> Survey:
+    opened = open_manifest(data, limits=limits.read)
+    if opened.content is not None and opened.content != line.content:
+        raise InvalidInput("manifest holds another kind of files than its list says.")
+    if opened.partition_spec_id is not None and opened.partition_spec_id != line.partition_spec_id:
+        raise InvalidInput("manifest is of another partition spec than its list says.")
+    found = Survey()
+    sets = {_ADDED: found.added, _EXISTING: found.existing, _DELETED: found.deleted}
+    for entry in opened.entries(line, columns=_NO_STATISTICS):
+        found.entries += 1
+        file = entry.data_file
+        location = spelled(file.file_path)
+        try:
+            _check_any(entry, line, rules)
+            if entry.status == _ADDED:
+                location = rules.scope.locate(location, "file")
+                _check_added(entry, line, rules)
+        except InvalidInput as error:
+            raise InvalidInput(f"{error} file={file.file_path[:1024]}") from error
+        key = _key(file, location)
+        tracked = sets[entry.status]
+        if key in tracked:
+            raise InvalidInput(f"file is listed twice. file={location}")
+        tracked[key] = _tracked(entry, location)
+    found.decoded_bytes = opened.decoded_bytes
+    return found
+
+
+def _check_any(entry: ManifestEntry, line: ManifestFile, rules: EntryRules) -> None:
+    file = entry.data_file
+    if (file.content == FileContent.DATA) != (line.content == ManifestContent.DATA):
+        raise InvalidInput("data files and delete files are listed in one manifest.")
+    if file.record_count < 0 or file.file_size_in_bytes < 0:
+        raise InvalidInput("file has a negative size.")
+    if len(file.partition) != rules.partition_sizes[line.partition_spec_id]:
+        raise InvalidInput("file has other partition values than its spec has fields.")
+    if not 0 <= entry.sequence_number <= line.sequence_number:
+        raise InvalidInput(f"file has a sequence number out of bounds. number={entry.sequence_number}")
+    if rules.strict and entry.status != _DELETED and entry.sequence_number < line.min_sequence_number:
+        raise InvalidInput(f"file has a sequence number below its manifest's least. number={entry.sequence_number}")
+    if entry.status != _EXISTING and entry.snapshot_id != rules.snapshot_id:
+        raise InvalidInput(
+            f"file was added or deleted by another snapshot, as an entry says. snapshot={entry.snapshot_id}"
+        )
+
+
+def _check_added(entry: ManifestEntry, line: ManifestFile, rules: EntryRules) -> None:
+    file = entry.data_file
+    if entry.file_sequence_number != line.sequence_number:
+        raise InvalidInput(
+            f"new file has another file sequence number than its snapshot. number={entry.file_sequence_number}"
+        )
+    is_puffin = file.file_format.lower() == _PUFFIN
+    if file.content == FileContent.EQUALITY_DELETES:
+        if not file.equality_ids:
+            raise InvalidInput("equality deletes name no columns.")
+        for column_id in file.equality_ids:
+            if column_id not in rules.column_ids:
+                raise InvalidInput(f"equality deletes name a column that the table does not have. id={column_id}")
+    elif file.content == FileContent.POSITION_DELETES and is_puffin:
+        _check_vector(file, rules)
+    elif file.content == FileContent.POSITION_DELETES and rules.format_version >= _VECTORS_SINCE_VERSION:
+        raise InvalidInput("tables of format 3 take deletion vectors, no new position delete files.")
+    elif file.content == FileContent.DATA and rules.format_version >= _VECTORS_SINCE_VERSION:
+        first = file.first_row_id
+        if first is None or not rules.first_row_id <= first <= rules.end_row_id - file.record_count:
+            raise InvalidInput(f"new file has row ids that are not its snapshot's. first-row-id={first}")
+    if is_puffin and file.content != FileContent.POSITION_DELETES:
+        raise InvalidInput("puffin files hold deletion vectors only.")
+
+
+def _check_vector(file: DataFile, rules: EntryRules) -> None:
+    if rules.format_version < _VECTORS_SINCE_VERSION:
+        raise InvalidInput(f"deletion vectors need format version {_VECTORS_SINCE_VERSION}.")
+    offset, size = file.content_offset, file.content_size_in_bytes
+    if not file.referenced_data_file or offset is None or size is None:
+        raise InvalidInput("deletion vector does not say where it is, or which data file it is about.")
+    if offset < 0 or size <= 0 or offset + size > file.file_size_in_bytes:
+        raise InvalidInput(f"deletion vector lies outside its file. offset={offset} size={size}")
+
+
+def _key(file: DataFile, location: str) -> FileKey:
+    # Position delete files may say which data file they are about, too; only vectors share a file.
+    return location if file.content_offset is None else (location, file.content_offset)
+
+
+def _tracked(entry: ManifestEntry, location: str) -> TrackedFile:
+    file = entry.data_file
+    return TrackedFile(
+        location,
+        file.content,
+        file.file_size_in_bytes,
+        file.record_count,
+        entry.snapshot_id,
+        entry.sequence_number,
+        entry.file_sequence_number,
+        file.first_row_id,
+        None
+        if file.content_offset is None or file.referenced_data_file is None
+        else spelled(file.referenced_data_file),
+        file.key_metadata is not None,
+    )
+
+
+def _check_counts(found: Survey, location: str, line: ManifestFile) -> None:
+    # Readers skip manifests by these counts: wrong ones hide files.
+    for name, claimed, counted in (
+        ("added", line.added_files_count, len(found.added)),
+        ("existing", line.existing_files_count, len(found.existing)),
+        ("deleted", line.deleted_files_count, len(found.deleted)),
+    ):
+        if claimed is not None and claimed != counted:
+            raise InvalidInput(
+                f"manifest has another number of {name} files than its list says."
+                f" manifest={location} listed={claimed} found={counted}"
+            )
+
+
+def _check_rows(found: Survey, location: str, line: ManifestFile) -> None:
+    for name, claimed, files in (
+        ("added", line.added_rows_count, found.added),
+        ("existing", line.existing_rows_count, found.existing),
+        ("deleted", line.deleted_rows_count, found.deleted),
+    ):
+        counted = sum(file.record_count for file in files.values())
+        if claimed is not None and claimed != counted:
+            raise InvalidInput(
+                f"manifest has another number of {name} rows than its list says."
+                f" manifest={location} listed={claimed} found={counted}"
+            )

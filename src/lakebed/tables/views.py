@@ -1,0 +1,132 @@
+"""Views: created and replaced. Finding, listing, renaming and dropping them is as for tables."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import uuid4
+
+from lakebed.core.errors import PointerMoved
+from lakebed.objects.facilities import Facilities
+
+from .cache import MetadataCache
+from .committing import Committed, metadata_file_in
+from .entries import Entries, Found, name_taken, no_such_entry
+from .files import TableFiles
+from .gate import Action, Gate
+from .idempotency import Answer, Mutation
+from .identifiers import Identifier, Levels, check_identifier
+from .locations import check_location, default_location
+from .metadata import (
+    CreateView,
+    Requirement,
+    Update,
+    ViewMetadata,
+    build_view,
+    check_view,
+    new_view,
+    parse_view,
+    serialize_view,
+)
+from .model import Entry, EntryKind
+from .publishing import COMMITTED, CREATED, Pointer, Publisher
+
+_ATTEMPTS: Final = 5
+
+
+class Views:
+    """Creates and replaces views."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        cache: MetadataCache,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._cache = cache
+
+    async def create(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateView) -> Committed:
+        """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
+        identifier = check_identifier(levels, request.name)
+        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        self._gate.check(
+            mutation.caller,
+            found.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+        )
+        if found.entry is not None:
+            raise name_taken(found.entry, identifier)
+        uuid = uuid4()
+        location = request.location or default_location(found.warehouse, EntryKind.VIEW, uuid.hex)
+        check_location(found.warehouse, location)
+        metadata = new_view(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
+        return await self._publish(mutation, found, identifier, None, metadata, uuid.hex)
+
+    async def replace(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        requirements: tuple[Requirement, ...],
+        updates: tuple[Update, ...],
+    ) -> Committed:
+        """Commit to a view. Raises CommitConflict, NoSuchView, InvalidInput."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            found = await self._entries.get(
+                mutation.caller, warehouse_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
+            )
+            entry = found.live
+            if entry is None:
+                raise no_such_entry(identifier, EntryKind.VIEW)
+            kept = await self._entries.metadata(entry)
+            base = parse_view(kept.document)
+            check_view(requirements, base)
+            new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
+            if new is base:
+                return Committed(found, entry, kept)
+            check_location(found.warehouse, new.location)
+            try:
+                return await self._publish(mutation, found, identifier, entry, new, entry.id)
+            except PointerMoved:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _publish(
+        self,
+        mutation: Mutation,
+        found: Found,
+        identifier: Identifier,
+        base: Entry | None,
+        metadata: ViewMetadata,
+        entry_id: str,
+    ) -> Committed:
+        document = serialize_view(metadata)
+        generation = 1 if base is None else base.generation + 1
+        address = metadata_file_in(f"{metadata.location}/metadata", generation)
+        pointer = Pointer(
+            found=found,
+            identifier=identifier,
+            kind=EntryKind.VIEW,
+            entry_id=entry_id,
+            uuid=metadata.uuid,
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=str(address),
+            file=await self._files.prepare(address, document),
+            claims=base is None or base.location != metadata.location,
+            event=CREATED if base is None else COMMITTED,
+            operation="create" if base is None else "replace",
+        )
+        (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, entry_id))
+        return Committed(found, entry, self._cache.keep(entry.metadata_at, document))

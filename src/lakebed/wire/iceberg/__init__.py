@@ -1,0 +1,1 @@
+"""The Iceberg REST catalog and its table-bucket extensions, as clients speak to it."""

@@ -1,0 +1,134 @@
+"""The catalog's edge: a request comes in, is routed, authenticated and answered; what goes wrong becomes its error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AlreadyAnswered, LakebedError, Unauthenticated, Unavailable
+from lakebed.objects.model import Caller
+from lakebed.tables.idempotency import Answer, RequestKey
+from lakebed.wire.http.message import Request, Response
+from lakebed.wire.s3.authenticate import Authenticated
+
+from .errors import CATALOG_ERRORS, JSON, Refusal, error_document, error_response, refusal_of
+from .loading import replayed
+from .request import CatalogRequest, read_body
+from .routes import MOUNTS, Found, RouteTable
+from .services import CatalogServices
+
+log = logging.getLogger("lakebed.catalog")
+
+Observe = Callable[[str, Request, Response, float], None]
+"""Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
+
+_KEPT_REFUSALS: Final = frozenset({400, 404, 406, 409, 422})
+"""Refusals that the same request would get again, so that a key may keep them."""
+
+_CRASHED: Final = "internal error; whether anything was changed is unknown"
+
+
+class CatalogApplication:
+    """Answers catalog requests."""
+
+    def __init__(
+        self, services: CatalogServices, routes: RouteTable, *, clock: Clock, observe: Observe | None = None
+    ) -> None:
+        self._services = services
+        self._routes = routes
+        self._clock = clock
+        self._observe = observe
+
+    def handles(self, path: str) -> bool:
+        """Whether the path is one of the catalog's. Buckets cannot have these names."""
+        return mount_of(path) is not None
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request; never raises but for cancellation."""
+        started = self._clock.monotonic()
+        operation = "Unknown"
+        try:
+            mount = mount_of(request.raw_path) or ""
+            found = self._routes.find(request.method, request.raw_path[len(mount) :])
+            operation = found.route.name
+            response = await self._answer(request, mount, found)
+        except LakebedError as error:
+            refusal = refusal_of(error)
+            response = error_response(refusal, _told(error, refusal), is_head=request.method == "HEAD")
+            if refusal.status >= 500:
+                log.warning("request failed", extra=_facts(request, operation), exc_info=error)
+        except Exception:
+            log.exception("request crashed", extra=_facts(request, operation))
+            response = error_response(CATALOG_ERRORS[LakebedError], _CRASHED, is_head=request.method == "HEAD")
+        response.headers.append(("x-request-id", request.request_id))
+        if self._observe is not None:
+            self._observe(operation, request, response, self._clock.monotonic() - started)
+        return response
+
+    async def _answer(self, request: Request, mount: str, found: Found) -> Response:
+        who = await self._services.authenticator.authenticate(request)
+        if who.principal.is_anonymous:
+            raise Unauthenticated("the request is not signed: sign it with SigV4 as s3 or s3tables")
+        request.principal = who.principal.name
+        body = await read_body(request, who)
+        asked = CatalogRequest(request, _caller(request, who), mount, found.names, body)
+        key = asked.mutation.key if found.route.changes else None
+        if key is None:
+            return await found.route.handle(self._services, asked)
+        return await self._answer_once(asked, found, key)
+
+    async def _answer_once(self, asked: CatalogRequest, found: Found, key: RequestKey) -> Response:
+        """Answer a request that may have been sent before."""
+        keys = self._services.keys
+        answer = await keys.find(key)
+        if answer is None:
+            try:
+                return await found.route.handle(self._services, asked)
+            except AlreadyAnswered:
+                answer = await keys.find(key)
+                if answer is None:
+                    raise Unavailable("the answer under this idempotency key has just expired") from None
+            except LakebedError as error:
+                refusal = refusal_of(error)
+                if refusal.status in _KEPT_REFUSALS:
+                    document = error_document(refusal, _told(error, refusal))
+                    await keys.keep_refusal(key, Answer(refusal.status, body=document))
+                raise
+        if answer.entry:
+            return await replayed(self._services, asked, answer.entry)
+        return Response(answer.status, [JSON] if answer.body else [], answer.body)
+
+
+def mount_of(path: str) -> str | None:
+    """The catalog's base path that a path begins with."""
+    for mount in MOUNTS:
+        if path.startswith(mount) and path[len(mount) :].startswith("/v1/"):
+            return mount
+    return None
+
+
+def _caller(request: Request, who: Authenticated) -> Caller:
+    headers = request.headers
+
+    def conditions() -> Mapping[str, str | tuple[str, ...]]:
+        facts: dict[str, str | tuple[str, ...]] = {}
+        if "user-agent" in headers:
+            facts["aws:UserAgent"] = headers["user-agent"]
+        if "referer" in headers:
+            facts["aws:Referer"] = headers["referer"]
+        return facts
+
+    return Caller(who.principal, request.request_id, request.peer, request.scheme == "https", conditions)
+
+
+def _told(error: LakebedError, refusal: Refusal) -> str:
+    """What the client learns: of failures of ours no more than that they happened."""
+    if refusal.status == 500:
+        return str(error) or _CRASHED
+    return str(error) or refusal.type
+
+
+def _facts(request: Request, operation: str) -> dict[str, str]:
+    return {"request_id": request.request_id, "operation": operation}

@@ -1,0 +1,165 @@
+"""How a client gets at a table's files: with keys that the catalog hands out, by having requests signed, or on its own.
+
+The client says what it can do in `X-Iceberg-Access-Delegation`; the catalog may give any of it, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+from urllib.parse import quote
+
+from lakebed.core.errors import AccessDenied
+from lakebed.tables.data_access import TableData
+from lakebed.tables.identifiers import SEPARATOR, Identifier
+from lakebed.tables.model import Entry, Warehouse
+
+from .request import CatalogRequest
+from .services import CatalogServices
+
+HEADER: Final = "x-iceberg-access-delegation"
+
+
+class Mode(StrEnum):
+    """What a client can do, the better first."""
+
+    VENDED = "vended-credentials"
+    SIGNING = "remote-signing"
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """What goes into the answer that shows a table."""
+
+    config: dict[str, str] = field(repr=False)
+    credentials: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    revalidate_after_ms: int | None = None
+    """From when on a client's copy of the answer is too old to be called good: its keys are about to expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class VendedCredentials:
+    """Keys to a table's files, as clients read them."""
+
+    facts: dict[str, str]
+    """What they are, without the keys."""
+    settings: dict[str, str] = field(repr=False)
+    """The same with the keys, and how to use and renew them."""
+    storage_credential: dict[str, Any] = field(repr=False)
+    """The one entry of `storage-credentials`."""
+    issued_ms: int
+    expires_ms: int
+
+
+def asked_mode(header: str | None) -> Mode | None:
+    """What the client wants; None if nothing that is known. A lone `true` is how early clients asked for keys."""
+    asked = {word.strip().lower() for word in (header or "").split(",")}
+    if asked == {"true"}:
+        return Mode.VENDED
+    return next((mode for mode in Mode if mode in asked), None)
+
+
+async def delegate(
+    services: CatalogServices,
+    request: CatalogRequest,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    location: str,
+    properties: Mapping[str, str],
+    *,
+    entry: Entry | None = None,
+    entry_id: str = "",
+) -> Delegation:
+    """What a client is told and given to reach the files of a table, or of one that is staged under `entry_id`.
+
+    Raises AccessDenied when the client asks for access and the caller may not even read; LocationTaken when a staged
+    table's directories are not free.
+    """
+    config = services.store.client_settings(request.http)
+    mode = asked_mode(request.http.headers.get(HEADER))
+    if mode is None:
+        return Delegation(config)
+    try:
+        if entry is not None:
+            data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
+        else:
+            data = await services.data_access.of_staged(
+                request.caller, warehouse, identifier, entry_id, location, properties
+            )
+    except AccessDenied:
+        if entry is not None and request.http.method == "POST":
+            # This very request has made the table: to refuse it now would be to say that it has not.
+            return Delegation(config)
+        raise
+    if mode is Mode.SIGNING:
+        return Delegation(config | _signing_settings(services, request, warehouse, identifier))
+    vended = vend(services, request, warehouse, identifier, data)
+    return Delegation(
+        config | vended.settings,
+        [vended.storage_credential],
+        vended.issued_ms + (vended.expires_ms - vended.issued_ms) // 2,
+    )
+
+
+def vend(
+    services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, identifier: Identifier, data: TableData
+) -> VendedCredentials:
+    """Keys to a table's files.
+
+    One entry, for the table's location, whatever further directories the keys open: clients that renew their keys
+    insist on exactly one. The others are reached with the same keys from the table's own settings.
+    """
+    key = services.vending.vend(
+        request.caller.principal,
+        table=data.table,
+        bucket=data.bucket,
+        directories=data.directories,
+        writes=data.writes,
+    )
+    expires_ms = key.session.expires_ms
+    prefix = f"s3://{data.bucket}/{data.home.directory}"
+    facts = {
+        "lakebed.credential-vending": "supported",
+        "lakebed.credential-mode": "catalog-vended-temporary-credentials",
+        "lakebed.credential-scope": "table-prefix",
+        "lakebed.credential-scope-prefix": prefix,
+        "lakebed.credential-expiration-unix-seconds": str(expires_ms // 1000),
+    }
+    settings = {
+        "s3.access-key-id": key.access_key_id,
+        "s3.secret-access-key": key.secret.reveal(),
+        "s3.session-token": key.session_token.reveal(),
+        "s3.session-token-expires-at-ms": str(expires_ms),
+        **services.store.client_settings(request.http),
+        "client.refresh-credentials-endpoint": table_path(warehouse, identifier, "credentials"),
+        "client.refresh-credentials-enabled": "true",
+        **facts,
+    }
+    return VendedCredentials(facts, settings, {"prefix": prefix, "config": settings}, key.session.issued_ms, expires_ms)
+
+
+def table_path(warehouse: Warehouse, identifier: Identifier, operation: str) -> str:
+    """The path of an operation on a table, relative to the catalog's URI."""
+    namespace = quote(SEPARATOR.join(identifier.namespace), safe="")
+    table = quote(identifier.name, safe="")
+    return f"v1/{quote(warehouse.name, safe='')}/namespaces/{namespace}/tables/{table}/{operation}"
+
+
+def _signing_settings(
+    services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, identifier: Identifier
+) -> dict[str, str]:
+    """Where requests are signed, under the names that clients of each age look for."""
+    host = request.http.headers.get("host", "")
+    uri, endpoint = f"{request.http.scheme}://{host}{request.mount}", table_path(warehouse, identifier, "sign")
+    return {
+        "s3.remote-signing-enabled": "true",
+        "signer.uri": uri,
+        "signer.endpoint": endpoint,
+        "s3.signer.uri": uri,
+        "s3.signer.endpoint": endpoint,
+        # PyIceberg signs so with one of its two file systems, and has to be told which signer.
+        "s3.signer": "S3V4RestSigner",
+        "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+    }

@@ -1,0 +1,69 @@
+"""What a client asks first: how the catalog wants to be spoken to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+from lakebed.wire.http.message import Response
+
+from ..answers import ok
+from ..request import CatalogRequest
+from ..routes import MOUNTS, Route
+from ..services import CatalogServices
+
+IDEMPOTENCY_LIFETIME: Final = "PT24H"
+"""How long answers are kept under their Idempotency-Key; saying so makes clients send keys."""
+
+_ARN: Final = re.compile(r"arn:aws[\w-]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+)")
+
+
+def configuration_route(endpoints: list[str]) -> Route:
+    """The route of the configuration, which lists the endpoints of the others."""
+
+    async def get_config(services: CatalogServices, request: CatalogRequest) -> Response:
+        raw = [pair for pair in request.http.raw_query.split("&") if pair.partition("=")[0] == "warehouse"]
+        if len(raw) > 1:
+            raise InvalidInput("warehouse is given more than once", argument="warehouse")
+        stated = request.http.query.get("warehouse")
+        defaults = {
+            "lakebed.catalog-endpoint-prefix": f"{MOUNTS[0]}/v1",
+            "lakebed.catalog-compat-endpoint-prefix": f"{MOUNTS[1]}/v1",
+        }
+        overrides = {"namespace-separator": "%1F"}
+        if stated is not None:
+            warehouse = await services.warehouses.get(request.caller, warehouse_name(stated))
+            defaults["warehouse-location"] = f"s3://{warehouse.name}/"
+            overrides["prefix"] = warehouse.name
+        return ok(
+            {
+                "defaults": defaults,
+                "overrides": overrides,
+                "endpoints": endpoints,
+                "idempotency-key-lifetime": IDEMPOTENCY_LIFETIME,
+            }
+        )
+
+    return Route("getConfig", "GET", "/v1/config", get_config)
+
+
+def warehouse_name(stated: str) -> str:
+    """The table bucket that a client's `warehouse` names: by name, location or ARN. Raises InvalidInput."""
+    arn = _ARN.fullmatch(stated)
+    if arn is not None:
+        return arn["name"]
+    name = stated.removeprefix("s3://").removeprefix("s3a://").rstrip("/")
+    if not name or "/" in name:
+        raise InvalidInput(
+            "warehouse is the name of a table bucket, its location s3://NAME/ or its ARN",
+            argument="warehouse",
+            value=stated,
+        )
+    return name
+
+
+def standard_endpoints(routes: Iterable[Route]) -> list[str]:
+    """The endpoints of the contract that are served, spelled as it spells them."""
+    return [route.endpoint for route in routes if route.is_standard]

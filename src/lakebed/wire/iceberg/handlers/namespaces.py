@@ -1,0 +1,91 @@
+"""Namespaces: list, create, load, test, drop, and their properties."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content, ok
+from ..paging import read_page
+from ..request import CatalogRequest, split_namespace
+from ..routes import Route
+from ..services import CatalogServices
+
+
+class NewNamespace(msgspec.Struct):
+    """The body of createNamespace."""
+
+    namespace: list[str]
+    properties: dict[str, str] = {}
+
+
+class PropertyChanges(msgspec.Struct):
+    """The body of updateProperties."""
+
+    removals: list[str] = []
+    updates: dict[str, str] = {}
+
+
+async def list_namespaces(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Direct children of a namespace, or of the warehouse."""
+    parent = request.http.query.get("parent", "")
+    page = read_page(request.http, f"namespaces {request.warehouse} {parent}")
+    levels = split_namespace(parent) if parent else ()
+    found = await services.namespaces.list(
+        request.caller, request.warehouse, levels, after=page.after, limit=page.limit
+    )
+    last = found.namespaces[-1].path if found.namespaces else ""
+    return ok(
+        {
+            "namespaces": [namespace.levels for namespace in found.namespaces],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def create_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Make a namespace."""
+    asked = request.document(NewNamespace)
+    made = await services.namespaces.create(request.mutation, request.warehouse, asked.namespace, asked.properties)
+    return ok({"namespace": made.levels, "properties": made.properties})
+
+
+async def load_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A namespace and its properties."""
+    found = await services.namespaces.get(request.caller, request.warehouse, request.namespace)
+    return ok({"namespace": found.levels, "properties": found.properties})
+
+
+async def namespace_exists(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Whether it is there."""
+    await services.namespaces.get(request.caller, request.warehouse, request.namespace)
+    return no_content()
+
+
+async def drop_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Remove an empty namespace."""
+    await services.namespaces.drop(request.mutation, request.warehouse, request.namespace)
+    return no_content()
+
+
+async def update_properties(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Set and remove properties."""
+    asked = request.document(PropertyChanges)
+    change = await services.namespaces.set_properties(
+        request.mutation, request.warehouse, request.namespace, updates=asked.updates, removals=asked.removals
+    )
+    return ok(change)
+
+
+_ALL = "/v1/{warehouse}/namespaces"
+_ONE = "/v1/{warehouse}/namespaces/{namespace}"
+
+ROUTES = (
+    Route("listNamespaces", "GET", _ALL, list_namespaces),
+    Route("createNamespace", "POST", _ALL, create_namespace, changes=True),
+    Route("loadNamespaceMetadata", "GET", _ONE, load_namespace),
+    Route("namespaceExists", "HEAD", _ONE, namespace_exists),
+    Route("dropNamespace", "DELETE", _ONE, drop_namespace, changes=True),
+    Route("updateProperties", "POST", _ONE + "/properties", update_properties, changes=True),
+)

@@ -1,0 +1,70 @@
+"""Metrics that engines report of scans and commits, and reading them again."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content, ok
+from ..request import CatalogRequest, parse_document
+from ..routes import Route
+from ..services import CatalogServices
+
+KINDS: Final = ("scan-report", "commit-report")
+_NEWEST: Final = (1 << 63) - 1
+_MAX_PAGE: Final = 1000
+
+
+class ReportHead(msgspec.Struct, rename="kebab"):
+    """What every report says of itself."""
+
+    report_type: str
+    table_name: str
+    snapshot_id: int | None = None
+
+
+async def report_metrics(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Keep a report."""
+    head = parse_document(request.body, ReportHead)
+    if head.report_type not in KINDS:
+        raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
+    await services.reports.keep(request.caller, request.warehouse, request.table, head.report_type, request.body)
+    return no_content()
+
+
+async def list_metrics(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Reports of a table, newest first."""
+    query = request.http.query
+    before, limit = query.get("before", str(_NEWEST)), query.get("limit", "100")
+    if not (before.isascii() and before.isdigit() and limit.isascii() and limit.isdigit() and int(limit) >= 1):
+        raise InvalidInput("before and limit are whole numbers", argument="limit")
+    found = await services.reports.list(
+        request.caller,
+        request.warehouse,
+        request.table,
+        before=min(int(before), _NEWEST),
+        limit=min(int(limit), _MAX_PAGE),
+    )
+    reports: list[dict[str, Any]] = [
+        {
+            "sequence": report.seq,
+            "report-type": report.kind,
+            "principal": report.principal,
+            "received-at-ms": report.received_ms,
+            "report": msgspec.Raw(report.document),
+        }
+        for report in found
+    ]
+    return ok({"reports": reports})
+
+
+_PATH = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/metrics"
+
+ROUTES = (
+    Route("reportMetrics", "POST", _PATH, report_metrics),
+    Route("listMetrics", "GET", _PATH, list_metrics, is_standard=False),
+)

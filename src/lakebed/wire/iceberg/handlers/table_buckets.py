@@ -1,0 +1,84 @@
+"""Table buckets: enable, describe, list, and their properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lakebed.tables.model import Warehouse
+from lakebed.wire.http.message import Response
+
+from ..answers import ok
+from ..paging import read_page
+from ..request import CatalogRequest
+from ..routes import MOUNTS, Route
+from ..services import CatalogServices
+
+
+class PropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a change of properties."""
+
+    removals: list[str] = []
+    updates: dict[str, str] = {}
+
+
+async def enable_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Make an existing bucket a table bucket; again is the same."""
+    return ok(_described(await services.warehouses.enable(request.caller, request.warehouse)))
+
+
+async def get_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What a table bucket is."""
+    return ok(_described(await services.warehouses.get(request.caller, request.warehouse)))
+
+
+async def list_table_buckets(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The caller's table buckets."""
+    page = read_page(request.http, "table-buckets")
+    found = await services.warehouses.list(request.caller, after=page.after, limit=page.limit)
+    last = found.warehouses[-1].name if found.warehouses else ""
+    return ok(
+        {
+            "table-buckets": [_described(warehouse) for warehouse in found.warehouses],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def update_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Set and remove properties of a table bucket."""
+    asked = request.document(PropertyChanges)
+    changed = await services.warehouses.set_properties(
+        request.caller, request.warehouse, updates=asked.updates, removals=asked.removals
+    )
+    return ok(_described(changed))
+
+
+def _described(warehouse: Warehouse) -> dict[str, Any]:
+    name = warehouse.name
+    return {
+        "table-bucket": name,
+        "enabled": True,
+        "catalog-type": "iceberg-rest",
+        "warehouse": name,
+        "warehouse-location": f"s3://{name}/",
+        "catalog-uri": f"{MOUNTS[0]}/v1/{name}",
+        "compat-catalog-uri": f"{MOUNTS[1]}/v1/{name}",
+        "credential-vending": "supported",
+        "credential-scope": "table-prefix",
+        "credential-scope-prefix": f"s3://{name}/",
+        "catalog-entry-present": True,
+        "properties": warehouse.properties,
+    }
+
+
+_ALL = "/v1/buckets"
+_ONE = "/v1/buckets/{warehouse}"
+
+ROUTES = (
+    Route("listTableBuckets", "GET", _ALL, list_table_buckets, is_standard=False),
+    Route("enableTableBucket", "PUT", _ONE, enable_table_bucket, is_standard=False),
+    Route("getTableBucket", "GET", _ONE, get_table_bucket, is_standard=False),
+    Route("updateTableBucket", "POST", _ONE + "/properties", update_table_bucket, is_standard=False),
+)

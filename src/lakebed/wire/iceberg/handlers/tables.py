@@ -1,0 +1,214 @@
+"""Tables: list, create, load, test, commit, drop, rename, register."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.committing import CommitOptions, read_change
+from lakebed.tables.gate import Action
+from lakebed.tables.identifiers import Identifier, check_identifier, path_of
+from lakebed.tables.metadata import parse_create_table
+from lakebed.tables.model import EntryKind
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content, ok
+from ..delegation import delegate
+from ..loading import commit_response, table_response
+from ..paging import read_page
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+
+
+class Name(msgspec.Struct):
+    """A table or view by name, as documents have it."""
+
+    namespace: list[str]
+    name: str
+
+    @property
+    def identifier(self) -> Identifier:
+        """The name, checked. Raises InvalidName."""
+        return check_identifier(self.namespace, self.name)
+
+
+class CommitDocument(msgspec.Struct, rename="kebab"):
+    """The body of updateTable, with what table buckets add to it."""
+
+    requirements: msgspec.Raw = msgspec.Raw(b"")
+    updates: msgspec.Raw = msgspec.Raw(b"")
+    identifier: Name | None = None
+    commit_id: str = ""
+    idempotency_key: str = ""
+    operation: str = ""
+    writer: str = ""
+    expected_version_token: str | None = None
+    expected_metadata_location: str | None = None
+    new_metadata_location: str | None = None
+
+
+class RenameDocument(msgspec.Struct):
+    """The body of renameTable and renameView."""
+
+    source: Name
+    destination: Name
+
+
+class RegisterDocument(msgspec.Struct, rename="kebab"):
+    """The body of registerTable and registerView."""
+
+    name: str
+    metadata_location: str
+    overwrite: bool = False
+
+
+async def list_tables(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The tables of a namespace."""
+    return await list_names(services, request, EntryKind.TABLE)
+
+
+async def list_names(services: CatalogServices, request: CatalogRequest, kind: EntryKind) -> Response:
+    """The tables or the views of a namespace."""
+    levels = request.namespace
+    page = read_page(request.http, f"{kind}s {request.warehouse} {path_of(levels)}")
+    found = await services.entries.list(
+        request.caller, request.warehouse, levels, kind, after=page.after, limit=page.limit
+    )
+    last = found.names[-1] if found.names else ""
+    return ok(
+        {
+            "identifiers": [{"namespace": found.namespace, "name": name} for name in found.names],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def create_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Make a table, or say what it would be."""
+    asked = parse_create_table(request.body)
+    if asked.stage_create:
+        staged = await services.creation.stage(request.mutation, request.warehouse, request.namespace, asked)
+        granted = await delegate(
+            services,
+            request,
+            staged.found.warehouse,
+            staged.identifier,
+            staged.metadata.location,
+            staged.metadata.properties,
+            entry_id=(staged.metadata.uuid or "").replace("-", ""),
+        )
+        return ok(
+            {
+                "metadata-location": None,
+                "metadata": msgspec.Raw(staged.document),
+                "config": granted.config,
+                "storage-credentials": granted.credentials,
+            }
+        )
+    made = await services.creation.create(request.mutation, request.warehouse, request.namespace, asked)
+    return await table_response(services, request, made.found.warehouse, made.identifier, made.entry, made.metadata)
+
+
+async def load_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A table with its metadata."""
+    found = await services.entries.load(
+        request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
+    )
+    return await table_response(services, request, found.warehouse, found.identifier, found.entry, found.metadata)
+
+
+async def table_exists(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Whether it is there."""
+    await services.entries.get(request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.GET_TABLE)
+    return no_content()
+
+
+async def update_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Commit to a table."""
+    asked = request.document(CommitDocument)
+    identifier = request.table
+    if asked.identifier is not None and asked.identifier.identifier != identifier:
+        raise InvalidInput("the identifier in the document is not the one in the path", argument="identifier")
+    if asked.new_metadata_location is not None:
+        return await _move_pointer(services, request, identifier, asked)
+    if not bytes(asked.requirements) or not bytes(asked.updates):
+        raise InvalidInput("a commit has requirements and updates, both of them lists")
+    change = read_change(identifier, bytes(asked.requirements), bytes(asked.updates))
+    commit_id = asked.commit_id or asked.idempotency_key
+    committed = await services.commits.commit(
+        request.mutation, request.warehouse, change, CommitOptions(commit_id, asked.operation, asked.writer)
+    )
+    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+
+
+async def _move_pointer(
+    services: CatalogServices, request: CatalogRequest, identifier: Identifier, asked: CommitDocument
+) -> Response:
+    """A commit that names the new metadata file instead of changes."""
+    if any(bytes(one) not in (b"", b"[]") for one in (asked.requirements, asked.updates)):
+        raise InvalidInput("a commit has either a new-metadata-location, or requirements and updates")
+    if asked.expected_version_token is None or asked.new_metadata_location is None:
+        raise InvalidInput("expected-version-token is missing", argument="expected-version-token")
+    committed = await services.registration.register_table(
+        request.mutation,
+        request.warehouse,
+        identifier,
+        asked.new_metadata_location,
+        overwrite=True,
+        expected_token=asked.expected_version_token,
+        operation=asked.operation or "commit",
+        commit_id=asked.commit_id,
+    )
+    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+
+
+async def drop_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Drop a table, and its files if the client asks for it."""
+    purge = request.flag("purgeRequested")
+    await services.dropping.drop(request.mutation, request.warehouse, request.table, EntryKind.TABLE, purge=purge)
+    return no_content()
+
+
+async def unregister_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Take the name off a table and say where it was."""
+    found = await services.entries.load(
+        request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.DELETE_TABLE
+    )
+    entry = await services.dropping.drop(request.mutation, request.warehouse, request.table, EntryKind.TABLE)
+    return ok({"metadata-location": entry.metadata_at, "metadata": msgspec.Raw(found.metadata.document)})
+
+
+async def rename_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a table another name."""
+    asked = request.document(RenameDocument)
+    await services.renaming.rename(
+        request.mutation, request.warehouse, asked.source.identifier, asked.destination.identifier, EntryKind.TABLE
+    )
+    return no_content()
+
+
+async def register_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a metadata file a name."""
+    asked = request.document(RegisterDocument)
+    identifier = check_identifier(request.namespace, asked.name)
+    made = await services.registration.register_table(
+        request.mutation, request.warehouse, identifier, asked.metadata_location, overwrite=asked.overwrite
+    )
+    return await table_response(services, request, made.found.warehouse, identifier, made.entry, made.metadata)
+
+
+_ALL = "/v1/{warehouse}/namespaces/{namespace}/tables"
+_ONE = _ALL + "/{table}"
+
+ROUTES = (
+    Route("listTables", "GET", _ALL, list_tables),
+    Route("createTable", "POST", _ALL, create_table, changes=True),
+    Route("loadTable", "GET", _ONE, load_table),
+    Route("tableExists", "HEAD", _ONE, table_exists),
+    Route("updateTable", "POST", _ONE, update_table, changes=True),
+    Route("dropTable", "DELETE", _ONE, drop_table, changes=True),
+    Route("unregisterTable", "POST", _ONE + "/unregister", unregister_table, changes=True),
+    Route("renameTable", "POST", "/v1/{warehouse}/tables/rename", rename_table, changes=True),
+    Route("registerTable", "POST", "/v1/{warehouse}/namespaces/{namespace}/register", register_table, changes=True),
+)

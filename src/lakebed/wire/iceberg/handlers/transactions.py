@@ -1,0 +1,48 @@
+"""Commits to many tables at once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.committing import read_change
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+from .tables import Name
+
+MAX_TABLES = 1024
+"""Most tables of one transaction."""
+
+
+class TableChangeDocument(msgspec.Struct):
+    """What a transaction asks of one table."""
+
+    identifier: Name
+    requirements: msgspec.Raw
+    updates: msgspec.Raw
+
+
+class TransactionDocument(msgspec.Struct, rename="kebab"):
+    """The body of commitTransaction."""
+
+    table_changes: list[TableChangeDocument]
+
+
+async def commit_transaction(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Commit to all of these tables, or to none."""
+    asked = request.document(TransactionDocument)
+    if not 1 <= len(asked.table_changes) <= MAX_TABLES:
+        raise InvalidInput(f"a transaction changes 1 to {MAX_TABLES} tables", argument="table-changes")
+    changes = [
+        read_change(one.identifier.identifier, bytes(one.requirements), bytes(one.updates))
+        for one in asked.table_changes
+    ]
+    await services.commits.commit_all(request.mutation, request.warehouse, changes)
+    return no_content()
+
+
+ROUTES = (Route("commitTransaction", "POST", "/v1/{warehouse}/transactions/commit", commit_transaction, changes=True),)

@@ -1,0 +1,109 @@
+"""Views: list, create, load, test, replace, drop, rename, register."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.gate import Action
+from lakebed.tables.identifiers import check_identifier
+from lakebed.tables.metadata import parse_create_view, parse_view_requirements, parse_view_updates
+from lakebed.tables.model import EntryKind
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content
+from ..loading import view_response
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+from .tables import Name, RegisterDocument, RenameDocument, list_names
+
+
+class ReplaceDocument(msgspec.Struct):
+    """The body of replaceView."""
+
+    updates: msgspec.Raw
+    requirements: msgspec.Raw = msgspec.Raw(b"[]")
+    identifier: Name | None = None
+
+
+async def list_views(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The views of a namespace."""
+    return await list_names(services, request, EntryKind.VIEW)
+
+
+async def create_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Make a view."""
+    asked = parse_create_view(request.body)
+    made = await services.views.create(request.mutation, request.warehouse, request.namespace, asked)
+    return view_response(made.entry, made.metadata)
+
+
+async def load_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A view with its metadata."""
+    found = await services.entries.load(
+        request.caller, request.warehouse, request.view, EntryKind.VIEW, Action.GET_METADATA_LOCATION
+    )
+    return view_response(found.entry, found.metadata)
+
+
+async def view_exists(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Whether it is there."""
+    await services.entries.get(request.caller, request.warehouse, request.view, EntryKind.VIEW, Action.GET_TABLE)
+    return no_content()
+
+
+async def replace_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Commit to a view."""
+    asked = request.document(ReplaceDocument)
+    identifier = request.view
+    if asked.identifier is not None and asked.identifier.identifier != identifier:
+        raise InvalidInput("the identifier in the document is not the one in the path", argument="identifier")
+    replaced = await services.views.replace(
+        request.mutation,
+        request.warehouse,
+        identifier,
+        parse_view_requirements(asked.requirements),
+        parse_view_updates(asked.updates),
+    )
+    return view_response(replaced.entry, replaced.metadata)
+
+
+async def drop_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Drop a view."""
+    await services.dropping.drop(request.mutation, request.warehouse, request.view, EntryKind.VIEW)
+    return no_content()
+
+
+async def rename_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a view another name."""
+    asked = request.document(RenameDocument)
+    await services.renaming.rename(
+        request.mutation, request.warehouse, asked.source.identifier, asked.destination.identifier, EntryKind.VIEW
+    )
+    return no_content()
+
+
+async def register_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a view's metadata file a name."""
+    asked = request.document(RegisterDocument)
+    identifier = check_identifier(request.namespace, asked.name)
+    made = await services.registration.register_view(
+        request.mutation, request.warehouse, identifier, asked.metadata_location
+    )
+    return view_response(made.entry, made.metadata)
+
+
+_ALL = "/v1/{warehouse}/namespaces/{namespace}/views"
+_ONE = _ALL + "/{view}"
+
+ROUTES = (
+    Route("listViews", "GET", _ALL, list_views),
+    Route("createView", "POST", _ALL, create_view, changes=True),
+    Route("loadView", "GET", _ONE, load_view),
+    Route("viewExists", "HEAD", _ONE, view_exists),
+    Route("replaceView", "POST", _ONE, replace_view, changes=True),
+    Route("dropView", "DELETE", _ONE, drop_view, changes=True),
+    Route("renameView", "POST", "/v1/{warehouse}/views/rename", rename_view, changes=True),
+    Route("registerView", "POST", "/v1/{warehouse}/namespaces/{namespace}/register-view", register_view, changes=True),
+)

@@ -1,0 +1,132 @@
+"""How a table or view is shown: its metadata, where that is, and how to reach its files."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.cache import CachedMetadata
+from lakebed.tables.identifiers import Identifier
+from lakebed.tables.metadata import parse_table, serialize_table
+from lakebed.tables.model import Entry, EntryKind, Warehouse
+from lakebed.wire.http.message import Headers, Response
+
+from .delegation import Delegation, delegate
+from .errors import JSON
+from .request import CatalogRequest
+from .services import CatalogServices
+
+_encode = msgspec.json.Encoder().encode
+
+ALL: Final = "all"
+REFS: Final = "refs"
+
+
+def snapshots_mode(request: CatalogRequest) -> str:
+    """Which snapshots the client wants to see: `all`, or those that a branch or tag names. Raises InvalidInput."""
+    mode = request.http.query.get("snapshots", ALL).lower()
+    if mode not in (ALL, REFS):
+        raise InvalidInput("snapshots is all or refs", argument="snapshots", value=mode)
+    return mode
+
+
+def shown_document(metadata: CachedMetadata, mode: str) -> bytes:
+    """The metadata as the client wants to see it."""
+    if mode == ALL:
+        return metadata.document
+    if metadata.referenced is None:
+        if metadata.table is None:
+            metadata.table = parse_table(metadata.document)
+        metadata.referenced = serialize_table(metadata.table, referenced_snapshots_only=True)
+    return metadata.referenced
+
+
+async def table_response(
+    services: CatalogServices,
+    request: CatalogRequest,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    entry: Entry,
+    metadata: CachedMetadata,
+) -> Response:
+    """A table as createTable, loadTable and registerTable show it; 304 if the client has it already."""
+    mode = snapshots_mode(request)
+    if metadata.table is None:
+        metadata.table = parse_table(metadata.document)
+    granted = await delegate(
+        services, request, warehouse, identifier, entry.location, metadata.table.properties, entry=entry
+    )
+    tag = _tag(request, entry.metadata_at, mode, granted)
+    if _is_known(request, tag, services.clock.now_ms()):
+        return Response(304, [("ETag", tag)])
+    answer: dict[str, Any] = {
+        "metadata-location": entry.metadata_at,
+        "metadata": msgspec.Raw(shown_document(metadata, mode)),
+        "config": granted.config,
+    }
+    if granted.credentials:
+        answer["storage-credentials"] = granted.credentials
+    headers: Headers = [JSON, ("ETag", tag)]
+    if granted.credentials:
+        headers.append(("Cache-Control", "no-store, private"))
+    return Response(200, headers, _encode(answer))
+
+
+def commit_response(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> Response:
+    """A table after a commit, as the contract shows it, and its version for who moves pointers himself."""
+    answer = {
+        "metadata-location": entry.metadata_at,
+        "metadata": msgspec.Raw(metadata.document),
+        "version-token": entry.version_token,
+        "generation": entry.generation,
+        "commit-id": commit_id or entry.version_token,
+    }
+    tag = f'"{hashlib.sha256(f"{entry.metadata_at} {ALL}".encode()).hexdigest()[:32]}"'
+    return Response(200, [JSON, ("ETag", tag)], _encode(answer))
+
+
+def view_response(entry: Entry, metadata: CachedMetadata) -> Response:
+    """A view."""
+    answer = {
+        "metadata-location": entry.metadata_at,
+        "metadata": msgspec.Raw(metadata.document),
+        "config": {},
+    }
+    return Response(200, [JSON], _encode(answer))
+
+
+def _tag(request: CatalogRequest, metadata_at: str, mode: str, granted: Delegation) -> str:
+    """An entity tag: of the metadata, how it is shown, and to whom what was granted until when."""
+    seen = f"{metadata_at} {mode}"
+    if granted.revalidate_after_ms is None:
+        return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'
+    seen = f"{seen} {request.caller.principal.arn} {request.http.headers.get('x-iceberg-access-delegation', '')}"
+    # The credentials in a client's copy must be good for a while: their time is in the tag.
+    return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}.{granted.revalidate_after_ms}"'
+
+
+def _is_known(request: CatalogRequest, tag: str, now_ms: int) -> bool:
+    """Whether the client has the answer already, with credentials that are still good."""
+    given = request.http.headers.get("if-none-match")
+    if given is None or request.http.method != "GET":
+        return False
+    wanted = tag.strip('"').partition(".")[0]
+    for one in given.split(","):
+        name, _, until = one.strip().removeprefix("W/").strip('"').partition(".")
+        if name == wanted and (not until or (until.isascii() and until.isdigit() and int(until) > now_ms)):
+            return True
+    return False
+
+
+async def replayed(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+    """The answer to a request that was answered before: the table or view as it is now. Raises NotFound."""
+    found = await services.entries.by_id(entry_id)
+    metadata = await services.entries.metadata(found.entry)
+    if found.entry.kind is EntryKind.VIEW:
+        return view_response(found.entry, metadata)
+    if request.http.method == "POST" and "table" in request.names:
+        return commit_response(found.entry, metadata)
+    return await table_response(services, request, found.warehouse, found.identifier, found.entry, metadata)

@@ -1,0 +1,124 @@
+"""A catalog request: who asks, the names in its path, its body read and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import unquote_to_bytes
+from uuid import UUID
+
+import msgspec
+
+from lakebed.core.errors import IntegrityMismatch, InvalidInput
+from lakebed.objects.model import Caller
+from lakebed.tables.idempotency import Mutation, RequestKey
+from lakebed.tables.identifiers import SEPARATOR, Identifier, Levels, check_identifier
+from lakebed.wire.http.message import RAW_ERRORS, Request
+from lakebed.wire.s3.authenticate import Authenticated
+
+T = TypeVar("T")
+
+MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+"""Largest request document: a commit of a hundred tables with wide schemas fits many times."""
+
+IDEMPOTENCY_KEY: Final = "idempotency-key"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRequest:
+    """One request, authenticated and routed."""
+
+    http: Request
+    caller: Caller
+    mount: str
+    """The base path it came by: `/iceberg`, `/_iceberg` or `/api/catalog`."""
+    names: Mapping[str, str]
+    """Decoded path segments by their names in the route."""
+    body: bytes
+
+    @property
+    def warehouse(self) -> str:
+        """The warehouse in the path."""
+        return self.names["warehouse"]
+
+    @property
+    def namespace(self) -> Levels:
+        """The namespace in the path."""
+        return split_namespace(self.names["namespace"])
+
+    @property
+    def table(self) -> Identifier:
+        """The table in the path."""
+        return check_identifier(self.namespace, self.names["table"])
+
+    @property
+    def view(self) -> Identifier:
+        """The view in the path."""
+        return check_identifier(self.namespace, self.names["view"])
+
+    @property
+    def mutation(self) -> Mutation:
+        """Who changes something, and under which key. Raises InvalidInput for a key that is none."""
+        stated = self.http.headers.get(IDEMPOTENCY_KEY)
+        if stated is None:
+            return Mutation(self.caller)
+        try:
+            key = str(UUID(stated.strip()))
+        except ValueError as error:
+            raise InvalidInput("Idempotency-Key is a UUID", argument="Idempotency-Key") from error
+        digest = hashlib.sha256()
+        for part in (self.caller.principal.arn, self.http.method, self.http.raw_path, self.http.raw_query):
+            digest.update(part.encode("utf-8", RAW_ERRORS) + b"\0")
+        digest.update(self.body)
+        return Mutation(self.caller, RequestKey(key, digest.hexdigest()))
+
+    def document(self, kind: type[T]) -> T:
+        """The body as a document. Raises InvalidInput that says where it is wrong."""
+        return parse_document(self.body, kind)
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is `true` or `false` in any case; false if absent. Raises InvalidInput."""
+        text = self.http.query.get(name, "false").lower()
+        if text not in ("true", "false"):
+            raise InvalidInput(f"{name} is true or false", argument=name, value=text)
+        return text == "true"
+
+
+def parse_document(body: bytes, kind: type[T]) -> T:
+    """Read a JSON document. Raises InvalidInput that says where it is wrong."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the request document cannot be read: {error}") from error
+
+
+def split_namespace(text: str) -> Levels:
+    """The levels of a namespace as paths and parameters have it."""
+    return tuple(text.split(SEPARATOR))
+
+
+def decode_segment(raw: str) -> str:
+    """One segment of a path. Raises InvalidInput when it is not UTF-8 or holds a NUL."""
+    try:
+        decoded = unquote_to_bytes(raw.encode("utf-8", RAW_ERRORS)).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("the path is not utf-8", argument="path") from error
+    if "\0" in decoded:
+        raise InvalidInput("the path holds a nul", argument="path")
+    return decoded
+
+
+async def read_body(request: Request, who: Authenticated) -> bytes:
+    """The whole body, checked against what was signed. Raises TooLarge, IntegrityMismatch, InvalidInput."""
+    if who.body is not None:
+        return who.body
+    claim = who.payload
+    if claim.streaming is not None:
+        raise InvalidInput("catalog requests are not sent in signed chunks", argument="x-amz-content-sha256")
+    body = await request.body.read(MAX_BODY_BYTES)
+    if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, hashlib.sha256(body).hexdigest()):
+        raise IntegrityMismatch("the body is not the one that was signed", digest="sha256-payload")
+    return body

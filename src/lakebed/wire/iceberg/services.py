@@ -1,0 +1,48 @@
+"""What the catalog's handlers call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.core.clock import Clock
+from lakebed.governance.vending import Vending
+from lakebed.meta.seam import MetaStore
+from lakebed.tables.committing import Commits
+from lakebed.tables.creating import Creation
+from lakebed.tables.data_access import DataAccess
+from lakebed.tables.dropping import Dropping
+from lakebed.tables.entries import Entries
+from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.namespaces import Namespaces
+from lakebed.tables.registering import Registration
+from lakebed.tables.renaming import Renaming
+from lakebed.tables.reports import Reports
+from lakebed.tables.views import Views
+from lakebed.tables.warehouses import Warehouses
+from lakebed.wire.s3.authenticate import Authenticator
+
+from .store_address import StoreAddress
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogServices:
+    """The catalog's use cases, and who establishes who asks."""
+
+    authenticator: Authenticator
+    meta: MetaStore
+    clock: Clock
+    warehouses: Warehouses
+    namespaces: Namespaces
+    entries: Entries
+    creation: Creation
+    commits: Commits
+    registration: Registration
+    views: Views
+    dropping: Dropping
+    renaming: Renaming
+    reports: Reports
+    keys: IdempotencyKeys
+    data_access: DataAccess
+    vending: Vending
+    store: StoreAddress
+    region: str

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lakebed.core.errors import (
+    AccessDenied,
+    BucketNotEmpty,
+    ConflictingProperties,
+    InvalidInput,
+    NoSuchBucket,
+    NoSuchWarehouse,
+)
+from lakebed.tables.warehouses import MAX_UNDROP_SECONDS, UNDROP_WINDOW, undrop_window_ms
+
+from .catalogs import NOBODY, ROOT, Catalog, may, name, user
+
+
+async def test_bucket_becomes_a_table_bucket(catalog: Catalog) -> None:
+    await catalog.store.bucket("pond")
+    with pytest.raises(NoSuchWarehouse):
+        await catalog.warehouses.get(ROOT, "pond")
+    before = await catalog.last_event()
+    made = await catalog.warehouses.enable(ROOT, "pond")
+    assert (made.name, made.properties, made.enabled_ms) == ("pond", {}, catalog.store.clock.now_ms())
+    assert made.bucket.holds_tables
+    assert await catalog.warehouses.get(ROOT, "pond") == made
+    [(kind, event)] = await catalog.told(before)
+    assert (kind, event.warehouse, event.principal) == ("TableBucketEnabled", "pond", "root")
+
+
+async def test_enabling_again_changes_nothing(catalog: Catalog) -> None:
+    await catalog.keep_dropped(60)
+    kept = await catalog.warehouses.get(ROOT, "lake")
+    catalog.store.clock.advance(1)
+    async with catalog.unchanged():
+        assert await catalog.warehouses.enable(ROOT, "lake") == kept
+
+
+async def test_enabling_at_once_tells_of_it_once(catalog: Catalog) -> None:
+    await catalog.store.bucket("pond")
+    before = await catalog.last_event()
+    made = await asyncio.gather(*(catalog.warehouses.enable(ROOT, "pond") for _ in range(4)))
+    assert len(set(made)) == 1
+    assert [kind for kind, _ in await catalog.told(before)] == ["TableBucketEnabled"]
+
+
+async def test_there_is_no_table_bucket_without_a_bucket(catalog: Catalog) -> None:
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchBucket):
+            await catalog.warehouses.enable(ROOT, "pond")
+        with pytest.raises(NoSuchWarehouse):
+            await catalog.warehouses.get(ROOT, "pond")
+        with pytest.raises(NoSuchWarehouse):
+            await catalog.warehouses.set_properties(ROOT, "pond", updates={}, removals=[])
+
+
+async def test_table_buckets_are_listed_by_name_and_page(catalog: Catalog) -> None:
+    await catalog.store.bucket("plain")
+    for one in ("river", "pond", "sea"):
+        await catalog.warehouse(one)
+    names: list[str] = []
+    pages = 0
+    truncated = True
+    while truncated:
+        page = await catalog.warehouses.list(ROOT, after=names[-1] if names else "", limit=2)
+        names += [warehouse.name for warehouse in page.warehouses]
+        truncated = page.truncated
+        pages += 1
+    assert (names, pages) == (["lake", "pond", "river", "sea"], 2)
+
+
+async def test_table_buckets_of_other_accounts_are_not_listed(catalog: Catalog) -> None:
+    stranger = user("carol", may("s3tables:*").principal.policies[0], account="999999999999")
+    assert (await catalog.warehouses.list(stranger, after="", limit=10)).warehouses == []
+
+
+async def test_properties_are_set_and_removed(catalog: Catalog) -> None:
+    before = await catalog.last_event()
+    for updates, removals, after in (
+        ({"a": "1", "b": "2"}, [], {"a": "1", "b": "2"}),
+        ({"b": "3"}, ["a"], {"b": "3"}),
+    ):
+        changed = await catalog.warehouses.set_properties(ROOT, "lake", updates=updates, removals=removals)
+        assert changed.properties == after
+        assert (await catalog.warehouses.get(ROOT, "lake")).properties == after
+    assert [kind for kind, _ in await catalog.told(before)] == ["TableBucketConfigured"] * 2
+
+
+@pytest.mark.parametrize("window", ["0", "1", "0060", str(MAX_UNDROP_SECONDS)])
+async def test_undrop_window_is_a_number_of_seconds(light_catalog: Catalog, window: str) -> None:
+    changed = await light_catalog.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: window}, removals=[])
+    assert undrop_window_ms(changed) == int(window) * 1000
+
+
+@pytest.mark.parametrize("window", ["", "-1", "1.5", "1h", " 1", "²", "١", str(MAX_UNDROP_SECONDS + 1)])
+async def test_undrop_window_is_refused(light_catalog: Catalog, window: str) -> None:
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidInput, match=UNDROP_WINDOW):
+            await light_catalog.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: window}, removals=[])
+
+
+async def test_without_a_window_nothing_can_be_restored(light_catalog: Catalog) -> None:
+    assert undrop_window_ms(await light_catalog.warehouses.get(ROOT, "lake")) == 0
+
+
+async def test_bad_properties_change_nothing(light_catalog: Catalog) -> None:
+    change = light_catalog.warehouses.set_properties
+    async with light_catalog.unchanged():
+        with pytest.raises(ConflictingProperties):
+            await change(ROOT, "lake", updates={"a": "1"}, removals=["a"])
+        with pytest.raises(InvalidInput):
+            await change(ROOT, "lake", updates={"": "1"}, removals=[])
+
+
+async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
+    warehouses = light_catalog.warehouses
+    await light_catalog.store.bucket("pond")
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied):
+            await warehouses.enable(NOBODY, "pond")
+        with pytest.raises(AccessDenied):
+            await warehouses.get(NOBODY, "lake")
+        with pytest.raises(AccessDenied):
+            await warehouses.list(NOBODY, after="", limit=1)
+        with pytest.raises(AccessDenied):
+            await warehouses.set_properties(NOBODY, "lake", updates={}, removals=[])
+    pond = "arn:aws:s3tables:us-east-1:000000000000:bucket/pond"
+    await warehouses.enable(may("s3tables:CreateTableBucket", resource=pond), "pond")
+    await warehouses.get(may("s3tables:GetTableBucket", resource=pond), "pond")
+    await warehouses.list(may("s3tables:ListTableBuckets"), after="", limit=1)
+    await warehouses.set_properties(
+        may("s3tables:CreateTableBucket", resource=pond), "pond", updates={"a": "1"}, removals=[]
+    )
+    with pytest.raises(AccessDenied):
+        await warehouses.get(may("s3tables:GetTableBucket", resource=pond), "lake")
+
+
+# -- the bucket behind it -----------------------------------------------------------------------------------------------
+
+
+async def test_bucket_with_a_table_is_not_removed(catalog: Catalog) -> None:
+    await catalog.create()
+    async with catalog.unchanged():
+        with pytest.raises(BucketNotEmpty):
+            await catalog.store.buckets.delete(ROOT, "lake")
+
+
+async def test_removed_bucket_takes_its_catalog_along(catalog: Catalog) -> None:
+    await catalog.namespace("a", "b")
+    await catalog.store.buckets.delete(ROOT, "lake")
+    with pytest.raises(NoSuchWarehouse):
+        await catalog.warehouses.get(ROOT, "lake")
+    await catalog.store.bucket("lake")
+    with pytest.raises(NoSuchWarehouse):
+        await catalog.entries.find(catalog.store.meta, "lake", name())
+    await catalog.warehouses.enable(ROOT, "lake")
+    assert (await catalog.namespaces.list(ROOT, "lake", [], after="", limit=9)).namespaces == []

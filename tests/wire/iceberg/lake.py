@@ -1,0 +1,186 @@
+"""Both edges of one server, catalog and object store, without a network and with a clock that stands still."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.core.secrets import Secret
+from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
+from lakebed.governance.vending import Vending
+from lakebed.server.catalog import wire_catalog
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request, Response
+from lakebed.wire.iceberg.app import CatalogApplication
+from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.s3.app import S3Application
+from lakebed.wire.s3.authenticate import Authenticator
+from lakebed.wire.s3.services import S3Services
+from lakebed.wire.s3.sts import TokenService
+from tests.clients.boto import REGION, Keys
+from tests.clients.signing import Signer
+from tests.objects.stores import DAY_MS, ObjectStore, opened_store
+
+HOST = "lake.example:9000"
+DOMAIN = "s3.lake.example"
+BASE = "/iceberg/v1"
+ROOT_KEYS = Keys("ROOTKEY", "root-secret-key")
+SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By name in lower case."""
+    body: bytes
+
+    @property
+    def document(self) -> Any:  # Any: JSON
+        """The body, read."""
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> tuple[int, str]:
+        """The status and type of a refusal of the catalog."""
+        return self.status, self.document["error"]["type"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A server to speak to."""
+
+    store: ObjectStore
+    clock: ManualClock
+    principals: Principals
+    access_keys: AccessKeys
+    catalog: CatalogApplication
+    s3: S3Application
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        keys: Keys | None = ROOT_KEYS,
+        host: str = HOST,
+    ) -> Answer:
+        """Send a request, signed unless there are no keys; without keys, with these headers as they are."""
+        sent = dict(headers or {})
+        if keys is not None:
+            at = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)
+            url = f"http://{host}{path}"
+            sent = Signer(keys, at=at).headers(method, url, sha256(body).hexdigest(), sent)
+        parts = urlsplit(path)
+        incoming = RequestBody(len(body))
+        if body:
+            incoming.push(body)
+            incoming.finish()
+        received = {"host": host, "content-length": str(len(body))} | {
+            name.lower(): value for name, value in sent.items()
+        }
+        request = Request(method, parts.path, parts.query, received, incoming, "http", "127.0.0.1", "R1")
+        is_catalogs = self.catalog.handles(parts.path)
+        return await _answer(await (self.catalog(request) if is_catalogs else self.s3(request)))
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        document: object = None,
+        *,
+        keys: Keys = ROOT_KEYS,
+        access: str | None = None,
+        **headers: str,
+    ) -> Answer:
+        """Call the catalog; `access` is what the client can do to reach files."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if access is not None:
+            sent["x-iceberg-access-delegation"] = access
+        body = b"" if document is None else json.dumps(document).encode()
+        return await self.send(method, BASE + path, body, sent, keys=keys)
+
+    async def user(self, name: str, *statements: Mapping[str, object]) -> Keys:
+        """A user with these statements as its only policy."""
+        await self.principals.create_user(name)
+        if statements:
+            document = {"Version": "2012-10-17", "Statement": list(statements)}
+            await self.principals.put_policy(name, "own", json.dumps(document).encode())
+        made = await self.access_keys.create(name)
+        return Keys(made.key.id, made.secret.reveal())
+
+    async def table(self, name: str = "t", *, keys: Keys = ROOT_KEYS, access: str | None = None, **more: Any) -> Answer:
+        """Make a table in `ns`."""
+        document = {"name": name, "schema": SCHEMA, **{key.replace("_", "-"): value for key, value in more.items()}}
+        return await self.call("POST", "/lake/namespaces/ns/tables", document, keys=keys, access=access)
+
+
+def allow(*actions: str, resource: str = "*") -> dict[str, object]:
+    """A statement."""
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
+
+
+def keys_in(config: Mapping[str, str]) -> Keys:
+    """The keys among a client's settings."""
+    return Keys(config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"])
+
+
+async def _answer(response: Response) -> Answer:
+    body = response.body
+    if response.stream is not None:
+        body = b"".join([piece async for piece in response.stream])
+    return Answer(response.status, {name.lower(): value for name, value in response.headers}, body)
+
+
+@asynccontextmanager
+async def opened_lake(
+    folder: Path, *, ttl_seconds: float = 900, endpoint: str | None = None, domains: tuple[str, ...] = (DOMAIN,)
+) -> AsyncIterator[Lake]:
+    """A server with a table bucket `lake` and a namespace `ns` in it."""
+    clock = ManualClock()
+    async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, clock) as store:
+        f = store.facilities
+        master = MasterKeys({"first": b"1" * 32}, active="first")
+        root = Credential(
+            ROOT_KEYS.access_key, Secret(ROOT_KEYS.secret_key), root_of(DEFAULT_ACCOUNT, ROOT_KEYS.access_key)
+        )
+        access_keys = AccessKeys(f.meta, f.outbox, master, clock, root)
+        sessions = Sessions(master, access_keys, clock)
+        credentials = Credentials(access_keys, sessions)
+        authorizer = PolicyAuthorizer(clock)
+        catalog = wire_catalog(
+            f,
+            credentials,
+            Vending(sessions, ttl_seconds=ttl_seconds),
+            StoreAddress(REGION, endpoint, domains),
+            lambda *_: None,
+        )
+        s3 = S3Application(
+            S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
+            TokenService(sessions, authorizer, default_seconds=3600, max_seconds=43_200),
+            clock=clock,
+            domains=domains,
+        )
+        principals = Principals(f.meta, f.outbox, clock, root.principal)
+        lake = Lake(store, clock, principals, access_keys, catalog.application, s3)
+        await store.bucket("lake")
+        await lake.call("PUT", "/buckets/lake")
+        await lake.call("POST", "/lake/namespaces", {"namespace": ["ns"]})
+        yield lake
