@@ -273,6 +273,11 @@ def test_a_refused_secret_is_not_shown(text: str) -> None:
         ),
         ('[sts]\nmax_duration = "1h"\ndefault_duration = "2h"', "sts.default_duration: longer than"),
         ('[sts]\nmax_duration = "1m"', "sts.max_duration: expected a duration such as 15s of at least 15m"),
+        ('[tables]\ncredential_ttl = "59s"', "tables.credential_ttl: expected a duration such as 15s from 1m to 1h"),
+        ('[tables]\ncredential_ttl = "2h"', "tables.credential_ttl: expected a duration such as 15s from 1m to 1h"),
+        ('[tables]\ns3_endpoint = "s3.example"', "tables.s3_endpoint: expected a URL"),
+        ('[tables]\ns3_endpoint = "https://a:b@s3.example"', "tables.s3_endpoint: holds credentials: every client"),
+        ('[tables]\ns3_endpoint = "https://s3.example/lake"', "tables.s3_endpoint: expected a URL without a path"),
     ],
 )
 def test_settings_that_disagree_are_refused_by_path(text: str, message: str) -> None:

@@ -155,6 +155,18 @@ async def test_who_may_not_list_does_not_learn_that_a_key_is_absent(light_store:
         await light_store.reader.get(bob, "bucket", "absent")
 
 
+async def test_who_may_list_a_directory_learns_which_keys_of_it_are_absent(light_store: ObjectStore) -> None:
+    await light_store.bucket("bucket")
+    may_list = statement(
+        action="s3:ListBucket", resource="arn:aws:s3:::bucket", condition={"StringLike": {"s3:prefix": "dir/*"}}
+    )
+    bob = user("bob", policy(statement(action="s3:GetObject"), may_list))
+    with pytest.raises(NoSuchKey):
+        await light_store.reader.get(bob, "bucket", "dir/absent")
+    with pytest.raises(AccessDenied):
+        await light_store.reader.get(bob, "bucket", "other/absent")
+
+
 async def test_versions_need_a_permission_of_their_own(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     version = (await light_store.put("bucket", "k")).version

@@ -19,7 +19,7 @@ def request(method: str, received: int = 0) -> Request:
 
 def test_answers_are_counted_by_operation_and_status(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0)
-    instruments = Instruments(metrics)
+    instruments = Instruments(metrics).s3
     for _ in range(3):
         instruments.observe("GetObject", request("GET"), Response(200, body=b"12345"), 0.002)
     instruments.observe("GetObject", request("GET"), Response(404, body=b"no"), 0.002)
@@ -36,6 +36,7 @@ def test_answers_are_counted_by_operation_and_status(tmp_path: Path) -> None:
         'lakebed_s3_received_bytes_total{operation="PutObject"} 7',
     ):
         assert line in told
+    assert not any("lakebed_catalog_requests_total{" in line for line in told)
     assert not any("sent_bytes" in line and "HeadObject" in line for line in told)
     sums = [line for line in told if line.startswith('lakebed_s3_request_seconds_sum{operation="GetObject"}')]
     assert float(sums[0].split()[1]) == pytest.approx(0.008)

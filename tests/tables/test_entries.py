@@ -54,6 +54,20 @@ async def test_table_is_not_found_as_a_view_nor_a_view_as_a_table(catalog: Catal
         await entries.load(ROOT, "lake", name("none"), TABLE, Action.GET_TABLE)
 
 
+async def test_what_is_sought_in_a_missing_namespace_is_a_missing_table_or_view(catalog: Catalog) -> None:
+    entries = catalog.entries
+    await catalog.create("t")
+    snapshots = name("snapshots", "ns", "t")
+    with pytest.raises(NoSuchTable, match=r"Table does not exist: ns\.t\.snapshots"):
+        await entries.load(ROOT, "lake", snapshots, TABLE, Action.GET_TABLE)
+    with pytest.raises(NoSuchTable):
+        await entries.get(ROOT, "lake", snapshots, TABLE, Action.GET_TABLE)
+    with pytest.raises(NoSuchView, match=r"View does not exist: ns\.t\.snapshots"):
+        await entries.load(ROOT, "lake", snapshots, VIEW, Action.GET_TABLE)
+    with pytest.raises(NoSuchWarehouse):
+        await entries.get(ROOT, "pond", snapshots, TABLE, Action.GET_TABLE)
+
+
 async def test_dropped_table_is_not_found_but_its_name_is_held(catalog: Catalog) -> None:
     await catalog.keep_dropped(60)
     made = await catalog.create()

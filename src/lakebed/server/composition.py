@@ -161,7 +161,7 @@ def _wire(
         clock=clock,
         domains=settings.server.domains,
         host_id=f"lakebed-{random.SystemRandom().getrandbits(32):08x}",
-        observe=instruments.observe,
+        observe=instruments.s3.observe,
     )
 
     catalog = wire_catalog(
@@ -169,7 +169,7 @@ def _wire(
         credentials,
         Vending(sessions, ttl_seconds=settings.tables.credential_ttl),
         StoreAddress(settings.server.region, settings.tables.s3_endpoint, settings.server.domains),
-        instruments.observe,
+        instruments.catalog.observe,
     )
 
     async def check() -> None:

@@ -19,22 +19,24 @@ class _Series(NamedTuple):
     seconds: Histogram
 
 
-class Instruments:
-    """The metric families of the edges."""
+class EdgeInstruments:
+    """The metric families of one edge."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, edge: str, title: str) -> None:
+        """`edge` is part of the families' names, `title` of their descriptions."""
         self._requests = metrics.counter(
-            "lakebed_s3_requests_total", "S3 requests answered, by operation and status.", ("operation", "status")
+            f"lakebed_{edge}_requests_total",
+            f"{title} requests answered, by operation and status.",
+            ("operation", "status"),
         )
         self._seconds = metrics.histogram(
-            "lakebed_s3_request_seconds", "Time to make an answer, without sending its body.", ("operation",)
+            f"lakebed_{edge}_request_seconds", "Time to make an answer, without sending its body.", ("operation",)
         )
-        self._received = metrics.counter("lakebed_s3_received_bytes_total", "Bytes of request bodies.", ("operation",))
-        self._sent = metrics.counter("lakebed_s3_sent_bytes_total", "Bytes of response bodies.", ("operation",))
+        self._received = metrics.counter(
+            f"lakebed_{edge}_received_bytes_total", "Bytes of request bodies.", ("operation",)
+        )
+        self._sent = metrics.counter(f"lakebed_{edge}_sent_bytes_total", "Bytes of response bodies.", ("operation",))
         self._known: dict[tuple[str, int], _Series] = {}
-        self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
-        self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
-        self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
 
     def observe(self, operation: str, request: Request, response: Response, seconds: float) -> None:
         """Count one answer."""
@@ -52,6 +54,17 @@ class Instruments:
         # Kept for good: operations and statuses are of our making, and few.
         self._known[operation, status] = series
         return series
+
+
+class Instruments:
+    """What the server counts: the edges' answers, and its own chores."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.s3 = EdgeInstruments(metrics, "s3", "S3")
+        self.catalog = EdgeInstruments(metrics, "catalog", "Catalog")
+        self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
+        self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
+        self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
 
 
 def promised_bytes(request: Request, response: Response) -> int:

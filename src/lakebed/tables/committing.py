@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+import msgspec
+
 from lakebed.core.access import root_of
-from lakebed.core.errors import CommitConflict, InvalidInput, PointerMoved
+from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, PointerMoved
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
@@ -25,7 +28,7 @@ from .files import FileAddress, TableFiles, parse_location
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
-from .locations import PATH_PROPERTIES, check_location, check_path_properties
+from .locations import PATH_PROPERTIES, check_location, check_path_properties, table_directories
 from .metadata.builder import build_table
 from .metadata.parsing import parse_table
 from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
@@ -34,6 +37,7 @@ from .metadata.table import TableMetadata
 from .metadata.updates import Update, parse_table_updates
 from .model import Entry, EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher
+from .turns import Turns
 from .validation.commit import CommitValidator
 
 MAX_CHANGES: Final = 1024
@@ -51,7 +55,7 @@ class TableChange:
     requirements: tuple[Requirement, ...]
     updates: tuple[Update, ...]
     written: bytes
-    """As it was sent, for the log and for telling repeated commits."""
+    """As it was sent, for telling repeated commits."""
 
 
 class CommitOptions(NamedTuple):
@@ -61,6 +65,8 @@ class CommitOptions(NamedTuple):
     """Names the commit: the same one again gets the same answer."""
     operation: str = ""
     writer: str = ""
+    expected_token: str = ""
+    """The version that the table must be at; any, unless given."""
 
 
 NO_OPTIONS: Final = CommitOptions()
@@ -118,14 +124,12 @@ class Commits:
         self._validator = validator
         self._cache = cache
         self._deleter = deleter
+        self._turns = Turns()
 
     async def commit(
         self, mutation: Mutation, warehouse_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
     ) -> Committed:
         """Commit to one table, or create one that was staged. Raises CommitConflict, InvalidInput, NoSuchTable."""
-        repeated = await self._repeated(mutation.caller, warehouse_name, change, options)
-        if repeated is not None:
-            return repeated
         return (await self._commit(mutation, warehouse_name, [change], options, status=200))[0]
 
     async def commit_all(self, mutation: Mutation, warehouse_name: str, changes: Sequence[TableChange]) -> None:
@@ -150,16 +154,26 @@ class Commits:
         *,
         status: int,
     ) -> list[Committed]:
-        for attempt in range(1, _ATTEMPTS + 1):
-            prepared = [await self._prepare(mutation.caller, warehouse_name, change) for change in changes]
-            try:
-                return await self._publish(mutation, prepared, options, status=status)
-            except PointerMoved:
-                if attempt == _ATTEMPTS:
-                    raise
+        async with self._turns.taken(warehouse_name, (change.identifier for change in changes)):
+            for attempt in range(1, _ATTEMPTS + 1):
+                # Each time: what moved the pointer may have been this very commit, sent to another worker.
+                repeated = await self._repeated(mutation.caller, warehouse_name, changes, options)
+                if repeated is not None:
+                    return [repeated]
+                prepared = [
+                    await self._prepare(mutation.caller, warehouse_name, change, options.expected_token)
+                    for change in changes
+                ]
+                try:
+                    return await self._publish(mutation, prepared, options, status=status)
+                except PointerMoved:
+                    if attempt == _ATTEMPTS:
+                        raise
         raise AssertionError("unreachable")
 
-    async def _prepare(self, caller: Caller, warehouse_name: str, change: TableChange) -> _Prepared:
+    async def _prepare(
+        self, caller: Caller, warehouse_name: str, change: TableChange, expected_token: str = ""
+    ) -> _Prepared:
         """The table as it would be. Raises CommitConflict, InvalidInput."""
         identifier = change.identifier
         found = await self._entries.find(self._f.meta, warehouse_name, identifier)
@@ -173,6 +187,8 @@ class Commits:
             raise name_taken(found.entry, identifier)
         if not creates and (entry is None or entry.kind is not EntryKind.TABLE):
             raise no_such_entry(identifier, EntryKind.TABLE)
+        if expected_token and (entry is None or entry.version_token != expected_token):
+            raise PointerMoved(f"the table is not at the version that the change expects: {identifier}")
         base = None if entry is None else await self.parsed(entry)
         check_table(change.requirements, base)
         new_id = str(uuid4())
@@ -195,10 +211,12 @@ class Commits:
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
     ) -> list[Committed]:
         moving = [one for one in prepared if one.new is not one.base]
+        # What is required of a table must still hold when the others move, even if this one stays as it is.
+        staying = [one.found.live for one in prepared if one.new is one.base and one.found.live is not None]
         pointers = [await self._pointer(one, options) for one in moving]
         # A transaction of several tables has no body to give again.
         answer = Answer(status, prepared[0].entry_id if status == 200 else "")
-        entries = await self._publisher.publish(mutation, pointers, answer)
+        entries = await self._publisher.publish(mutation, pointers, answer, staying)
         moved = dict(zip((one.entry_id for one in moving), entries, strict=True))
         committed = []
         for one in prepared:
@@ -236,18 +254,19 @@ class Commits:
             commit_id=options.commit_id,
             writer=options.writer,
             digest=_digest(one.change),
-            requirements=one.change.written.partition(b"\n")[0],
+            requirements=msgspec.json.encode([requirement.written for requirement in one.change.requirements]),
             snapshot=new.current_snapshot_id or 0,
         )
 
     # -- repeated commits, and what is left behind ----------------------------------------------------------------
 
     async def _repeated(
-        self, caller: Caller, warehouse_name: str, change: TableChange, options: CommitOptions
+        self, caller: Caller, warehouse_name: str, changes: Sequence[TableChange], options: CommitOptions
     ) -> Committed | None:
         """The answer to a commit that was made before, by its id. Raises CommitConflict if that was another one."""
         if not options.commit_id:
             return None
+        (change,) = changes
         found = await self._entries.find(self._f.meta, warehouse_name, change.identifier)
         entry = found.live
         if entry is None:
@@ -261,26 +280,34 @@ class Commits:
         return Committed(found, entry, await self._entries.metadata(entry))
 
     async def _remove_old(self, one: _Prepared) -> None:
-        """Delete metadata files that left the log, where the table asks for it. After the commit: it may fail."""
+        """Delete metadata files that left the log, where the table asks for it.
+
+        The commit stands whatever becomes of them: a file that stays is one that nobody refers to.
+        """
         if one.base is None or one.new.properties.get(_DELETE_OLD_METADATA, "false").lower() != "true":
             return
         kept = {entry.metadata_file for entry in one.new.metadata_log}
         gone = [entry.metadata_file for entry in one.base.metadata_log if entry.metadata_file not in kept]
-        home = parse_location(one.new.location)
-        doomed = [
-            Doomed(address.key)
-            for address in map(parse_location, gone)
-            if address.bucket == home.bucket and address.key.startswith(home.directory)
-        ]
-        if doomed:
-            system = Caller(root_of(one.found.warehouse.bucket.owner))
-            await self._deleter.delete_many(system, home.bucket, doomed)
+        warehouse = one.found.warehouse
+        own = table_directories(warehouse, one.new.location, one.new.properties)
+        prefixes = tuple(f"s3://{address.bucket}/{address.directory}" for address in own)
+        with suppress(LakebedError):
+            # As we write them. Others are of another store, or of whoever wrote the table before it was registered.
+            doomed = [Doomed(parse_location(location).key) for location in gone if location.startswith(prefixes)]
+            if doomed:
+                system = Caller(root_of(warehouse.bucket.owner))
+                await self._deleter.delete_many(system, warehouse.name, doomed)
 
 
 def metadata_address(metadata: TableMetadata, generation: int) -> FileAddress:
     """Where the next metadata file of a table goes."""
-    folder = metadata.properties.get("write.metadata.path") or f"{metadata.location}/metadata"
+    folder = metadata.properties.get("write.metadata.path") or metadata_folder(metadata.location)
     return metadata_file_in(folder, generation)
+
+
+def metadata_folder(location: str) -> str:
+    """Where metadata files go that no property sends elsewhere. Locations from elsewhere may end in a slash."""
+    return f"{location.rstrip('/')}/metadata"
 
 
 def metadata_file_in(folder: str, generation: int) -> FileAddress:

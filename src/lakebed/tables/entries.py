@@ -10,6 +10,7 @@ from lakebed.core.errors import (
     AlreadyExists,
     Corrupted,
     LakebedError,
+    NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
     NoSuchWarehouse,
@@ -98,7 +99,7 @@ class Entries:
         self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
     ) -> Found:
         """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView."""
-        found = await self.find(self._meta, warehouse_name, identifier)
+        found = await self._find_of_kind(warehouse_name, identifier, kind)
         self.admit(caller, found, identifier, kind, action)
         return found
 
@@ -106,9 +107,20 @@ class Entries:
         self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
     ) -> Loaded:
         """The same with its metadata."""
-        found = await self.find(self._meta, warehouse_name, identifier)
+        found = await self._find_of_kind(warehouse_name, identifier, kind)
         entry = self.admit(caller, found, identifier, kind, action)
         return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
+
+    async def _find_of_kind(self, warehouse_name: str, identifier: Identifier, kind: EntryKind) -> Found:
+        """What is there under a name; where the namespace is missing, it is the table or view that is not there.
+
+        Engines write `ns.t.snapshots` and `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the
+        namespace `ns.t`, and go on to the table `ns.t` only when told that there is no such table.
+        """
+        try:
+            return await self.find(self._meta, warehouse_name, identifier)
+        except NoSuchNamespace as error:
+            raise no_such_entry(identifier, kind) from error
 
     async def by_id(self, entry_id: str) -> Known:
         """The live table or view with an id, whatever its name is now, whoever asks. Raises NotFound."""

@@ -16,7 +16,7 @@ from lakebed.objects.model import Caller
 from . import rows
 from .files import SCHEMES
 from .gate import Action, Gate
-from .locations import RESERVED_PREFIX, placed_at
+from .locations import QUARANTINE_PREFIX, RESERVED_PREFIX, placed_at
 from .model import Warehouse
 
 _UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"})
@@ -40,6 +40,9 @@ class TableGuard:
         reads = action.startswith("s3:Get")
         if not reads and action not in _UPLOADS and key.startswith(RESERVED_PREFIX):
             raise AccessDenied(f"the directory is the catalog's own; it is read-only here. key={key}")
+        if key.startswith(QUARANTINE_PREFIX):
+            # They were some table's, and the right to read them went by its directory.
+            raise AccessDenied(f"the file is in quarantine: release it to read it. key={key}")
         found = await placed_at(self._meta, bucket.id, key)
         if found is None:
             return

@@ -6,7 +6,7 @@ table's directory therefore reads nothing of its neighbours, and a file belongs 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput, LocationTaken
@@ -20,6 +20,9 @@ from .model import Entry, EntryKind, Warehouse
 
 RESERVED_PREFIX: Final = ".lakebed/"
 """The directory of each table bucket that is the server's own."""
+
+QUARANTINE_PREFIX: Final = f"{RESERVED_PREFIX}quarantine/"
+"""Where maintenance holds what it took out of tables' directories. Their keys can be listed, not read."""
 
 PATH_PROPERTIES: Final = (
     "write.data.path",
@@ -69,11 +72,23 @@ def check_path_properties(warehouse: Warehouse, location: str, properties: Mappi
 async def claim_locations(
     tx: Transaction, warehouse: Warehouse, entry_id: str, location: str, properties: Mapping[str, str]
 ) -> None:
-    """Make these the directories of an entry. Raises LocationTaken."""
-    await tx.run(rows.DELETE_LOCATIONS, entry_id)
+    """Add these to the directories of an entry. Raises LocationTaken.
+
+    Directories that it had stay its own: a table that moves leaves its files behind, and goes on reading them.
+    """
+    bucket_id = warehouse.bucket.id
+    held = {str(row[0]) for row in await tx.rows(rows.LOCATIONS_OF, entry_id)}
     for address in table_directories(warehouse, location, properties):
         await check_unclaimed(tx, warehouse, address, entry_id)
-        await tx.run(rows.INSERT_LOCATION, warehouse.bucket.id, address.directory, entry_id)
+        held.add(address.directory)
+    await tx.run(rows.DELETE_LOCATIONS, entry_id)
+    for directory in outermost(held):
+        await tx.run(rows.INSERT_LOCATION, bucket_id, directory, entry_id)
+
+
+def outermost(directories: Collection[str]) -> list[str]:
+    """Those that lie inside no other."""
+    return [one for one in directories if not any(one != other and one.startswith(other) for other in directories)]
 
 
 def table_directories(warehouse: Warehouse, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
@@ -82,12 +97,8 @@ def table_directories(warehouse: Warehouse, location: str, properties: Mapping[s
     Raises InvalidInput when one may not be there.
     """
     wanted = [check_location(warehouse, location), *check_path_properties(warehouse, location, properties)]
-    directories = {address.directory for address in wanted}
-    return [
-        address
-        for address in wanted
-        if not any(address.directory != other and address.directory.startswith(other) for other in directories)
-    ]
+    kept = outermost({address.directory for address in wanted})
+    return [address for address in wanted if address.directory in kept]
 
 
 async def check_unclaimed(reader: Reader, warehouse: Warehouse, address: FileAddress, entry_id: str) -> None:
@@ -96,9 +107,8 @@ async def check_unclaimed(reader: Reader, warehouse: Warehouse, address: FileAdd
     if await entry_at(reader, warehouse.bucket.id, directory) not in (None, entry_id):
         raise _taken(address)
     end = successor(directory)
-    for _, owner in await reader.rows(rows.LOCATION_WITHIN, warehouse.bucket.id, directory, end):
-        if owner != entry_id:
-            raise _taken(address)
+    if await reader.row(rows.OTHERS_WITHIN, warehouse.bucket.id, directory, end, entry_id) is not None:
+        raise _taken(address)
 
 
 class Placed(NamedTuple):

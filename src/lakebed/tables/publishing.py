@@ -7,12 +7,12 @@ and no pointer to a file that is not there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from lakebed.core.errors import LakebedError, PointerMoved
+from lakebed.core.errors import AlreadyExists, LakebedError, PointerMoved
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.publish import Displaced
@@ -29,6 +29,9 @@ from .rows import entry_columns
 
 CREATED: Final = "Created"
 COMMITTED: Final = "Committed"
+
+Also = Callable[[Transaction, Entry], Awaitable[None]]
+"""A further step of the transaction that moves a pointer; what it raises leaves the pointer where it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,8 @@ class Pointer:
     requirements: bytes = b"[]"
     snapshot: int = 0
     facts: Mapping[str, str] | None = None
+    also: Also | None = None
+    """What else is recorded with the move, if something is."""
 
 
 class Publisher:
@@ -69,11 +74,13 @@ class Publisher:
         self._entries = entries
         self._keys = keys
 
-    async def publish(self, mutation: Mutation, pointers: Sequence[Pointer], answer: Answer) -> list[Entry]:
+    async def publish(
+        self, mutation: Mutation, pointers: Sequence[Pointer], answer: Answer, staying: Sequence[Entry] = ()
+    ) -> list[Entry]:
         """Move them all, or none. Raises PointerMoved, AlreadyExists, LocationTaken, NoSuchNamespace.
 
-        The entries come back in the order of the pointers; `answer` is what the request's key keeps. If nothing was
-        committed, no file is left behind.
+        The entries come back in the order of the pointers; `answer` is what the request's key keeps. Those in
+        `staying` must be where they were, as those that move. If nothing was committed, no file is left behind.
         """
         if not pointers and mutation.key is None:
             return []
@@ -85,10 +92,15 @@ class Publisher:
             displaced.blobs.clear()
             await self._keys.keep(tx, mutation.key, answer)
             entries = [await self._point(tx, pointer, now_ms) for pointer in pointers]
+            for entry in staying:
+                if await tx.row(rows.IS_AT, entry.id, entry.version_token) is None:
+                    raise PointerMoved(f"the {entry.kind} changed while the commit was prepared: {entry.name}")
             for pointer in pointers:
                 if pointer.file is not None:
                     await self._files.place(tx, caller, pointer.file, now_ms, displaced)
             for pointer, entry in zip(pointers, entries, strict=True):
+                if pointer.also is not None:
+                    await pointer.also(tx, entry)
                 await tell(
                     f.outbox,
                     tx,
@@ -168,6 +180,10 @@ class Publisher:
         found = await self._entries.find(tx, pointer.found.warehouse.name, pointer.identifier)
         if found.entry is not None:
             raise name_taken(found.entry, pointer.identifier)
+        if await tx.row(rows.LOCATIONS_OF, pointer.entry_id) is not None:
+            # Clients choose the identity of tables that they stage. One that is in use, if only by a purge that is to
+            # come, has directories that must not change hands.
+            raise AlreadyExists(f"another table has this uuid, or had it and is not purged yet. uuid={pointer.uuid}")
         entry = Entry(
             pointer.entry_id,
             pointer.kind,

@@ -11,28 +11,31 @@ from typing import Final
 import msgspec
 
 from lakebed.core.access import root_of
-from lakebed.core.errors import LakebedError, NoSuchBucket
+from lakebed.core.errors import Fenced, LakebedError, NoSuchBucket
+from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import Claim, TaskQueue
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.facilities import Facilities
-from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
-from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
+from lakebed.objects.rows import versions_behind
 
 from . import rows
 from .dropping import PURGE_KIND, Purge, decode_purge
 
 _PAGE_KEYS: Final = 1000
 _LEASE_SECONDS: Final = 120.0
+_BEFORE_ALL_VERSIONS: Final = -(2**62)
+"""A rank lower than that of any version."""
 
 
 class PurgeOutcome(msgspec.Struct, frozen=True):
     """What a purge did."""
 
     removed: int
+    """Versions of objects, and delete markers."""
     kept: int
-    """Objects that retention or a legal hold keeps."""
+    """Those that retention or a legal hold keeps."""
 
 
 class PurgeWorker:
@@ -53,16 +56,24 @@ class PurgeWorker:
         return done
 
     async def _run(self, claim: Claim) -> None:
-        purge = decode_purge(claim.task.payload)
         try:
-            removed = kept = 0
-            for prefix in purge.prefixes:
-                gone, held = await self._empty(claim, purge, prefix)
-                removed += gone
-                kept += held
-        except LakebedError as error:
-            await self._tasks.fail(claim, str(error))
+            try:
+                await self._purge(claim)
+            except Fenced:
+                raise
+            except LakebedError as error:
+                await self._tasks.fail(claim, str(error))
+        except Fenced:
+            # We took too long and another worker has the task: what is gone is gone, it does the rest.
             return
+
+    async def _purge(self, claim: Claim) -> None:
+        purge = decode_purge(claim.task.payload)
+        removed = kept = 0
+        for prefix in purge.prefixes:
+            gone, held = await self._empty(claim, purge, prefix)
+            removed += gone
+            kept += held
 
         async def work(tx: Transaction) -> None:
             await tx.run(rows.DELETE_LOCATIONS, purge.entry)
@@ -72,19 +83,21 @@ class PurgeWorker:
 
     async def _empty(self, claim: Claim, purge: Purge, prefix: str) -> tuple[int, int]:
         removed = kept = 0
-        position = prefix
-        end = successor(prefix)
         try:
             bucket = await self._f.bucket(self._f.meta, purge.warehouse)
         except NoSuchBucket:
             return 0, 0
         system = Caller(root_of(bucket.owner))
-        statement = LIST_PAGE_FROM_WITHIN
-        while page := await self._f.meta.rows(statement, purge.bucket, position, end, _PAGE_KEYS):
-            outcomes = await self._deleter.delete_many(system, purge.warehouse, [Doomed(row[0]) for row in page])
+        key, rank = prefix, _BEFORE_ALL_VERSIONS
+        while True:
+            # Every version by its id: in a versioned bucket a plain delete would hide the files and keep them.
+            page = await versions_behind(self._f.meta, BucketId(purge.bucket), key, rank, _PAGE_KEYS)
+            doomed = [Doomed(row[0], row[2]) for row in page if row[0].startswith(prefix)]
+            if not doomed:
+                return removed, kept
+            await self._tasks.heartbeat(claim, _LEASE_SECONDS)
+            outcomes = await self._deleter.delete_many(system, purge.warehouse, doomed)
             failed = sum(isinstance(outcome, LakebedError) for outcome in outcomes)
             removed += len(outcomes) - failed
             kept += failed
-            statement, position = LIST_PAGE_WITHIN, page[-1][0]
-            await self._tasks.heartbeat(claim, _LEASE_SECONDS)
-        return removed, kept
+            key, rank = page[-1][0], page[-1][1]

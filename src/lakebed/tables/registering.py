@@ -18,7 +18,7 @@ from .identifiers import Identifier
 from .locations import check_location, check_path_properties
 from .metadata import TableMetadata, ViewMetadata, parse_table, parse_view
 from .model import Entry, EntryKind
-from .publishing import COMMITTED, Pointer, Publisher
+from .publishing import COMMITTED, Also, Pointer, Publisher
 from .validation.commit import CommitValidator
 
 REGISTERED = "Registered"
@@ -56,12 +56,14 @@ class Registration:
         expected_token: str | None = None,
         operation: str = "register",
         commit_id: str = "",
+        also: Also | None = None,
     ) -> Committed:
         """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
 
         The file may be in any bucket whose objects the caller may read; the table's directories must be in the
-        warehouse. Raises AlreadyExists, LocationTaken, InvalidInput; NotFound when there is no such file; with an
-        `expected_token`, CommitConflict when the table moved on.
+        warehouse. Raises AlreadyExists, LocationTaken, InvalidInput, also when there is no such file. With an
+        `expected_token` the pointer moves from that version of the table to another of the same table: CommitConflict
+        when the table moved on, before anything else is looked at. `also` commits with it.
         """
         caller = mutation.caller
         found = await self._admitted(caller, warehouse_name, identifier, EntryKind.TABLE, overwrite=overwrite)
@@ -70,6 +72,11 @@ class Registration:
             raise CommitConflict(f"the table is not at the version that the change expects: {identifier}")
         document = await self._read(caller, metadata_at)
         metadata = parse_table(document)
+        if expected_token is not None and entry is not None and (metadata.uuid or "").lower() != entry.uuid.lower():
+            raise InvalidInput(
+                f"the metadata is that of another table. uuid={metadata.uuid} expected={entry.uuid}",
+                argument="metadata-location",
+            )
         check_location(found.warehouse, metadata.location)
         check_path_properties(found.warehouse, metadata.location, metadata.properties)
         base: TableMetadata | None = None
@@ -90,6 +97,7 @@ class Registration:
             operation=operation,
             commit_id=commit_id,
             snapshot=metadata.current_snapshot_id or 0,
+            also=also,
         )
         (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
         return Committed(found, published, self._cache.keep(metadata_at, document, metadata))

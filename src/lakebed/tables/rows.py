@@ -80,6 +80,7 @@ MOVE_POINTER: Final = (
     " version_token = ?, generation = ?, updated_ms = ?"
     " WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
 )
+IS_AT: Final = "SELECT 1 FROM entries WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
 RENAME_ENTRY: Final = "UPDATE entries SET namespace = ?, name = ?, updated_ms = ? WHERE id = ?"
 PROTECT_ENTRY: Final = "UPDATE entries SET protected = ? WHERE id = ?"
 MARK_DROPPED: Final = "UPDATE entries SET dropped_ms = ?, expires_ms = ?, purge = ? WHERE id = ?"
@@ -109,8 +110,8 @@ ENTRY_OF_KEY: Final = (
     " JOIN entries e ON e.id = l.entry JOIN namespaces n ON n.id = e.namespace"
 )
 IS_CURRENT_METADATA: Final = "SELECT 1 FROM entries WHERE metadata_at IN (?, ?, ?) LIMIT 1"
-LOCATION_WITHIN: Final = (
-    "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? ORDER BY prefix LIMIT 2"
+OTHERS_WITHIN: Final = (
+    "SELECT 1 FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? AND entry <> ? LIMIT 1"
 )
 
 # -- commits ------------------------------------------------------------------------------------------------------
@@ -121,6 +122,7 @@ _COMMIT: Final = (
 )
 INSERT_COMMIT: Final = f"INSERT INTO entry_commits ({_COMMIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 COMMIT_BY_ID: Final = f"SELECT {_COMMIT} FROM entry_commits WHERE entry = ? AND commit_id = ?"  # noqa: S608
+COMMITTED_METADATA: Final = "SELECT 1 FROM entry_commits WHERE entry = ? AND metadata_at = ? LIMIT 1"
 COMMITS_OF: Final = f"SELECT {_COMMIT} FROM entry_commits WHERE entry = ? ORDER BY generation DESC LIMIT ?"  # noqa: S608
 
 # -- idempotency keys ---------------------------------------------------------------------------------------------
@@ -149,6 +151,16 @@ REPORTS_BEFORE: Final = (
     " WHERE entry = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
 )
 FORGET_REPORTS: Final = "DELETE FROM table_reports WHERE received_ms < ?"
+
+# -- imports ------------------------------------------------------------------------------------------------------
+
+INSERT_IMPORT: Final = (
+    "INSERT INTO table_imports (entry, metadata_at, external_token, properties, principal, imported_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
+IMPORT_OF: Final = (
+    "SELECT metadata_at, external_token, properties, principal, imported_ms FROM table_imports WHERE entry = ?"
+)
 
 
 def warehouse_from(row: Row) -> Warehouse:

@@ -9,7 +9,7 @@ from lakebed.core.errors import PointerMoved
 from lakebed.objects.facilities import Facilities
 
 from .cache import MetadataCache
-from .committing import Committed, metadata_file_in
+from .committing import Committed, metadata_file_in, metadata_folder
 from .entries import Entries, Found, name_taken, no_such_entry
 from .files import TableFiles
 from .gate import Action, Gate
@@ -29,6 +29,7 @@ from .metadata import (
 )
 from .model import Entry, EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher
+from .turns import Turns
 
 _ATTEMPTS: Final = 5
 
@@ -51,6 +52,7 @@ class Views:
         self._files = files
         self._publisher = publisher
         self._cache = cache
+        self._turns = Turns()
 
     async def create(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateView) -> Committed:
         """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
@@ -80,26 +82,37 @@ class Views:
         updates: tuple[Update, ...],
     ) -> Committed:
         """Commit to a view. Raises CommitConflict, NoSuchView, InvalidInput."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            found = await self._entries.get(
-                mutation.caller, warehouse_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
-            )
-            entry = found.live
-            if entry is None:
-                raise no_such_entry(identifier, EntryKind.VIEW)
-            kept = await self._entries.metadata(entry)
-            base = parse_view(kept.document)
-            check_view(requirements, base)
-            new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
-            if new is base:
-                return Committed(found, entry, kept)
-            check_location(found.warehouse, new.location)
-            try:
-                return await self._publish(mutation, found, identifier, entry, new, entry.id)
-            except PointerMoved:
-                if attempt == _ATTEMPTS:
-                    raise
+        async with self._turns.taken(warehouse_name, [identifier]):
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return await self._replace(mutation, warehouse_name, identifier, requirements, updates)
+                except PointerMoved:
+                    if attempt == _ATTEMPTS:
+                        raise
         raise AssertionError("unreachable")
+
+    async def _replace(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        requirements: tuple[Requirement, ...],
+        updates: tuple[Update, ...],
+    ) -> Committed:
+        found = await self._entries.get(
+            mutation.caller, warehouse_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
+        )
+        entry = found.live
+        if entry is None:
+            raise no_such_entry(identifier, EntryKind.VIEW)
+        kept = await self._entries.metadata(entry)
+        base = parse_view(kept.document)
+        check_view(requirements, base)
+        new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
+        if new is base:
+            return Committed(found, entry, kept)
+        check_location(found.warehouse, new.location)
+        return await self._publish(mutation, found, identifier, entry, new, entry.id)
 
     async def _publish(
         self,
@@ -112,7 +125,7 @@ class Views:
     ) -> Committed:
         document = serialize_view(metadata)
         generation = 1 if base is None else base.generation + 1
-        address = metadata_file_in(f"{metadata.location}/metadata", generation)
+        address = metadata_file_in(metadata_folder(metadata.location), generation)
         pointer = Pointer(
             found=found,
             identifier=identifier,

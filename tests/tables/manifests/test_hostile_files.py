@@ -120,6 +120,11 @@ class TestBombs:
         with pytest.raises(InvalidInput, match="ends within a record"):
             read_manifest_list(header(schema) + block(1, number(2**60)))
 
+    def test_more_summaries_than_bytes_are_refused(self) -> None:
+        record = text(b"s3://lake/m") + bytes(12) + number(1) + number(2**60)
+        with pytest.raises(InvalidInput, match="ends within a record"):
+            read_manifest_list(header(list_schema(2)) + block(1, record))
+
     def test_a_type_within_itself_is_refused(self) -> None:
         schema = list_schema(2)
         schema["fields"].append(column("again", optional("manifest_file"), 9000))
@@ -213,6 +218,30 @@ class TestBrokenFiles:
             read_manifest_list(data)
 
     @pytest.mark.parametrize(
+        ("avro", "content", "reason"),
+        [
+            ("string", number(-1), "negative length"),
+            ("string", number(99) + b"abc", "ends within a record"),
+            (["null", "int"], number(2), "no such branch"),
+            (["null", "int"], number(-1), "no such branch"),
+            ({"type": "array", "items": "string"}, number(2**40), "ends within a record"),
+            ({"type": "array", "items": "string"}, number(-1) + number(-5), "negative length"),
+            ({"type": "array", "items": "int"}, number(2**40), "ends within a record"),
+            ({"type": "array", "items": "int"}, number(3) + b"\x80\x80\x80", "ends within a record"),
+            ({"type": "map", "values": "int"}, number(1) + number(-1), "negative length"),
+            ([], b"", "no branches"),
+            ({"type": "fixed", "name": "f"}, b"", "no size"),
+            ({"type": "fixed", "name": "f", "size": -1}, b"", "no size"),
+            ({"type": "fixed", "size": 1}, b"", "no name"),
+        ],
+    )
+    def test_what_is_passed_over_must_make_sense_too(self, avro: Any, content: bytes, reason: str) -> None:
+        schema = list_schema(2)
+        schema["fields"].insert(0, column("unknown", avro, 9000))
+        with pytest.raises(InvalidInput, match=reason):
+            read_manifest_list(header(schema) + block(1, content))
+
+    @pytest.mark.parametrize(
         ("name", "avro"),
         [
             ("file_path", "bytes"),
@@ -239,6 +268,33 @@ class TestBrokenFiles:
         records[0]["manifest_path"] = None
         with pytest.raises(InvalidInput, match=r"field is null.*path"):
             read_manifest_list(avro_file(schema, records))
+
+    @pytest.mark.parametrize(
+        ("bound", "reason"),
+        [(number(-1), "negative length"), (number(99) + b"abc", "ends within a record"), (b"\x80", "ends within")],
+    )
+    def test_a_bound_that_is_none_is_refused(self, bound: bytes, reason: str) -> None:
+        before = number(1) + bytes(3) + bytes(1) + text(b"s3://f") + text(b"AVRO") + bytes(2) + bytes(4)
+        content = before + number(1) + number(1) + number(7) + bound
+        with pytest.raises(InvalidInput, match=reason):
+            read_manifest(header(entry_schema(2)) + block(1, content), a_manifest())
+
+    def test_a_fixed_value_that_is_cut_is_refused(self) -> None:
+        partition = (("id", {"type": "fixed", "name": "id", "size": 16}, 1000),)
+        before = number(1) + bytes(3) + bytes(1) + text(b"s3://f") + text(b"AVRO")
+        with pytest.raises(InvalidInput, match="ends within a record"):
+            read_manifest(header(entry_schema(2, partition)) + block(1, before + b"short"), a_manifest())
+
+    def test_a_branch_that_is_none_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="no such branch"):
+            read_manifest(header(entry_schema(2)) + block(1, number(1) + number(2)), a_manifest())
+
+    def test_offsets_of_several_types_are_refused(self) -> None:
+        schema = entry_schema(2)
+        (field,) = [one for one in schema["fields"][-1]["type"]["fields"] if one["name"] == "split_offsets"]
+        field["type"] = {"type": "array", "items": ["null", "int", "string"]}
+        with pytest.raises(InvalidInput, match="items of several types"):
+            read_manifest(header(schema), a_manifest())
 
     @given(st.integers(min_value=0, max_value=len(MANIFEST) - 1))
     def test_a_file_cut_short_is_refused(self, size: int) -> None:

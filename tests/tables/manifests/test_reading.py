@@ -48,6 +48,7 @@ from tests.tables.manifests.avro_files import (
     optional,
 )
 
+STATISTICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 EXISTING, ADDED, DELETED = EntryStatus.EXISTING, EntryStatus.ADDED, EntryStatus.DELETED
 FULL = a_file(
     column_sizes={1: 4096, 2: 100_000},
@@ -231,9 +232,7 @@ class TestFiles:
 
     def test_statistics_of_no_columns(self) -> None:
         (read,) = read_manifest(manifest_bytes([an_entry(FULL)]), a_manifest(), columns=frozenset())
-        blank: dict[str, Any] = dict.fromkeys(
-            ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
-        )
+        blank: dict[str, Any] = dict.fromkeys(STATISTICS)
         assert read.data_file == FULL._replace(**blank)
 
     def test_unknown_status_is_refused(self) -> None:
@@ -484,6 +483,9 @@ def test_reading_gives_back_what_was_written(entries: list[ManifestEntry], codec
     partition = (("bucket", optional("int"), 1000), ("name", optional("string"), 1001))
     data = manifest_bytes(entries, version=3, partition=partition, codec=codec)
     assert read_manifest(data, a_manifest()) == entries
+    blank: dict[str, Any] = dict.fromkeys(STATISTICS)
+    without = [entry._replace(data_file=entry.data_file._replace(**blank)) for entry in entries]
+    assert read_manifest(data, a_manifest(), columns=frozenset()) == without
 
 
 def test_json_of_the_schema_may_have_any_layout() -> None:

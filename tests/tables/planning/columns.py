@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -41,6 +41,11 @@ class ColumnSample:
     py: Callable[[Value], Any]
     """As a literal of PyIceberg."""
     required: bool = False
+
+    @property
+    def after_1970(self) -> ColumnSample:
+        """The same with values of which every time unit is positive."""
+        return replace(self, values=self.values.filter(lambda value: value >= 17_486))
 
     @property
     def document(self) -> dict[str, Any]:
@@ -128,13 +133,13 @@ BY_NAME = {column.name: column for column in COLUMNS}
 FIELDS = [column.document for column in COLUMNS]
 
 
-def the_schema() -> Schema:
-    return a_schema(FIELDS)
-
-
 def a_schema(fields: list[dict[str, Any]], schema_id: int = 0) -> Schema:
     return parse_schema(msgspec.json.encode({"type": "struct", "schema-id": schema_id, "fields": fields}), "schema")
 
 
-def py_schema(fields: list[dict[str, Any]] = FIELDS) -> PySchema:
+def py_schema_of(fields: list[dict[str, Any]]) -> PySchema:
     return PySchema.model_validate({"type": "struct", "schema-id": 0, "fields": fields})
+
+
+SCHEMA = a_schema(FIELDS)
+PY_SCHEMA = py_schema_of(FIELDS)

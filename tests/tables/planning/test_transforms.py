@@ -15,7 +15,7 @@ from lakebed.tables.metadata.transforms import parse_transform
 from lakebed.tables.metadata.types import parse_primitive
 from lakebed.tables.planning.temporal import parse_date, parse_time, parse_timestamp
 from lakebed.tables.planning.transforms import Function, function_of, preserves_order, result_kind, width_of
-from tests.tables.planning.columns import BY_NAME, COLUMNS, Value, py_schema
+from tests.tables.planning.columns import BY_NAME, COLUMNS, PY_SCHEMA, Value
 
 MANY = 2**31 - 1
 
@@ -79,18 +79,18 @@ PAIRS = [
     (transform, column.name)
     for transform in ("identity", "bucket[7]", "truncate[2]", "truncate[10]", "year", "month", "day", "hour")
     for column in COLUMNS
-    if py_transform(transform).can_transform(py_schema().find_type(column.name))
+    if py_transform(transform).can_transform(PY_SCHEMA.find_type(column.name))
 ]
 
 
 @pytest.mark.parametrize(("transform", "name"), PAIRS)
 @given(st.data())
 def test_pyiceberg_makes_the_same(transform: str, name: str, data: st.DataObject) -> None:
-    column, kind = BY_NAME[name], py_schema().find_type(name)
+    column, kind = BY_NAME[name], PY_SCHEMA.find_type(name)
     value = data.draw(column.values)
     ours = function(transform, column.type)(value)
-    theirs = py_transform(transform).transform(kind)(_for_pyiceberg(column.type, value, column.py))
-    result = py_transform(transform).result_type(kind)
+    theirs: Any = py_transform(transform).transform(kind)(_for_pyiceberg(column.type, value, column.py))
+    result: Any = py_transform(transform).result_type(kind)
     assert _encoded(column.type, transform, ours) == to_bytes(result, theirs)
 
 

@@ -171,6 +171,43 @@ class TestGoodCommits:
         lake.files.put(own.path, b"AGS1....")
         base = lake.snapshot([own])
         assert (await check(lake, base)).snapshots[0].is_opaque
+        await refused(lake, base, "encrypted", NotSupported, Level.STRICT)
+        # … nor later, when they are dropped or stay.
+        dropping = lake.snapshot([], "delete")
+        assert (await check(lake, dropping)).snapshots[0].is_opaque
+        lake.snapshot([own._replace(path=f"{LOCATION}/metadata/m8.avro", added_snapshot_id=102, sequence_number=3)])
+        lake.files.put(f"{LOCATION}/metadata/m8.avro", b"AGS1....")
+        keeping = lake.append(lake.data_file())
+        await check(lake, keeping)
+        await refused(lake, keeping, "encrypted", NotSupported, Level.STRICT)
+
+    async def test_what_only_claims_to_be_encrypted_is_looked_into(self) -> None:
+        lake = Lake(3)
+        own = lake.manifest([an_entry(lake.data_file("s3://lake/u/a.parquet"))], key_metadata=b"key")
+        base = lake.snapshot([own], key_id="k1")
+        await refused(lake, base, "file lies outside")
+
+    async def test_what_follows_an_encrypted_list_is_looked_into(self, level: Level) -> None:
+        """Who hides a snapshot cannot pass off anything as taken over from it."""
+        lake = Lake(3)
+        lake.append(lake.data_file("s3://lake/u/a.parquet"))
+        lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"AGS1....")
+        base = lake.append(lake.data_file())
+        await refused(lake, base, "file lies outside", level=level)
+
+    async def test_snapshots_may_be_written_in_any_order(self, lake: Lake, level: Level) -> None:
+        base = lake.append(lake.data_file())
+        for _ in range(3):
+            lake.append(lake.data_file())
+        lake.document["snapshots"].reverse()
+        report = await check(lake, base, level)
+        assert [one.snapshot_id for one in report.snapshots] == [100, 101, 102, 103]
+
+    async def test_a_snapshot_is_not_its_own_ancestor(self, lake: Lake) -> None:
+        base = lake.append(lake.data_file())
+        lake.append(lake.data_file())
+        lake.document["snapshots"][0]["parent-snapshot-id"] = 101
+        await refused(lake, base, "its own ancestor")
 
 
 class TestCost:

@@ -226,7 +226,6 @@ def make_bounds(columns: frozenset[int] | None) -> Maker:
 
         def decode(data: bytes, at: int) -> tuple[dict[int, bytes], int]:
             bounds: dict[int, bytes] = {}
-            size = len(data)
             while True:
                 count, at = read_count(data, at)
                 if not count:
@@ -239,11 +238,9 @@ def make_bounds(columns: frozenset[int] | None) -> Maker:
                     else:
                         key, at = read_long(data, at)
                     length, at = read_long(data, at)
-                    end = at + length
-                    if end > size:
-                        raise IndexError
                     if length < 0:
                         raise InvalidInput(f"avro value has a negative length. length={length}")
+                    end = at + length  # past the block's end, what is read next tells
                     if columns is None or key in columns:
                         bounds[key] = data[at:end]
                     at = end

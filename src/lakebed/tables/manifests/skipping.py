@@ -36,8 +36,10 @@ def make_skipper(avro: AvroType) -> Skipper:
         case "record":
             return _skip_all([make_skipper(field.type) for field in avro.fields])
         case "array":
-            numbers = _numbers(avro.inner[0])
-            return _skip_numbers(numbers) if numbers else _skip_blocks(make_skipper(avro.inner[0]))
+            item = avro.inner[0]
+            if numbers := _numbers(item):
+                return _skip_numbers(numbers)
+            return _skip_bounds if _is_bound(item) else _skip_blocks(make_skipper(item))
         case "map":
             return _skip_blocks(_skip_all([_skip_bytes, make_skipper(avro.inner[0])]))
         case "union":
@@ -103,6 +105,27 @@ def _skip_numbers(each: int) -> Skipper:
                     at = _skip_long(data, at)
 
     return skip
+
+
+def _is_bound(avro: AvroType) -> bool:
+    """Whether a value is a column's id and some bytes."""
+    return [part.kind for part in avro.parts] in (["int", "bytes"], ["long", "bytes"]) and avro.kind == "record"
+
+
+def _skip_bounds(data: bytes, at: int) -> int:
+    # Most of the other half: read in place where both numbers are short.
+    while True:
+        count, at = read_count(data, at)
+        if not count:
+            return at
+        for _ in range(count):
+            while data[at] >= 0x80:
+                at += 1
+            byte = data[at + 1]
+            if byte & 0x81:  # long, or negative
+                at = _skip_bytes(data, at + 1)
+            else:
+                at += 2 + (byte >> 1)
 
 
 @lru_cache(maxsize=1024)

@@ -1,8 +1,8 @@
 """Scan planning: which files of a table a query reads, decided by the server. No I/O but through a `FileSource`.
 
-`parse_request` reads what a client asks, `PlanningService` answers it. Beneath, filters are parsed (`parsing`), bound to
-a schema (`binding`), projected to partitions (`projection`) and held against what manifests say (`manifest_filter`,
-`metrics_filter`, `residuals`, `deletes`).
+`parse_request` reads what a client asks, `PlanningService` answers it. Beneath, filters are parsed (`parsing`), bound
+to a schema (`binding`), projected to partitions (`projection`) and held against what manifests say
+(`manifest_filter`, `metrics_filter`, `residuals`, `deletes`).
 """
 
 from .planner import FileScanTask, ScanPlanner

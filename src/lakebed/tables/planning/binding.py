@@ -29,7 +29,7 @@ from .expressions import (
     Reference,
 )
 from .literals import Beyond, convert_literal
-from .predicates import Filter, Term, Test, all_of, any_of
+from .predicates import Claim, Filter, Term, all_of, any_of
 from .transforms import function_of, result_kind
 from .values import FLOATING, Value
 
@@ -83,10 +83,10 @@ def _bind_predicate(predicate: Predicate, names: ColumnNames, *, negated: bool) 
         return TRUE if operation is Operation.IS_NULL or operation in _DENYING else FALSE
     if operation in (Operation.IS_NULL, Operation.NOT_NULL):
         decided = TRUE if operation is Operation.NOT_NULL else FALSE
-        return Test(operation, term) if term.nullable else decided
+        return Claim(operation, term) if term.nullable else decided
     if operation in (Operation.IS_NAN, Operation.NOT_NAN):
         decided = TRUE if operation is Operation.NOT_NAN else FALSE
-        return Test(operation, term) if term.kind is not None and term.kind.name in FLOATING else decided
+        return Claim(operation, term) if term.kind is not None and term.kind.name in FLOATING else decided
     if term.kind is None:
         raise InvalidInput(f"a nested column can only be tested for null. column={term.name}", argument="filter")
     if operation in (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH) and term.kind.name != "string":
@@ -96,7 +96,7 @@ def _bind_predicate(predicate: Predicate, names: ColumnNames, *, negated: bool) 
     value = _value(predicate.literals[0], term)
     if isinstance(value, Beyond):
         return _decided(operation, term, value)
-    return Test(operation, term, (value,))
+    return Claim(operation, term, (value,))
 
 
 def _term(reference: Reference, names: ColumnNames) -> Term:
@@ -127,8 +127,8 @@ def _bind_set(operation: Operation, term: Term, literals: Sequence[Literal]) -> 
     if not values:
         return FALSE if wanted else TRUE
     if len(values) == 1:
-        return Test(Operation.EQ if wanted else Operation.NOT_EQ, term, values)
-    return Test(operation, term, values)
+        return Claim(Operation.EQ if wanted else Operation.NOT_EQ, term, values)
+    return Claim(operation, term, values)
 
 
 def _value(literal: Literal, term: Term) -> Value | Beyond:
@@ -145,4 +145,4 @@ def _decided(operation: Operation, term: Term, beyond: Beyond) -> Filter:
         return TRUE
     if operation is Operation.EQ or (operation in _GREATER) == (beyond is Beyond.ABOVE):
         return FALSE
-    return Test(Operation.NOT_NULL, term) if term.nullable else TRUE
+    return Claim(Operation.NOT_NULL, term) if term.nullable else TRUE

@@ -123,18 +123,18 @@ def _read_decimal(value: object, kind: Primitive) -> Typed:
     text = repr(value) if isinstance(value, float) else str(value)
     if not _DECIMAL.fullmatch(text):
         raise _refused(value, kind)
-    return unscaled(Decimal(text), kind.scale)
+    return _within(unscaled(Decimal(text), kind.scale), kind)
 
 
 def _read_time(parse: Callable[[str], int]) -> Callable[[object, Primitive], Typed]:
     def read(value: object, kind: Primitive) -> Typed:
         if isinstance(value, str):
             return _in_unit(parse(value) * (DAY_NANOS if kind.name == "date" else 1), kind, value)
-        whole = _read_whole(value, kind if kind.name == "date" else _LONG)
+        if not kind.name.endswith("_ns"):
+            return _read_whole(value, kind)
         # Plain numbers are microseconds also for columns that count nanoseconds.
-        if kind.name.endswith("_ns") and not isinstance(whole, Beyond):
-            return _within(int(whole) * 1000, kind)
-        return whole
+        micros = _read_whole(value, _LONG)
+        return micros if isinstance(micros, Beyond) else _within(int(micros) * 1000, kind)
 
     return read
 

@@ -6,7 +6,7 @@ from lakebed.tables.manifests import FieldSummary, ManifestFile
 
 from .expressions import Operation
 from .partitions import Layout
-from .predicates import Filter, Test, evaluate
+from .predicates import Claim, Filter, evaluate
 from .ranges import decode_range
 from .values import FLOATING
 
@@ -23,11 +23,11 @@ def may_match_manifest(partition_filter: Filter, layout: Layout, manifest: Manif
     summaries = manifest.partitions
     if summaries is None or len(summaries) != len(layout.fields):
         return evaluate(partition_filter, lambda _: True)
-    return evaluate(partition_filter, lambda test: _may_hold(test, summaries[layout.positions[test.term.id]]))
+    return evaluate(partition_filter, lambda claim: _may_hold(claim, summaries[layout.positions[claim.term.id]]))
 
 
-def _may_hold(test: Test, summary: FieldSummary) -> bool:
-    operation, kind = test.operation, test.term.kind
+def _may_hold(claim: Claim, summary: FieldSummary) -> bool:
+    operation, kind = claim.operation, claim.term.kind
     if operation is Operation.IS_NULL:
         return summary.contains_null
     if kind is None:
@@ -45,4 +45,4 @@ def _may_hold(test: Test, summary: FieldSummary) -> bool:
         return True
     if no_values:
         return operation in _HOLD_FOR_NULL
-    return decode_range(kind, summary.lower_bound, summary.upper_bound).may_hold(test)
+    return decode_range(kind, summary.lower_bound, summary.upper_bound).may_hold(claim)

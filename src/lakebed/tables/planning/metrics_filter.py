@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lakebed.tables.manifests import DataFile
 
 from .expressions import Operation
-from .predicates import Filter, Test, evaluate
+from .predicates import Claim, Filter, evaluate
 from .ranges import Range, decode_range, transformed
 from .values import FLOATING
 
@@ -23,21 +23,21 @@ def may_match_file(condition: Filter, file: DataFile) -> bool:
         return False
     if file.record_count < 0:  # imported by writers that did not count: nothing they say of the rows is relied on
         return evaluate(condition, lambda _: True)
-    return evaluate(condition, lambda test: _may_hold(test, file))
+    return evaluate(condition, lambda claim: _may_hold(claim, file))
 
 
-def range_of(test: Test, file: DataFile) -> Range | None:
-    """The bounds of a test's column in a file, seen through the test's transform; None if they say nothing."""
-    source = test.term.source or test.term.kind
+def range_of(claim: Claim, file: DataFile) -> Range | None:
+    """The bounds of a claim's column in a file, seen through the claim's transform; None if they say nothing."""
+    source = claim.term.source or claim.term.kind
     if source is None:
         return None
-    column = test.term.id
+    column = claim.term.id
     bounds = decode_range(source, (file.lower_bounds or {}).get(column), (file.upper_bounds or {}).get(column))
-    return transformed(bounds, test)
+    return transformed(bounds, claim)
 
 
-def _may_hold(test: Test, file: DataFile) -> bool:
-    operation, column = test.operation, test.term.id
+def _may_hold(claim: Claim, file: DataFile) -> bool:
+    operation, column = claim.operation, claim.term.id
     nulls = (file.null_value_counts or {}).get(column)
     if operation is Operation.IS_NULL:
         return nulls != 0
@@ -53,11 +53,11 @@ def _may_hold(test: Test, file: DataFile) -> bool:
         return False
     if operation is Operation.NOT_NULL:
         return True
-    is_floating = test.term.kind is not None and test.term.kind.name in FLOATING
+    is_floating = claim.term.kind is not None and claim.term.kind.name in FLOATING
     if is_floating and _all_are(file.nan_value_counts, file, column):
         return False
-    bounds = range_of(test, file)
-    return bounds is None or bounds.may_hold(test)
+    bounds = range_of(claim, file)
+    return bounds is None or bounds.may_hold(claim)
 
 
 def _all_are(counts: Mapping[int, int] | None, file: DataFile, column: int) -> bool:

@@ -32,7 +32,7 @@ class LayoutField:
     """One field of a partition."""
 
     term: Term
-    """The field itself, as partition filters test it."""
+    """The field itself, as claims about partitions name it."""
     source_id: int | None
     """The column it is made of; None if it is made of several."""
     transform: Transform

@@ -27,7 +27,7 @@ from .expressions import FALSE, TRUE
 from .manifest_filter import may_match_manifest
 from .metrics_filter import may_match_file
 from .partitions import Partition
-from .predicates import Filter, Test, rewrite
+from .predicates import Claim, Filter, rewrite
 from .scans import Scan
 from .tasks import PlanningLimits, Slice, Work, divide
 
@@ -173,8 +173,8 @@ def _may_matter(scan: Scan, entry: ManifestEntry) -> bool:
         return True
     compared = frozenset(file.equality_ids or ())
 
-    def if_compared(test: Test) -> Filter:
-        return test if test.term.id in compared else TRUE
+    def if_compared(claim: Claim) -> Filter:
+        return claim if claim.term.id in compared else TRUE
 
     return may_match_file(rewrite(scan.condition, if_compared), file)
 

@@ -1,6 +1,6 @@
-"""Row filters that are understood: tests of typed values, joined by "all" and "any".
+"""Row filters that are understood: claims about typed values, joined by "all" and "any".
 
-There is no negation here: it was pushed into the tests when the filter was bound. A planner that knows for each test
+There is no negation here: it was pushed into the claims when the filter was bound. A planner that knows for each claim
 whether it may hold therefore knows it for the whole filter.
 """
 
@@ -16,12 +16,12 @@ from lakebed.tables.metadata.types import Primitive
 from .expressions import FALSE, TRUE, Constant, Operation
 from .values import Value, is_nan
 
-__all__ = ["AllOf", "AnyOf", "Filter", "Term", "Test", "all_of", "any_of", "evaluate", "holds", "rewrite"]
+__all__ = ["AllOf", "AnyOf", "Claim", "Filter", "Term", "all_of", "any_of", "evaluate", "holds", "rewrite"]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What a test looks at: a column, a transform of one, or a partition field."""
+    """What a claim looks at: a column, a transform of one, or a partition field."""
 
     id: int
     name: str
@@ -34,7 +34,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Claim:
     """A claim about one value. Unary operations have no literals, sets two or more, the others one."""
 
     operation: Operation
@@ -61,7 +61,7 @@ class AnyOf:
     operands: tuple[Filter, ...]
 
 
-Filter: TypeAlias = Constant | AllOf | AnyOf | Test
+Filter: TypeAlias = Constant | AllOf | AnyOf | Claim
 
 
 def all_of(operands: Iterable[Filter]) -> Filter:
@@ -96,9 +96,9 @@ def any_of(operands: Iterable[Filter]) -> Filter:
     return AnyOf(tuple(kept))
 
 
-def rewrite(condition: Filter, replace: Callable[[Test], Filter]) -> Filter:
-    """The same condition with each test replaced, simplified."""
-    if isinstance(condition, Test):
+def rewrite(condition: Filter, replace: Callable[[Claim], Filter]) -> Filter:
+    """The same condition with each claim replaced, simplified."""
+    if isinstance(condition, Claim):
         return replace(condition)
     if isinstance(condition, AllOf):
         return all_of(rewrite(operand, replace) for operand in condition.operands)
@@ -107,20 +107,20 @@ def rewrite(condition: Filter, replace: Callable[[Test], Filter]) -> Filter:
     return condition
 
 
-def evaluate(condition: Filter, test: Callable[[Test], bool]) -> bool:
-    """Whether the condition holds, given which tests do."""
-    if isinstance(condition, Test):
-        return test(condition)
+def evaluate(condition: Filter, claim: Callable[[Claim], bool]) -> bool:
+    """Whether the condition holds, given which claims do."""
+    if isinstance(condition, Claim):
+        return claim(condition)
     if isinstance(condition, AllOf):
-        return all(evaluate(operand, test) for operand in condition.operands)
+        return all(evaluate(operand, claim) for operand in condition.operands)
     if isinstance(condition, AnyOf):
-        return any(evaluate(operand, test) for operand in condition.operands)
+        return any(evaluate(operand, claim) for operand in condition.operands)
     return condition.value
 
 
-def holds(test: Test, value: Value | None) -> bool:
-    """Whether a test holds for a value of its term."""
-    operation = test.operation
+def holds(claim: Claim, value: Value | None) -> bool:
+    """Whether a claim holds for a value of its term."""
+    operation = claim.operation
     if operation is Operation.IS_NULL:
         return value is None
     if operation is Operation.NOT_NULL:
@@ -130,14 +130,14 @@ def holds(test: Test, value: Value | None) -> bool:
     if operation is Operation.NOT_NAN:
         return not is_nan(value)
     if operation is Operation.EQ or operation is Operation.IN:
-        return value in test.literals
+        return value in claim.literals
     if operation is Operation.NOT_EQ or operation is Operation.NOT_IN:
-        return value not in test.literals
+        return value not in claim.literals
     if operation is Operation.STARTS_WITH:
-        return value is not None and str(value).startswith(str(test.literal))
+        return value is not None and str(value).startswith(str(claim.literal))
     if operation is Operation.NOT_STARTS_WITH:
-        return value is None or not str(value).startswith(str(test.literal))
-    return value is not None and _compares(operation, value, test.literal)
+        return value is None or not str(value).startswith(str(claim.literal))
+    return value is not None and _compares(operation, value, claim.literal)
 
 
 def _compares(operation: Operation, value: Value, literal: Value) -> bool:

@@ -1,6 +1,6 @@
-"""Tests of columns turned into tests of partitions.
+"""Claims about columns turned into claims about partitions.
 
-The inclusive projection holds for every partition that may have a row that passes the test; the strict one only for
+The inclusive projection holds for every partition that may have a row that passes the claim; the strict one only for
 partitions all of whose rows pass. A partition field made by an order-preserving transform answers for ranges, one made
 by hashing only for equality.
 
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from .expressions import FALSE, TRUE, Operation
 from .partitions import Layout, LayoutField
-from .predicates import Filter, Term, Test, all_of, any_of, rewrite
+from .predicates import Claim, Filter, Term, all_of, any_of, rewrite
 from .transforms import TIME_UNITS, width_of
 from .values import Value
 
@@ -33,104 +33,106 @@ _EQUALITIES: Final[Mapping[bool, tuple[Operation, Operation]]] = {
 
 def inclusive(condition: Filter, layout: Layout) -> Filter:
     """What a partition must fulfil to have rows that fulfil the condition."""
-    return rewrite(condition, lambda test: project_inclusive(test, layout))
+    return rewrite(condition, lambda claim: project_inclusive(claim, layout))
 
 
 def strict(condition: Filter, layout: Layout) -> Filter:
     """What suffices for a partition to have only rows that fulfil the condition."""
-    return rewrite(condition, lambda test: project_strict(test, layout))
+    return rewrite(condition, lambda claim: project_strict(claim, layout))
 
 
-def project_inclusive(test: Test, layout: Layout) -> Filter:
-    """The inclusive projection of one test: all that the fields made of its column say."""
-    projections = (_project(test, field, wide=True) for field in layout.fields)
+def project_inclusive(claim: Claim, layout: Layout) -> Filter:
+    """The inclusive projection of one claim: all that the fields made of its column say."""
+    projections = (_project(claim, field, wide=True) for field in layout.fields)
     return all_of(TRUE if projection is None else projection for projection in projections)
 
 
-def project_strict(test: Test, layout: Layout) -> Filter:
-    """The strict projection of one test: any field that vouches for all rows is enough."""
-    projections = (_project(test, field, wide=False) for field in layout.fields)
+def project_strict(claim: Claim, layout: Layout) -> Filter:
+    """The strict projection of one claim: any field that vouches for all rows is enough."""
+    projections = (_project(claim, field, wide=False) for field in layout.fields)
     return any_of(FALSE if projection is None else projection for projection in projections)
 
 
-def _project(test: Test, field: LayoutField, *, wide: bool) -> _Projection:
-    """What one field says of a test; None if nothing."""
+def _project(claim: Claim, field: LayoutField, *, wide: bool) -> _Projection:
+    """What one field says of a claim; None if nothing."""
     function = field.function
-    if function is None or field.source_id != test.term.id:
+    if function is None or field.source_id != claim.term.id:
         return None
-    transformed = test.term.transform
-    if test.operation in _ABOUT_NULL:
+    transformed = claim.term.transform
+    if claim.operation in _ABOUT_NULL:
         # Transforms give null for null and for nothing else.
-        return Test(test.operation, field.term)
+        return Claim(claim.operation, field.term)
     family = field.transform.family
     if transformed is not None:
         if transformed != field.transform:
             return None
-        projected: _Projection = Test(test.operation, field.term, test.literals)
+        projected: _Projection = Claim(claim.operation, field.term, claim.literals)
     elif family == "identity":
-        return Test(test.operation, field.term, test.literals)
+        return Claim(claim.operation, field.term, claim.literals)
     elif family == "bucket":
-        return _equality(test, field.term, function, wanted=wide)
-    elif family == "truncate" and isinstance(test.literal, str | bytes):
-        return _prefix(test, field.term, function, width_of(field.transform), wide=wide)
+        return _equality(claim, field.term, function, wanted=wide)
+    elif family == "truncate" and isinstance(claim.literal, str | bytes):
+        return _prefix(claim, field.term, function, width_of(field.transform), wide=wide)
     else:
-        projected = _units(test, field.term, function, wide=wide)
-    if isinstance(projected, Test) and family in TIME_UNITS and not field.is_exact:
+        projected = _units(claim, field.term, function, wide=wide)
+    if isinstance(projected, Claim) and family in TIME_UNITS and not field.is_exact:
         return _before_1970(projected, wide=wide)
     return projected
 
 
-def _equality(test: Test, term: Term, function: Callable[[Value], Value], *, wanted: bool) -> _Projection:
+def _equality(claim: Claim, term: Term, function: Callable[[Value], Value], *, wanted: bool) -> _Projection:
     """Equal values have equal results, so results that differ are of values that do."""
-    if test.operation not in _EQUALITIES[wanted]:
+    if claim.operation not in _EQUALITIES[wanted]:
         return None
-    results = tuple(dict.fromkeys(map(function, test.literals)))
-    return Test(_EQUALITIES[wanted][len(results) > 1], term, results)
+    results = tuple(dict.fromkeys(map(function, claim.literals)))
+    return Claim(_EQUALITIES[wanted][len(results) > 1], term, results)
 
 
-def _units(test: Test, term: Term, function: Callable[[Value], Value], *, wide: bool) -> _Projection:
+def _units(claim: Claim, term: Term, function: Callable[[Value], Value], *, wide: bool) -> _Projection:
     """Through a transform that rounds whole numbers down: `x < v` is `x <= v - 1`."""
-    operation = test.operation
+    operation = claim.operation
     if operation in _EQUALITIES[True] or operation in _EQUALITIES[False]:
-        return _equality(test, term, function, wanted=wide)
-    value = int(test.literal)
+        return _equality(claim, term, function, wanted=wide)
+    value = int(claim.literal)
     below, above = operation is Operation.LT, operation is Operation.GT
     if wide:
         if below or operation is Operation.LT_EQ:
-            return Test(Operation.LT_EQ, term, (function(value - below),))
-        return Test(Operation.GT_EQ, term, (function(value + above),))
+            return Claim(Operation.LT_EQ, term, (function(value - below),))
+        return Claim(Operation.GT_EQ, term, (function(value + above),))
     # A unit lies wholly below a value if it ends before the value's own unit begins.
     if below or operation is Operation.LT_EQ:
-        return Test(Operation.LT, term, (function(value + (not below)),))
-    return Test(Operation.GT, term, (function(value - (not above)),))
+        return Claim(Operation.LT, term, (function(value + (not below)),))
+    return Claim(Operation.GT, term, (function(value - (not above)),))
 
 
-def _prefix(test: Test, term: Term, function: Callable[[Value], Value], width: int, *, wide: bool) -> _Projection:
+def _prefix(claim: Claim, term: Term, function: Callable[[Value], Value], width: int, *, wide: bool) -> _Projection:
     """Through a transform that keeps the beginning of text or bytes."""
-    operation = test.operation
+    operation = claim.operation
     if operation in (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH):
-        return _starts_with(test, term, function, width, wide=wide)
+        return _starts_with(claim, term, function, width, wide=wide)
     if operation in _EQUALITIES[True] or operation in _EQUALITIES[False]:
-        return _equality(test, term, function, wanted=wide)
-    beginning = (function(test.literal),)
+        return _equality(claim, term, function, wanted=wide)
+    beginning = (function(claim.literal),)
     below = operation in (Operation.LT, Operation.LT_EQ)
     if wide:
-        return Test(Operation.LT_EQ if below else Operation.GT_EQ, term, beginning)
-    return Test(Operation.LT if below else Operation.GT, term, beginning)
+        return Claim(Operation.LT_EQ if below else Operation.GT_EQ, term, beginning)
+    return Claim(Operation.LT if below else Operation.GT, term, beginning)
 
 
-def _starts_with(test: Test, term: Term, function: Callable[[Value], Value], width: int, *, wide: bool) -> _Projection:
-    wanted = test.operation is Operation.STARTS_WITH
-    prefix = str(test.literal)
+def _starts_with(
+    claim: Claim, term: Term, function: Callable[[Value], Value], width: int, *, wide: bool
+) -> _Projection:
+    wanted = claim.operation is Operation.STARTS_WITH
+    prefix = str(claim.literal)
     if len(prefix) < width:
-        return Test(test.operation, term, (prefix,))
+        return Claim(claim.operation, term, (prefix,))
     if len(prefix) == width or wanted == wide:
         # What is kept is exactly the prefix, or as much of it as a partition can show.
-        return Test(Operation.EQ if wanted else Operation.NOT_EQ, term, (function(prefix),))
+        return Claim(Operation.EQ if wanted else Operation.NOT_EQ, term, (function(prefix),))
     return None
 
 
-def _before_1970(projected: Test, *, wide: bool) -> _Projection:
+def _before_1970(projected: Claim, *, wide: bool) -> _Projection:
     """Allow a stored count of time units to be one above the true one, if that is negative."""
     operation = projected.operation
     values = tuple(int(value) for value in projected.literals)
@@ -139,11 +141,11 @@ def _before_1970(projected: Test, *, wide: bool) -> _Projection:
         hides = operation in (Operation.LT, Operation.LT_EQ)
         least_affected = 1 if operation in (Operation.LT, Operation.GT_EQ) else 0
         if hides == wide and values[0] < least_affected:
-            return Test(operation, projected.term, (values[0] + 1,))
+            return Claim(operation, projected.term, (values[0] + 1,))
         return projected
     if operation in _EQUALITIES[wide]:
         stored = tuple(dict.fromkeys(near for value in values for near in _stored_as(value)))
-        return Test(_EQUALITIES[wide][len(stored) > 1], projected.term, stored)
+        return Claim(_EQUALITIES[wide][len(stored) > 1], projected.term, stored)
     # The count itself is denied, or vouched for, by a field that stores it reliably only after 1970.
     return projected if min(values) > 0 else None
 

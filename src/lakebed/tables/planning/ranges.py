@@ -1,4 +1,4 @@
-"""Whether a test may hold for some value between two bounds.
+"""Whether a claim may hold for some value between two bounds.
 
 Bounds are those of all values that are neither null nor NaN; text and bytes may have been shortened, the lower bound
 downwards and the upper bound upwards. An unknown bound is None and excludes nothing.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from lakebed.tables.metadata.types import Primitive
 
 from .expressions import Operation
-from .predicates import Test
+from .predicates import Claim
 from .transforms import function_of, preserves_order
 from .values import Value, decode_bound, is_nan
 
@@ -28,27 +28,27 @@ class Range(NamedTuple):
     lower: Value | None
     upper: Value | None
 
-    def may_hold(self, test: Test) -> bool:
-        """Whether some value in the range may pass the test, which is not one about null or NaN."""
-        operation, lower, upper = test.operation, self.lower, self.upper
+    def may_hold(self, claim: Claim) -> bool:
+        """Whether some value in the range may pass the claim, which is not one about null or NaN."""
+        operation, lower, upper = claim.operation, self.lower, self.upper
         if operation is Operation.EQ or operation is Operation.IN:
-            return any(self._includes(literal) for literal in test.literals)
+            return any(self._includes(literal) for literal in claim.literals)
         if operation is Operation.LT:
-            return lower is None or self._may_be_less(lower, test.literal)
+            return lower is None or self._may_be_less(lower, claim.literal)
         if operation is Operation.LT_EQ:
-            return lower is None or self._may_be_at_most(lower, test.literal)
+            return lower is None or self._may_be_at_most(lower, claim.literal)
         if operation is Operation.GT:
-            return upper is None or self._may_be_less(test.literal, upper)
+            return upper is None or self._may_be_less(claim.literal, upper)
         if operation is Operation.GT_EQ:
-            return upper is None or self._may_be_at_most(test.literal, upper)
+            return upper is None or self._may_be_at_most(claim.literal, upper)
         if operation is Operation.STARTS_WITH:
-            prefix = str(test.literal)
+            prefix = str(claim.literal)
             return (lower is None or str(lower)[: len(prefix)] <= prefix) and (
                 upper is None or str(upper)[: len(prefix)] >= prefix
             )
         if operation is Operation.NOT_STARTS_WITH:
             # All that lies between two texts with one beginning has that beginning.
-            prefix = str(test.literal)
+            prefix = str(claim.literal)
             return not (str(lower or "").startswith(prefix) and str(upper or "").startswith(prefix))
         return True
 
@@ -70,9 +70,9 @@ def decode_range(kind: Primitive, lower: bytes | None, upper: bytes | None) -> R
     return Range(kind, _bound(kind, lower), _bound(kind, upper))
 
 
-def transformed(range_: Range, test: Test) -> Range | None:
-    """The range of what the test's transform makes of the values; None if it says nothing of them."""
-    transform, kind = test.term.transform, test.term.kind
+def transformed(range_: Range, claim: Claim) -> Range | None:
+    """The range of what the claim's transform makes of the values; None if it says nothing of them."""
+    transform, kind = claim.term.transform, claim.term.kind
     if transform is None or kind is None:
         return range_
     function = function_of(transform, range_.kind)

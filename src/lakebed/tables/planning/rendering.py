@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .expressions import SETS, UNARY, Constant
-from .predicates import AllOf, Filter, Term, Test
+from .predicates import AllOf, Claim, Filter, Term
 from .values import to_json
 
 __all__ = ["render_filter"]
@@ -19,7 +19,7 @@ def render_filter(condition: Filter) -> object:
     """The filter as plain values that any JSON encoder writes."""
     if isinstance(condition, Constant):
         return condition.value
-    if isinstance(condition, Test):
+    if isinstance(condition, Claim):
         return _test(condition)
     return _balanced("and" if isinstance(condition, AllOf) else "or", condition.operands)
 
@@ -32,12 +32,12 @@ def _balanced(kind: str, operands: Sequence[Filter]) -> object:
     return {"type": kind, "left": _balanced(kind, operands[:middle]), "right": _balanced(kind, operands[middle:])}
 
 
-def _test(test: Test) -> object:
-    document: dict[str, object] = {"type": test.operation.value, "term": _term(test.term)}
-    if test.operation in SETS:
-        document["values"] = [to_json(test.term.kind, literal) for literal in test.literals]
-    elif test.operation not in UNARY:
-        document["value"] = to_json(test.term.kind, test.literal)
+def _test(claim: Claim) -> object:
+    document: dict[str, object] = {"type": claim.operation.value, "term": _term(claim.term)}
+    if claim.operation in SETS:
+        document["values"] = [to_json(claim.term.kind, literal) for literal in claim.literals]
+    elif claim.operation not in UNARY:
+        document["value"] = to_json(claim.term.kind, claim.literal)
     return document
 
 

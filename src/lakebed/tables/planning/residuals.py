@@ -1,6 +1,6 @@
 """What is left of a filter for the rows of one partition.
 
-A test that all rows of the partition pass is true, one that none can pass is false; the others stay for the reader to
+A claim that all rows of the partition pass is true, one that none can pass is false; the others stay for the reader to
 apply. A filter whose residual is false has no rows in the partition.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .expressions import FALSE, TRUE
 from .partitions import Layout, Partition, partition_key
-from .predicates import Filter, Test, evaluate, holds, rewrite
+from .predicates import Claim, Filter, evaluate, holds, rewrite
 from .projection import project_inclusive, project_strict
 
 __all__ = ["Residuals"]
@@ -21,7 +21,7 @@ class Residuals:
         self._condition = condition
         self._layout = layout
         self._known: dict[tuple[object, ...], Filter] = {}
-        self._projections: dict[Test, tuple[Filter, Filter]] = {}
+        self._projections: dict[Claim, tuple[Filter, Filter]] = {}
 
     def of(self, partition: Partition) -> Filter:
         """What is left of the filter for the rows of this partition."""
@@ -30,19 +30,19 @@ class Residuals:
         key = partition_key(partition)
         residual = self._known.get(key)
         if residual is None:
-            residual = self._known[key] = rewrite(self._condition, lambda test: self._left_of(test, partition))
+            residual = self._known[key] = rewrite(self._condition, lambda claim: self._left_of(claim, partition))
         return residual
 
-    def _left_of(self, test: Test, partition: Partition) -> Filter:
-        projections = self._projections.get(test)
+    def _left_of(self, claim: Claim, partition: Partition) -> Filter:
+        projections = self._projections.get(claim)
         if projections is None:
-            projections = project_strict(test, self._layout), project_inclusive(test, self._layout)
-            self._projections[test] = projections
+            projections = project_strict(claim, self._layout), project_inclusive(claim, self._layout)
+            self._projections[claim] = projections
         strict, inclusive = projections
 
-        def passes(tested: Test) -> bool:
-            return holds(tested, partition[self._layout.positions[tested.term.id]])
+        def passes(projected: Claim) -> bool:
+            return holds(projected, partition[self._layout.positions[projected.term.id]])
 
         if evaluate(strict, passes):
             return TRUE
-        return test if evaluate(inclusive, passes) else FALSE
+        return claim if evaluate(inclusive, passes) else FALSE

@@ -13,7 +13,7 @@ from lakebed.tables.metadata.table import TableMetadata
 
 from .binding import ColumnNames
 from .partitions import Layout, bind_layouts
-from .predicates import AllOf, AnyOf, Filter, Test
+from .predicates import AllOf, AnyOf, Claim, Filter
 from .projection import inclusive
 from .requests import ScanRequest, bind_filter
 from .residuals import Residuals
@@ -133,7 +133,7 @@ def _stats_columns(request: ScanRequest, names: ColumnNames) -> frozenset[int]:
 
 
 def _columns(condition: Filter) -> set[int]:
-    if isinstance(condition, Test):
+    if isinstance(condition, Claim):
         return {condition.term.id}
     if isinstance(condition, AllOf | AnyOf):
         return set().union(*map(_columns, condition.operands))

@@ -39,8 +39,15 @@ NANOS: Final = {
 
 _INT: Final = (-(2**31), 2**31 - 1)
 _LONG: Final = (-(2**63), 2**63 - 1)
-INT_BOUNDS: Final = {"int": _INT, "date": _INT, "long": _LONG, **dict.fromkeys(NANOS.keys() - {"date"}, _LONG)}
-"""The least and the greatest value of types that are stored as whole numbers."""
+INT_BOUNDS: Final = {
+    **dict.fromkeys(NANOS, _LONG),
+    "int": _INT,
+    "long": _LONG,
+    "date": _INT,
+    "time": (0, DAY_NANOS // NANOS["time"] - 1),
+    "decimal": (1 - 10**38, 10**38 - 1),
+}
+"""The least and the greatest value of types that are whole numbers to planning."""
 
 
 def is_nan(value: Value | None) -> bool:
@@ -107,6 +114,11 @@ def _decode_long(data: bytes) -> int:
     return int(value)
 
 
+def _decode_float(data: bytes) -> float:
+    (value,) = struct.unpack("<f", data)
+    return float(value)
+
+
 def _decode_double(data: bytes) -> float:
     (value,) = struct.unpack("<f" if len(data) == 4 else "<d", data)
     return float(value)
@@ -143,7 +155,7 @@ _DECODERS: Final[dict[str, Callable[[bytes], Value]]] = {
     "boolean": _decode_boolean,
     "int": _decode_int,
     "long": _decode_long,
-    "float": _decode_double,
+    "float": _decode_float,
     "double": _decode_double,
     "decimal": _decode_decimal,
     "date": _decode_int,

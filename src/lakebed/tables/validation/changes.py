@@ -42,6 +42,7 @@ def merge_surveys(surveys: Iterable[Survey]) -> Survey:
     """The manifests of a snapshot as one. Raises InvalidInput for a file that is in two of them."""
     whole = Survey()
     for one in surveys:
+        whole.is_opaque |= one.is_opaque
         for into, files in ((whole.added, one.added), (whole.existing, one.existing), (whole.deleted, one.deleted)):
             if not into.keys().isdisjoint(files):
                 raise _twice(next(iter(into.keys() & files.keys())))

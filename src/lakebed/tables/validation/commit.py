@@ -21,6 +21,7 @@ from lakebed.tables.manifests import ManifestContent, ManifestFile
 from lakebed.tables.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
 from lakebed.tables.metadata.table import TableMetadata
 
+from .ancestry import parents_first
 from .changes import (
     Changes,
     already_live,
@@ -107,7 +108,7 @@ class _Validation:
         if self._adopted:
             heads = {reference.snapshot_id for reference in self._new.refs.values()}
             added = [snapshot for snapshot in added if snapshot.snapshot_id in heads]
-        reports = [await self._check_snapshot(snapshot) for snapshot in added]
+        reports = [await self._check_snapshot(snapshot) for snapshot in parents_first(added)]
         await self._check_removed_specs()
         await check_statistics(self._base, self._new, self._scope, self._objects, self._limits)
         return CommitReport(tuple(reports), self._objects.observed)
@@ -123,8 +124,7 @@ class _Validation:
         await self._objects.find([where], "manifest list")
         lines = await self._lines_of(snapshot)
         if lines is None:
-            if self._strict:
-                raise NotSupported("encrypted manifest lists cannot be validated strictly")
+            self._admit_opaque(where)
             return SnapshotReport(snapshot.snapshot_id, snapshot.operation, is_opaque=True)
         parent = await self._parent_lines(snapshot)
         version, specs = self._new.format_version, self._new.specs
@@ -132,8 +132,8 @@ class _Validation:
         await self._find_manifests(compared.added if parent is not None else lines)
         found = await self._read_own(snapshot, compared.added)
         live, lost = await self._read_dropped(compared.removed)
-        is_opaque = _is_encrypted(compared.added) or _is_encrypted(compared.removed)
-        if parent is None or is_opaque:
+        is_opaque = found.is_opaque or live is None
+        if parent is None or live is None or is_opaque:
             changes = Changes(found.added, found.existing, found.deleted)
         else:
             has_parent = snapshot.parent_snapshot_id is not None
@@ -143,7 +143,7 @@ class _Validation:
         if version >= ROW_LINEAGE_SINCE_VERSION:
             check_row_ids(changes)
         await self._find_files(changes.added.values())
-        await self._check_inherited(compared.inherited, changes)
+        await self._check_inherited(compared.inherited, changes, knows_parent=parent is not None)
         return SnapshotReport(
             snapshot.snapshot_id,
             snapshot.operation,
@@ -162,30 +162,31 @@ class _Validation:
 
     async def _lines_of(self, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
         """A snapshot's manifests by location; None if the list is encrypted, or it has none, as in the first tables."""
-        key = snapshot.snapshot_id
+        key, where = snapshot.snapshot_id, snapshot.manifest_list
         if key not in self._lines:
-            self._lines[key] = None
-            if snapshot.manifest_list is not None and snapshot.key_id is None:
-                is_old = self._base is not None and key in self._base.snapshots
-                self._lines[key] = await (self._old_lines if is_old else self._new_lines)(
-                    snapshot.manifest_list, snapshot
-                )
+            is_old = self._base is not None and key in self._base.snapshots
+            if where is None:
+                self._lines[key] = None
+            elif is_old:
+                self._lines[key] = await self._old_lines(spelled(where))
+            else:
+                self._lines[key] = await self._new_lines(spelled(where), snapshot)
         return self._lines[key]
 
-    async def _new_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile]:
-        # A snapshot's parent was added before it, so this does not go deep.
+    async def _new_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
+        lines = await self._objects.manifest_list(where)
         known = await self._parent_lines(snapshot) or {}
-        return by_location(await self._objects.manifest_list(spelled(where)), self._scope, known)
+        return None if lines is None else by_location(lines, self._scope, known)
 
-    async def _old_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile]:
+    async def _old_lines(self, where: str) -> Mapping[str, ManifestFile] | None:
         try:
-            lines = await self._objects.manifest_list(spelled(where))
+            lines = await self._objects.manifest_list(where)
         except TooLarge:
             raise
         except (NotFound, InvalidInput) as error:
             # Without it nobody could tell what the new snapshot takes over. A branch can be set back to before it.
             raise Corrupted(f"manifest list of the parent snapshot cannot be read. location={where}") from error
-        return {spelled(line.path): line for line in lines}
+        return None if lines is None else {spelled(line.path): line for line in lines}
 
     async def _parent_lines(self, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
         """What the parent lists: nothing if there is no parent, None if it is not known."""
@@ -240,15 +241,17 @@ class _Validation:
         def parse(data: bytes, location: str, line: ManifestFile) -> Survey:
             return survey(data, location, line, rules, self._limits)
 
-        surveys = await self._objects.manifests(_readable(lines), parse)
+        surveys = await self._objects.manifests(lines, parse)
         for location, found in surveys.items():
             if found is None:
                 raise InvalidInput(f"manifest is not there. location={location}", argument="location")
+            if found.is_opaque:
+                self._admit_opaque(location)
             self._surveys[location] = found
         return merge_surveys(found for found in surveys.values() if found is not None)
 
-    async def _read_dropped(self, lines: Mapping[str, ManifestFile]) -> tuple[dict[FileKey, TrackedFile], int]:
-        """The live files of manifests that a snapshot drops, and how many of the manifests are lost.
+    async def _read_dropped(self, lines: Mapping[str, ManifestFile]) -> tuple[dict[FileKey, TrackedFile] | None, int]:
+        """The live files of manifests that a snapshot drops, unless encrypted; how many of the manifests are lost.
 
         A table that lost a manifest can be repaired only by dropping it: what it listed counts as gone.
         """
@@ -258,7 +261,13 @@ class _Validation:
             if found is not None:
                 live.update(found.existing)
                 live.update(found.added)
-        return live, sum(found is None for found in surveys.values())
+        lost = sum(found is None for found in surveys.values())
+        is_opaque = any(found is not None and found.is_opaque for found in surveys.values())
+        return None if is_opaque else live, lost
+
+    def _admit_opaque(self, location: str) -> None:
+        if self._strict:
+            raise NotSupported(f"encrypted manifests cannot be validated strictly. location={location}")
 
     async def _read_old(self, lines: Mapping[str, ManifestFile]) -> dict[str, Survey | None]:
         def parse(data: bytes, location: str, line: ManifestFile) -> Survey:
@@ -272,7 +281,7 @@ class _Validation:
         found: dict[str, Survey | None] = {
             location: self._surveys[location] for location in lines if location in self._surveys
         }
-        unread = {location: line for location, line in _readable(lines).items() if location not in found}
+        unread = {location: line for location, line in lines.items() if location not in found}
         return {**found, **await self._objects.manifests(unread, parse)}
 
     # -- files ----------------------------------------------------------------------------------------------------
@@ -286,11 +295,17 @@ class _Validation:
                     f" file={file.location} listed={file.size} found={found[file.location].size}"
                 )
 
-    async def _check_inherited(self, inherited: Mapping[str, ManifestFile], changes: Changes) -> None:
+    async def _check_inherited(
+        self, inherited: Mapping[str, ManifestFile], changes: Changes, *, knows_parent: bool
+    ) -> None:
         """Refuse files and deletion vectors that the manifests which stay have already, as far as these are read."""
         if self._strict:
-            await self._check_all(inherited, changes)
+            await self._check_all(inherited, changes, knows_parent=knows_parent)
             return
+        if not knows_parent and not self._adopted:
+            # Nobody can tell that these are the parent's, and were checked with it.
+            for found in (await self._read_old(inherited)).values():
+                self._check_places(found)
         vectors = {file.referenced for file in changes.added.values() if file.referenced is not None}
         wanted = {location: line for location, line in inherited.items() if location in self._surveys}
         if self._could_be_live(changes.added.values()):
@@ -317,33 +332,38 @@ class _Validation:
 
         chosen: dict[str, ManifestFile] = {}
         size = 0
-        for location, line in sorted(_readable(lines).items(), key=age, reverse=True):
+        for location, line in sorted(lines.items(), key=age, reverse=True):
             size += line.length
             if len(chosen) == self._limits.recent_manifests or size > self._limits.recent_bytes:
                 break
             chosen[location] = line
         return chosen
 
-    async def _check_all(self, inherited: Mapping[str, ManifestFile], changes: Changes) -> None:
+    def _check_places(self, found: Survey | None) -> None:
+        for file in () if found is None else (*found.existing.values(), *found.added.values()):
+            self._scope.locate(file.location, "file")
+
+    async def _check_all(self, inherited: Mapping[str, ManifestFile], changes: Changes, *, knows_parent: bool) -> None:
         """The strict level: every live file of the snapshot is there, once; vectors are about live data files."""
         vectors = {file.referenced for file in changes.added.values() if file.referenced is not None}
         live = {**changes.kept, **changes.added}
         for location, found in (await self._read_old(inherited)).items():
             if found is None:
                 raise InvalidInput(f"manifest is not there. location={location}", argument="location")
+            if found.is_opaque:
+                self._admit_opaque(location)
+            if not knows_parent:
+                self._check_places(found)
             _check_stays(found, changes, vectors)
             for files in (found.existing, found.added):
                 if not live.keys().isdisjoint(files):
                     key = next(iter(live.keys() & files.keys()))
                     raise InvalidInput(f"file is listed twice. file={files[key].location}")
                 live.update(files)
-        if self._adopted:
-            for file in live.values():
-                self._scope.locate(file.location, "file")
         await self._find_files(live.values())
         data = {file.location for file in live.values() if file.is_data}
         for file in live.values():
-            if file.referenced is not None and file.referenced not in data and not _is_encrypted(inherited):
+            if file.referenced is not None and file.referenced not in data:
                 raise InvalidInput(f"deletion vector is about a file that is not live. file={file.referenced}")
 
 
@@ -353,14 +373,6 @@ def _check_stays(found: Survey, changes: Changes, vectors: Collection[str]) -> N
             raise already_live(files[next(iter(changes.added.keys() & files.keys()))])
         if vectors:
             check_other_vectors(vectors, files.values())
-
-
-def _readable(lines: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
-    return {location: line for location, line in lines.items() if line.key_metadata is None}
-
-
-def _is_encrypted(lines: Mapping[str, ManifestFile]) -> bool:
-    return any(line.key_metadata is not None for line in lines.values())
 
 
 def _count(files: Mapping[FileKey, TrackedFile], *, data: bool) -> int:

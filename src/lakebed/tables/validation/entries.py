@@ -54,6 +54,8 @@ class Survey:
     deleted: dict[FileKey, TrackedFile] = field(default_factory=dict)
     entries: int = 0
     decoded_bytes: int = 0
+    is_opaque: bool = False
+    """Whether it is encrypted by the client: what it lists is not known."""
 
 
 def survey(data: bytes, location: str, line: ManifestFile, rules: EntryRules, limits: CommitLimits) -> Survey:

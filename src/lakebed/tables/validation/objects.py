@@ -21,6 +21,8 @@ _STAT_BATCH: Final = 1000
 _READS_AT_ONCE: Final = 8
 _SMALL_BYTES: Final = 32 * 1024
 """Parsing less than this takes no longer than handing it to a thread."""
+_ENCRYPTED: Final = b"AGS1"
+"""How files begin that a client encrypted (Iceberg's AES GCM stream). What merely claims to be so is read."""
 
 
 class CommitObjects:
@@ -42,11 +44,13 @@ class CommitObjects:
                 self.observed[location] = facts
         return {location: self.observed[location] for location in wanted}
 
-    async def manifest_list(self, location: str) -> list[ManifestFile]:
-        """The lines of a list. Raises NotFound, InvalidInput, TooLarge."""
+    async def manifest_list(self, location: str) -> list[ManifestFile] | None:
+        """The lines of a list; None if it is encrypted. Raises NotFound, InvalidInput, TooLarge."""
         limits = self._allowance.limits.read
         data = await self._files.read(location, limits.encoded_bytes)
         self._allowance.take_stored(len(data))
+        if data.startswith(_ENCRYPTED):
+            return None
 
         def parse() -> list[ManifestFile]:
             return read_manifest_list(data, limits=limits)
@@ -83,6 +87,8 @@ class CommitObjects:
         except NotFound:
             return None
         self._allowance.take_stored(len(data))
+        if data.startswith(_ENCRYPTED):
+            return Survey(is_opaque=True)
         survey = await _parsed(lambda: parse(data, location, line), len(data))
         self._allowance.take_decoded(survey.decoded_bytes, survey.entries)
         return survey

@@ -10,7 +10,7 @@ from lakebed.tables.metadata.table import TableMetadata
 
 from .evolution import check_evolution
 
-__all__ = ["check_transition"]
+__all__ = ["check_transition", "means_the_same"]
 
 
 def check_transition(base: TableMetadata, new: TableMetadata, *, strict: bool) -> None:
@@ -71,8 +71,13 @@ def _keeps_data(base: TableMetadata, new: TableMetadata) -> bool:
 def _check_kept(what: str, base: Mapping[int, Element], new: Mapping[int, Element]) -> None:
     for element_id, element in base.items():
         kept = new.get(element_id)
-        if kept is not None and kept is not element and _meaning(kept) != _meaning(element):
+        if kept is not None and kept is not element and not means_the_same(kept, element):
             raise InvalidInput(f"a {what} cannot change under its id. id={element_id}")
+
+
+def means_the_same(one: Element, other: Element) -> bool:
+    """Whether two specs, orders or snapshots say the same."""
+    return _meaning(one) == _meaning(other)
 
 
 def _meaning(element: Element) -> dict[str, object]:

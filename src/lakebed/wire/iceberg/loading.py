@@ -14,7 +14,7 @@ from lakebed.tables.metadata import parse_table, serialize_table
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.wire.http.message import Headers, Response
 
-from .delegation import Delegation, delegate
+from .delegation import HEADER, Delegation, asked_mode, delegate
 from .errors import JSON
 from .request import CatalogRequest
 from .services import CatalogServices
@@ -101,9 +101,11 @@ def view_response(entry: Entry, metadata: CachedMetadata) -> Response:
 def _tag(request: CatalogRequest, metadata_at: str, mode: str, granted: Delegation) -> str:
     """An entity tag: of the metadata, how it is shown, and to whom what was granted until when."""
     seen = f"{metadata_at} {mode}"
+    asked = asked_mode(request.http.headers.get(HEADER))
+    if asked is not None:
+        seen = f"{seen} {request.caller.principal.arn} {asked}"
     if granted.revalidate_after_ms is None:
         return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'
-    seen = f"{seen} {request.caller.principal.arn} {request.http.headers.get('x-iceberg-access-delegation', '')}"
     # The credentials in a client's copy must be good for a while: their time is in the tag.
     return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}.{granted.revalidate_after_ms}"'
 

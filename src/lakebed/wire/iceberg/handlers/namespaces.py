@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import msgspec
 
+from lakebed.core.errors import NoSuchNamespace
+from lakebed.tables.identifiers import Levels
+from lakebed.tables.namespaces import NamespacePage
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok
@@ -32,9 +37,20 @@ async def list_namespaces(services: CatalogServices, request: CatalogRequest) ->
     parent = request.http.query.get("parent", "")
     page = read_page(request.http, f"namespaces {request.warehouse} {parent}")
     levels = split_namespace(parent) if parent else ()
-    found = await services.namespaces.list(
-        request.caller, request.warehouse, levels, after=page.after, limit=page.limit
-    )
+
+    async def children(levels: Levels) -> NamespacePage:
+        return await services.namespaces.list(
+            request.caller, request.warehouse, levels, after=page.after, limit=page.limit
+        )
+
+    try:
+        found = await children(levels)
+    except NoSuchNamespace:
+        # Iceberg 1.7.0 and PyIceberg 0.12 encode the namespace before they encode the parameter.
+        meant = unquote(parent)
+        if meant == parent:
+            raise
+        found = await children(split_namespace(meant))
     last = found.namespaces[-1].path if found.namespaces else ""
     return ok(
         {

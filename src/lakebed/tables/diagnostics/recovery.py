@@ -1,0 +1,114 @@
+"""Puts right what can be: records of commits that follow from others, and directories that are not on record.
+
+The pointer never moves here: it is what everything else is measured against.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.meta.seam import Transaction
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from .. import rows as table_rows
+from ..commit_log import CommitRecord
+from ..events import tell
+from ..gate import Action
+from ..identifiers import Identifier
+from ..locations import claim_locations
+from ..metadata.table import TableMetadata
+from . import rows
+from .chain import Finding, RecoveryState
+from .examination import Examination, Recorded
+
+OPERATION = "recovered"
+"""What a record says that was written afterwards: which operation it was is not known."""
+
+
+class Recovered(NamedTuple):
+    """A table after a recovery."""
+
+    recorded: Recorded
+    finalized: int
+    """Records that were missing and were written."""
+    discarded: int
+    """Records of commits that the table does not have, taken out."""
+    reclaimed: tuple[str, ...]
+    """Directories that are on record again."""
+
+
+class Recovery:
+    """Recovers tables."""
+
+    def __init__(self, facilities: Facilities, examination: Examination) -> None:
+        self._f = facilities
+        self._examination = examination
+
+    async def recover(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recovered:
+        """Put right what can be; in a healthy table nothing changes. Raises NoSuchTable, LocationTaken."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+        action = Action.UPDATE_METADATA_LOCATION
+        before = await self._examination.read(f.meta, caller, warehouse_name, identifier, action)
+        metadata, parsed = await self._examination.metadata(before)
+
+        async def work(tx: Transaction) -> Recovered:
+            found = await self._examination.read(tx, caller, warehouse_name, identifier, action)
+            finalized = discarded = 0
+            for finding in found.line.findings:
+                if finding.recovery_state is RecoveryState.FINALIZATION_REQUIRED:
+                    await tx.run(table_rows.INSERT_COMMIT, *_record(found.entry.id, finding, now_ms))
+                    finalized += 1
+                elif finding.recovery_state is RecoveryState.STAGED_BEFORE_TABLE_UPDATE:
+                    discarded += await tx.run(rows.DELETE_COMMIT, found.entry.id, finding.generation)
+            reclaimed: tuple[str, ...] = ()
+            # What the file says holds only for the version that it was read at.
+            if metadata.missing_directories and found.entry.version_token == before.entry.version_token:
+                reclaimed = await self._reclaim(tx, found, metadata.missing_directories, parsed)
+            if not (finalized or discarded or reclaimed):
+                return Recovered(found, 0, 0, ())
+            await tell(
+                f.outbox,
+                tx,
+                "TableRecovered",
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                found.entry,
+                operation=OPERATION,
+                facts={
+                    "finalized": str(finalized),
+                    "discarded": str(discarded),
+                    "reclaimed": ", ".join(reclaimed),
+                },
+            )
+            after = await self._examination.read(tx, caller, warehouse_name, identifier, action)
+            return Recovered(after, finalized, discarded, reclaimed)
+
+        return await f.meta.transact(work)
+
+    async def _reclaim(
+        self, tx: Transaction, found: Recorded, missing: tuple[str, ...], metadata: TableMetadata | None
+    ) -> tuple[str, ...]:
+        assert metadata is not None  # noqa: S101  # without it nobody knows what is missing
+        await claim_locations(tx, found.warehouse, found.entry.id, metadata.location, metadata.properties)
+        return missing
+
+
+def _record(entry_id: str, finding: Finding, now_ms: int) -> CommitRecord:
+    return CommitRecord(
+        entry=entry_id,
+        generation=finding.generation,
+        commit_id=finding.new_version_token,
+        operation=OPERATION,
+        writer="",
+        previous_at=finding.previous_metadata_location,
+        metadata_at=finding.new_metadata_location,
+        expected_token=finding.expected_version_token,
+        version_token=finding.new_version_token,
+        request_digest="",
+        requirements=b"[]",
+        committed_ms=now_ms,
+    )

@@ -1,0 +1,241 @@
+"""The life of jobs: what a trigger may do to a table's current job, and what each step makes of it. Pure.
+
+    (none) ──queue──▶ QUEUED ──claim──▶ RUNNING ──▶ SUCCESSFUL
+       │                 │                 │
+       └──── start ──────┼────────────────▶│ fail, or the worker went silent
+                         ▼                 ▼
+                      FAILED ◀──────────FAILED ── after a pause, as a job of its own ──▶ QUEUED or RUNNING
+
+A table has one current job. While it is queued or running, and its holder gives signs of life, nobody begins another.
+A retry is a new job, whose attempt goes on counting from the one before it; so each attempt keeps its own report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final
+
+import msgspec
+
+from lakebed.core.errors import StateConflict
+
+from .config import MaintenanceConfig
+from .model import Action, Counts, Job, JobStatus, Operation
+
+__all__ = [
+    "Control",
+    "Give",
+    "Go",
+    "SchedulerStatus",
+    "Trigger",
+    "attempts_so_far",
+    "backoff_seconds",
+    "beat",
+    "decide",
+    "expire",
+    "fail",
+    "is_live",
+    "queue",
+    "recommended",
+    "scheduler_status",
+    "start",
+    "succeed",
+]
+
+WORKER_SILENT: Final = "worker lease expired"
+SCHEDULER_SILENT: Final = "scheduler lease expired"
+
+
+class Trigger(Enum):
+    """Who wants something done."""
+
+    SCHEDULER = "scheduler"
+    WORKER = "worker"
+
+
+class SchedulerStatus(StrEnum):
+    """What the next run would meet, in the order in which it is found out."""
+
+    DISABLED = "DISABLED"
+    PAUSED = "PAUSED"
+    BACKPRESSURED = "BACKPRESSURED"
+    QUEUED = "QUEUED"
+    RETRY_DEFERRED = "RETRY_DEFERRED"
+    QUARANTINED = "QUARANTINED"
+    READY = "READY"
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """Nothing is done: the current job is the answer."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Nothing is done because it is switched off: that is told."""
+
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """A job may be begun."""
+
+    expired: Job | None = None
+    """The current job, whose holder went silent, as it is to be recorded."""
+    claimed: Job | None = None
+    """The queued job to run; a new one if None."""
+    attempts: int = 0
+    """Attempts of the same work that failed before."""
+
+
+def decide(trigger: Trigger, config: MaintenanceConfig, current: Job | None, now_ms: int) -> Give | Control | Go:
+    """What a trigger may do."""
+    if not config.background_enabled:
+        return Control(JobStatus.DISABLED)
+    if config.worker_paused:
+        return Control(JobStatus.PAUSED)
+    if current is None:
+        return Go()
+    if current.status in (JobStatus.RUNNING, JobStatus.QUEUED):
+        if not is_live(current, now_ms):
+            expired = expire(current, now_ms)
+            return Go(expired=expired, attempts=attempts_so_far(expired))
+        if current.status is JobStatus.QUEUED and trigger is Trigger.WORKER:
+            return Go(claimed=current, attempts=current.attempt)
+        return Give(current)
+    if _is_deferred(current, now_ms):
+        return Give(current)
+    return Go(attempts=attempts_so_far(current))
+
+
+def is_live(job: Job, now_ms: int) -> bool:
+    """Whether a queued or running job is still somebody's."""
+    sign_ms = job.heartbeat_ms if job.status is JobStatus.RUNNING else job.scheduled_ms
+    return sign_ms is not None and sign_ms + job.lease_ms > now_ms
+
+
+def attempts_so_far(job: Job) -> int:
+    """How many attempts a job that is begun now goes on from: none, unless the one before may be retried."""
+    return job.attempt if job.status is JobStatus.FAILED and job.attempt < job.max_attempts else 0
+
+
+def backoff_seconds(config: MaintenanceConfig, attempt: int) -> int | None:
+    """How long to wait after an attempt that failed; None if it was the last."""
+    if attempt >= config.max_retry_attempts:
+        return None
+    return min(config.retry_initial_backoff_seconds << max(attempt - 1, 0), config.retry_max_backoff_seconds)
+
+
+def queue(job: Job, scheduler_id: str, lease_id: str, now_ms: int) -> Job:
+    """A new job, to be claimed by a worker."""
+    return _settled(
+        msgspec.structs.replace(
+            job, status=JobStatus.QUEUED, scheduler_id=scheduler_id, scheduler_lease_id=lease_id, scheduled_ms=now_ms
+        )
+    )
+
+
+def start(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
+    """A new or a queued job, run by a worker from now on."""
+    return _settled(
+        msgspec.structs.replace(
+            job,
+            status=JobStatus.RUNNING,
+            worker_id=worker_id,
+            lease_id=lease_id,
+            attempt=job.attempt + 1,
+            heartbeat_ms=now_ms,
+            started_ms=now_ms,
+        )
+    )
+
+
+def beat(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
+    """A sign of life from the worker. Raises StateConflict when the job is not its own, or ended."""
+    if job.status is not JobStatus.RUNNING or (job.worker_id, job.lease_id) != (worker_id, lease_id):
+        raise StateConflict(f"the job is not run by this worker under this lease. job={job.id} status={job.status}")
+    return msgspec.structs.replace(job, heartbeat_ms=now_ms)
+
+
+def succeed(job: Job, counts: Counts, now_ms: int) -> Job:
+    """The job, done."""
+    return _settled(
+        msgspec.structs.replace(
+            job, status=JobStatus.SUCCESSFUL, counts=counts, heartbeat_ms=now_ms, finished_ms=now_ms
+        )
+    )
+
+
+def fail(job: Job, reason: str, now_ms: int, *, retry: bool = True) -> Job:
+    """The job, given up for now: with a time for the next attempt, if there is to be one."""
+    pause = backoff_seconds(job.config, job.attempt) if retry and job.max_attempts else None
+    return _settled(
+        msgspec.structs.replace(
+            job,
+            status=JobStatus.FAILED,
+            failure_reason=reason,
+            finished_ms=now_ms,
+            next_retry_ms=None if pause is None else now_ms + pause * 1000,
+        )
+    )
+
+
+def expire(job: Job, now_ms: int) -> Job:
+    """A job whose holder went silent. There is no pause: it has been silent for long enough."""
+    return fail(job, WORKER_SILENT if job.status is JobStatus.RUNNING else SCHEDULER_SILENT, now_ms, retry=False)
+
+
+def recommended(job: Job) -> tuple[Action, ...]:
+    """What an operator might do about a job."""
+    counts = job.counts
+    match job.status:
+        case JobStatus.DISABLED:
+            return (Action.ENABLE_BACKGROUND_MAINTENANCE,)
+        case JobStatus.PAUSED:
+            return (Action.RESUME_MAINTENANCE_WORKER,)
+        case JobStatus.QUEUED:
+            return (Action.RUN_MAINTENANCE_WORKER,)
+        case JobStatus.RUNNING:
+            return (Action.WAIT_FOR_ACTIVE_WORKER,)
+        case JobStatus.FAILED:
+            held = (Action.REVIEW_QUARANTINE,) if counts.quarantined_objects else ()
+            if job.next_retry_ms is not None:
+                return (Action.WAIT_FOR_RETRY_BACKOFF, *held)
+            if job.operation is Operation.DELETE and not job.config.delete_enabled:
+                return (Action.ENABLE_DELETE,)
+            return (Action.INVESTIGATE_FAILURE, *held)
+    if counts.quarantined_objects:
+        return (Action.REVIEW_QUARANTINE,)
+    if job.operation is Operation.DRY_RUN and (counts.deletable_metadata_files or counts.deletable_objects):
+        return (Action.REVIEW_AND_RUN_DELETE if job.config.delete_enabled else Action.ENABLE_DELETE,)
+    return (Action.NO_ACTION_REQUIRED,)
+
+
+def scheduler_status(
+    config: MaintenanceConfig, current: Job | None, quarantined_objects: int, now_ms: int
+) -> SchedulerStatus:
+    """What the next run would meet."""
+    if not config.background_enabled:
+        return SchedulerStatus.DISABLED
+    if config.worker_paused:
+        return SchedulerStatus.PAUSED
+    if current is not None and is_live(current, now_ms):
+        if current.status is JobStatus.RUNNING:
+            return SchedulerStatus.BACKPRESSURED
+        if current.status is JobStatus.QUEUED:
+            return SchedulerStatus.QUEUED
+    if current is not None and _is_deferred(current, now_ms):
+        return SchedulerStatus.RETRY_DEFERRED
+    return SchedulerStatus.QUARANTINED if quarantined_objects else SchedulerStatus.READY
+
+
+def _is_deferred(job: Job, now_ms: int) -> bool:
+    return job.status is JobStatus.FAILED and job.next_retry_ms is not None and job.next_retry_ms > now_ms
+
+
+def _settled(job: Job) -> Job:
+    return msgspec.structs.replace(job, actions=recommended(job))

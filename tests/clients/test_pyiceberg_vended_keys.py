@@ -1,0 +1,83 @@
+"""PyIceberg as somebody who has rights to tables and none in S3: from the first table on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import ForbiddenError
+
+from tests.clients.boto import root_keys
+from tests.clients.people import User
+from tests.clients.sdk.test_vended_keys import call, user_who_may
+from tests.fixtures.server import RunningServer
+
+pytestmark = pytest.mark.integration
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+
+
+def catalog_of(server: RunningServer, user: User, warehouse: str) -> Catalog:
+    return load_catalog(
+        "lake",
+        **{
+            "type": "rest",
+            "uri": f"{server.endpoint}/iceberg",
+            "warehouse": warehouse,
+            "rest.sigv4-enabled": "true",
+            "rest.signing-name": "s3",
+            "rest.signing-region": "us-east-1",
+            # For the catalog; files are reached with what it hands out.
+            "client.access-key-id": user.keys.access_key,
+            "client.secret-access-key": user.keys.secret_key,
+        },
+    )
+
+
+@pytest.fixture
+def warehouse(lakebed_server: RunningServer, s3: Any, bucket: str) -> str:
+    call(lakebed_server, root_keys(lakebed_server), "PUT", f"buckets/{bucket}")
+    return bucket
+
+
+def test_tables_are_made_written_and_read_with_keys_of_the_catalog(
+    lakebed_server: RunningServer, warehouse: str, tmp_path: Path
+) -> None:
+    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*")
+    catalog = catalog_of(lakebed_server, engine, warehouse)
+    catalog.create_namespace("ns")
+    table = catalog.create_table(("ns", "t"), schema=ROWS.schema)
+    assert table.io.properties["s3.access-key-id"].startswith("LKBT")
+    table.append(ROWS)
+    assert catalog.load_table(("ns", "t")).scan().to_arrow() == ROWS
+
+
+def test_staged_table_is_written_before_it_is_committed(
+    lakebed_server: RunningServer, warehouse: str, tmp_path: Path
+) -> None:
+    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*")
+    catalog = catalog_of(lakebed_server, engine, warehouse)
+    catalog.create_namespace("ns")
+    with catalog.create_table_transaction(("ns", "t"), schema=ROWS.schema) as staged:
+        staged.append(ROWS)
+    assert catalog.load_table(("ns", "t")).scan().to_arrow() == ROWS
+
+
+def test_reader_reads_and_does_not_write(lakebed_server: RunningServer, warehouse: str, tmp_path: Path) -> None:
+    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*")
+    catalog = catalog_of(lakebed_server, engine, warehouse)
+    catalog.create_namespace("ns")
+    catalog.create_table(("ns", "t"), schema=ROWS.schema).append(ROWS)
+    analyst = user_who_may(lakebed_server, tmp_path, "s3tables:Get*")
+    table = catalog_of(lakebed_server, analyst, warehouse).load_table(("ns", "t"))
+    assert table.scan().to_arrow() == ROWS
+    with pytest.raises(OSError, match="ACCESS_DENIED"):
+        table.append(ROWS)
+    stranger = user_who_may(
+        lakebed_server, tmp_path, "s3tables:GetTableBucket", "s3tables:GetTableMetadataLocation", "s3:*"
+    )
+    with pytest.raises(ForbiddenError):
+        catalog_of(lakebed_server, stranger, warehouse).load_table(("ns", "t"))
