@@ -6,7 +6,13 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.fixtures.minio", "tests.fixtures.postgres", "tests.fixtures.server"]
+pytest_plugins = [
+    "tests.fixtures.evidence",
+    "tests.fixtures.minio",
+    "tests.fixtures.postgres",
+    "tests.fixtures.server",
+    "tests.fixtures.spark",
+]
 
 # Examples are judged by what they show, never by how long they took on a busy machine.
 settings.register_profile("lakebed", deadline=None)

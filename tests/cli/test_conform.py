@@ -1,46 +1,81 @@
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from types import ModuleType
 
 import pytest
 
 from lakebed.cli.main import FAILED
+from lakebed.conform.inventories import PRINTS
 
 from .conftest import Lakebed
 
+REFUSED = 1
+CLIENTS = ("boto3", "botocore", "pyiceberg", "pyarrow", "requests")
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def _inventory(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("lakebed.wire.s3.unsupported")
-    rows = [("SelectObjectContent", "501 NotImplemented", "planned"), ("Torrent", "501", "[gone]")]
-    vars(module)["inventory"] = lambda: rows
+    vars(module)["inventory"] = lambda: [("Torrent", "501", "[gone]")]
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def test_the_inventory_is_a_table(lakebed: Lakebed) -> None:
-    outcome = lakebed("conform", "--print-unsupported-inventory")
-    assert outcome.status == 0
-    assert outcome.out == (
-        "feature              answer              note\n"
-        "SelectObjectContent  501 NotImplemented  planned\n"
-        "Torrent              501                 [gone]\n"
+@pytest.mark.parametrize("name", PRINTS)
+def test_prints_are_sorted_json(lakebed: Lakebed, name: str) -> None:
+    outcome = lakebed("conform", f"--print-{name}")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out == json.dumps(outcome.document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.usefixtures("_inventory")
+def test_store_answers_for_itself_in_the_inventory(lakebed: Lakebed) -> None:
+    document = lakebed("conform", "--print-unsupported-inventory").document
+    assert document["s3_unsupported"] == [{"feature": "Torrent", "answer": "501", "note": "[gone]"}]
+
+
+def test_inventory_knows_which_routes_are_served(lakebed: Lakebed) -> None:
+    entries = lakebed("conform", "--print-unsupported-inventory").document["unsupported_inventory"]
+    served = {entry["capability"]: entry.get("is_served") for entry in entries}
+    assert served["credential-vending"] is True
+    assert served["multi-table-transactions"] is True
+    assert served["compaction-rewrite"] is None
+
+
+def test_prints_load_no_client() -> None:
+    script = (
+        "import sys; from lakebed.cli import main\n"
+        f"for name in {list(PRINTS)!r}: assert main(['conform', '--print-' + name]) == 0\n"
+        f"print('loaded:', *sorted(sys.modules.keys() & set({CLIENTS!r})))"
     )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded:"
 
 
-def test_the_inventory_is_json_for_programs(lakebed: Lakebed) -> None:
-    assert lakebed("conform", "--print-unsupported-inventory", "--json").document == [
-        {"feature": "SelectObjectContent", "answer": "501 NotImplemented", "note": "planned"},
-        {"feature": "Torrent", "answer": "501", "note": "[gone]"},
-    ]
+def test_one_print_at_a_time(lakebed: Lakebed) -> None:
+    assert lakebed("conform", "--print-beyond", "--print-client-matrix").status == FAILED
 
 
-def test_a_terminal_gets_the_same_words_drawn(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    shown = lakebed("conform", "--print-unsupported-inventory").out
-    assert "SelectObjectContent" in shown
-    assert "[gone]" in shown
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--profile", "nobody"), "ERROR: no such profile"),
+        ((), "ERROR: LAKEBED_ACCESS_KEY is not set"),
+        (("--access-key", "a", "--secret-key", "b", "--timeout", "never"), "ERROR: --timeout"),
+        (("--print-vendor-profiles", "--profile", "minio-aistor"), "ERROR: profile minio-aistor needs --warehouse"),
+    ],
+)
+def test_mistakes_are_one_line(lakebed: Lakebed, words: tuple[str, ...], said: str) -> None:
+    outcome = lakebed("conform", *words)
+    assert (outcome.status, outcome.out) == (REFUSED, "")
+    assert outcome.err.startswith(said)
+    assert len(outcome.err.splitlines()) == 1
 
 
-def test_what_to_print_has_to_be_said(lakebed: Lakebed) -> None:
-    assert lakebed("conform").status == FAILED
+def test_missing_client_is_told_with_what_to_install(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyiceberg", None)
+    outcome = lakebed("conform", "--access-key", "a", "--secret-key", "b")
+    assert outcome.status == REFUSED
+    assert "pip install 'lakebed[conform]'" in outcome.err

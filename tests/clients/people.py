@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.clients.boto import Keys
@@ -29,6 +30,16 @@ def make_user(server: RunningServer, *policies: str) -> User:
     made = administer(server, "user", "create", f"user-{uuid.uuid4().hex[:12]}", *flags)
     key = administer(server, "key", "create", made["user"])
     return User(made["user"], made["arn"], Keys(key["access_key"], key["secret_key"]))
+
+
+def user_who_may(server: RunningServer, folder: Path, *actions: str) -> User:
+    """A user with a policy of these actions on everything; the document passes through `folder`."""
+    made = make_user(server)
+    statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
+    file = folder / f"{uuid.uuid4().hex}.json"
+    file.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    administer(server, "policy", "put", made.name, "own", str(file))
+    return made
 
 
 def administer(server: RunningServer, *words: str) -> Any:  # Any: a JSON document

@@ -11,8 +11,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import ForbiddenError
 
 from tests.clients.boto import root_keys
-from tests.clients.people import User
-from tests.clients.sdk.test_vended_keys import call, user_who_may
+from tests.clients.people import User, user_who_may
+from tests.clients.sdk.test_vended_keys import call
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration

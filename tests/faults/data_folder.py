@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.objects.events import decode_event
 from lakebed.objects.model import unpack_layout, unpack_piece
@@ -68,7 +68,7 @@ async def read_changes(store: SqliteStore) -> list[Change]:
     return changes
 
 
-async def read_blobs(store: SqliteStore, data: Path) -> Blobs:
+async def read_blobs(store: MetaStore, data: Path) -> Blobs:
     """All blobs there are."""
     named = set()
     for (layout,) in await store.rows("SELECT layout FROM contents WHERE layout IS NOT NULL"):

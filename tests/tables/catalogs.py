@@ -78,6 +78,9 @@ _KEPT = {
 }
 """Every table that the catalog writes to, and the order to read it in."""
 
+_NOT_OF_A_BUCKET = ("entry_locations", "idempotency_keys", "tasks")
+"""Tables whose rows do not go with their bucket."""
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
@@ -351,3 +354,17 @@ def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> Catalog:
         cache=cache,
         publisher=publisher,
     )
+
+
+async def open_catalog(store: ObjectStore) -> Catalog:
+    """A catalog with a table bucket `lake` and a namespace `ns`, on an object store that was emptied."""
+
+    async def empty(tx: Transaction) -> None:
+        for table in _NOT_OF_A_BUCKET:
+            await tx.run(f"DELETE FROM {table}")
+
+    await store.meta.transact(empty)
+    wired = wire_catalog(store)
+    await wired.warehouse()
+    await wired.namespace("ns")
+    return wired

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -19,17 +20,15 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.objects.config.versioning import Versioning
-from lakebed.tables import committing
 from lakebed.tables.committing import MAX_CHANGES, CommitOptions, read_change
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
 from .appends import appended
 from .catalogs import (
     ASSERT_CREATE,
     NOBODY,
-    ROOT,
     Catalog,
     Eventful,
     a_change,
@@ -54,7 +53,7 @@ async def commit_log(catalog: Catalog, entry_id: str) -> list[tuple[Any, ...]]:
     )
 
 
-# -- one table ------------------------------------------------------------------------------------------------------------
+# -- one table -------------------------------------------------------------------------------------------------------
 
 
 async def test_commit_moves_the_pointer_to_a_new_file(catalog: Catalog) -> None:
@@ -212,7 +211,7 @@ async def test_options_are_kept_in_the_log(catalog: Catalog) -> None:
     assert event.operation == "tidy"
 
 
-# -- the pointer moves meanwhile --------------------------------------------------------------------------------------------
+# -- the pointer moves meanwhile -------------------------------------------------------------------------------------
 
 
 async def test_commit_that_still_holds_is_made_on_the_new_state(catalog: Catalog) -> None:
@@ -257,7 +256,7 @@ async def test_commit_to_a_table_that_was_dropped_meanwhile_finds_none(catalog: 
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_commit_is_given_up_after_some_attempts(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commit_is_given_up_after_some_attempts(catalog: Catalog) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -287,7 +286,7 @@ async def test_writers_at_once_all_succeed_one_after_the_other(catalog: Catalog)
     assert {f"writer.{number}" for number in range(8)} <= stored.properties.keys()
     log = await commit_log(catalog, made.entry.id)
     assert [row[0] for row in log] == list(range(1, 10))
-    for before, after in zip(log, log[1:], strict=False):
+    for before, after in pairwise(log):
         assert (after[2], after[4]) == (before[3], before[5])
     assert [one.metadata_file for one in stored.metadata_log] == [row[3] for row in log[:-1]]
     assert len(await catalog.keys_in()) == len(await catalog.store.stored_blobs()) == 9
@@ -322,7 +321,19 @@ async def test_of_conflicting_writers_at_once_one_succeeds(catalog: Catalog) -> 
     assert len(await catalog.store.stored_blobs()) == 2
 
 
-# -- commits by id ------------------------------------------------------------------------------------------------------------
+async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: Catalog) -> None:
+    made = await catalog.create()
+    expecting = CommitOptions(expected_token=made.entry.version_token)
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: catalog.commit(name(), set_properties(a="1"), options=expecting)
+    with pytest.raises(PointerMoved, match="not at the version"):
+        await late.commit(name(), set_properties(b="2"), options=expecting)
+    assert (await catalog.entry(name())).generation == 2
+    assert len(await catalog.store.stored_blobs()) == 2
+
+
+# -- commits by id ---------------------------------------------------------------------------------------------------
 
 
 async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: Catalog) -> None:
@@ -373,7 +384,10 @@ async def test_same_commit_that_comes_late_gets_the_answer(catalog: Catalog) -> 
     await catalog.create()
     options = CommitOptions("c1")
     schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}]}
-    updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    updates: list[dict[str, Any]] = [
+        {"action": "add-schema", "schema": schema},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
     requirement = {"type": "assert-current-schema-id", "current-schema-id": 0}
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -400,7 +414,7 @@ async def test_answer_by_id_is_for_who_may_commit(light_catalog: Catalog) -> Non
         await light_catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"), caller=NOBODY)
 
 
-# -- several tables -------------------------------------------------------------------------------------------------------------
+# -- several tables --------------------------------------------------------------------------------------------------
 
 
 async def test_tables_change_together(catalog: Catalog) -> None:
@@ -449,7 +463,9 @@ async def test_several_changes_of_one_table_are_one_commit(catalog: Catalog) -> 
             set_properties(x="1", y="1"),
             requirements=[{"type": "assert-current-schema-id", "current-schema-id": 0}],
         ),
-        a_change(name(), set_properties(y="2"), requirements=[{"type": "assert-default-spec-id", "default-spec-id": 0}]),
+        a_change(
+            name(), set_properties(y="2"), requirements=[{"type": "assert-default-spec-id", "default-spec-id": 0}]
+        ),
     )
     stored = await catalog.metadata(name())
     assert (stored.properties["x"], stored.properties["y"]) == ("1", "2")
@@ -518,7 +534,7 @@ async def test_transactions_over_the_same_tables_in_any_order_all_succeed(catalo
         assert (await catalog.entry(name(table))).generation == 5
 
 
-# -- what is left behind --------------------------------------------------------------------------------------------------------
+# -- what is left behind ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("deletes", [True, False])
@@ -583,7 +599,12 @@ async def test_old_files_of_other_stores_are_let_be(catalog: Catalog) -> None:
     document = msgspec.json.decode(made.metadata.document)
     document["metadata-log"] = [
         {"timestamp-ms": made.entry.created_ms, "metadata-file": where}
-        for where in ("file:///warehouse/t/v1.metadata.json", "s3://other/x", "s3://lake/elsewhere/x", f"{made.entry.location}/../x")
+        for where in (
+            "file:///warehouse/t/v1.metadata.json",
+            "s3://other/x",
+            "s3://lake/elsewhere/x",
+            f"{made.entry.location}/../x",
+        )
     ]
     await catalog.store.put("lake", "elsewhere/x", b"mine")
     await catalog.store.put("lake", "inbox/v3.metadata.json", msgspec.json.encode(document))
@@ -636,7 +657,7 @@ async def test_commit_in_a_versioned_bucket(catalog: Catalog) -> None:
     assert (await catalog.metadata(name())).properties["a"] == "1"
 
 
-# -- staged tables ----------------------------------------------------------------------------------------------------------------
+# -- staged tables ---------------------------------------------------------------------------------------------------
 
 
 async def test_two_tables_cannot_have_one_identity(catalog: Catalog) -> None:
@@ -684,7 +705,7 @@ async def test_staged_commit_into_a_namespace_that_is_gone(catalog: Catalog) -> 
     assert await catalog.store.stored_blobs() == set()
 
 
-# -- who may ------------------------------------------------------------------------------------------------------------------------
+# -- who may ---------------------------------------------------------------------------------------------------------
 
 
 async def test_committing_asks_for_its_rights(light_catalog: Catalog) -> None:
@@ -725,9 +746,7 @@ async def test_committing_a_staged_table_asks_for_the_right_to_create(light_cata
         for caller in (NOBODY, may(*COMMIT_RIGHTS)):
             with pytest.raises(AccessDenied):
                 await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=caller)
-    await light_catalog.commit(
-        name(), *updates, requirements=[ASSERT_CREATE], caller=may(Action.CREATE_TABLE)
-    )
+    await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=may(Action.CREATE_TABLE))
 
 
 async def test_parsed_metadata_is_that_of_the_pointer(light_catalog: Catalog) -> None:
@@ -736,5 +755,3 @@ async def test_parsed_metadata_is_that_of_the_pointer(light_catalog: Catalog) ->
     parsed = await fresh.commits.parsed(made.entry)
     assert parsed.uuid == made.entry.uuid
     assert await fresh.commits.parsed(made.entry) is parsed
-    assert made.entry.kind is EntryKind.TABLE
-    assert committing.MAX_CHANGES == 1024

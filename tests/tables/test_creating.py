@@ -19,8 +19,9 @@ from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.metadata import parse_table
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
-from .catalogs import ASSERT_CREATE, NOBODY, ROOT, Catalog, a_table, may, name, staged
+from .catalogs import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
 
 AS_ROOT = Mutation(ROOT)
 
@@ -32,7 +33,9 @@ async def test_created_table_is_there_with_its_file(catalog: Catalog) -> None:
     assert (entry.kind, entry.name, entry.generation, entry.format_version) == (EntryKind.TABLE, "t", 1, 2)
     assert entry.id == entry.uuid.replace("-", "")
     assert entry.location == f"s3://lake/tables/{entry.id}"
-    assert re.fullmatch(rf"s3://lake/tables/{entry.id}/metadata/00001-[0-9a-f-]{{36}}\.metadata\.json", entry.metadata_at)
+    assert re.fullmatch(
+        rf"s3://lake/tables/{entry.id}/metadata/00001-[0-9a-f-]{{36}}\.metadata\.json", entry.metadata_at
+    )
     assert await catalog.keys_in() == [entry.metadata_at.removeprefix("s3://lake/")]
     stored = await catalog.metadata(name())
     assert (stored.uuid, stored.location, stored.last_updated_ms) == (
@@ -48,7 +51,8 @@ async def test_created_table_is_there_with_its_file(catalog: Catalog) -> None:
 async def test_creation_is_the_first_commit_of_the_log(catalog: Catalog) -> None:
     made = await catalog.create()
     [row] = await catalog.store.meta.rows(
-        "SELECT entry, generation, operation, previous_at, metadata_at, expected_token, version_token FROM entry_commits"
+        "SELECT entry, generation, operation, previous_at, metadata_at, expected_token, version_token"
+        " FROM entry_commits"
     )
     assert row == (made.entry.id, 1, "create", None, made.entry.metadata_at, None, made.entry.version_token)
 
@@ -129,7 +133,7 @@ async def test_refused_table_leaves_nothing(catalog: Catalog) -> None:
                 await catalog.create(properties={path: "s3://other/t"})
 
 
-# -- staged -------------------------------------------------------------------------------------------------------------
+# -- staged ----------------------------------------------------------------------------------------------------------
 
 
 async def test_staged_table_is_promised_and_stores_nothing(catalog: Catalog) -> None:
@@ -173,7 +177,7 @@ async def test_location_of_a_staged_table_is_checked_before_anybody_gets_keys_to
         await light_catalog.creation.stage(AS_ROOT, "lake", ("ns",), asked)
 
 
-# -- who may ------------------------------------------------------------------------------------------------------------
+# -- who may ---------------------------------------------------------------------------------------------------------
 
 
 async def test_creating_asks_for_its_right(light_catalog: Catalog) -> None:

@@ -98,7 +98,7 @@ def test_directories_are_compared_as_directories() -> None:
     assert not any(map(data.holds, ["t", "t/", "t10/f", "", "u/f", "u/v"]))
 
 
-# -- published vulnerabilities of others ---------------------------------------------------------------------------
+# -- published vulnerabilities of others -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.model import EntryKind
 from lakebed.tables.warehouses import UNDROP_WINDOW
+from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, ROOT, Catalog, a_table, may, name, set_properties
+from .catalogs import NOBODY, Catalog, Eventful, a_table, may, name, set_properties, wire_catalog
 
 AS_ROOT = Mutation(ROOT)
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
@@ -37,7 +38,7 @@ async def purges_to_come(catalog: Catalog) -> int:
     return len(await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND))
 
 
-# -- at once --------------------------------------------------------------------------------------------------------------
+# -- at once ---------------------------------------------------------------------------------------------------------
 
 
 async def test_without_a_window_a_drop_is_at_once(catalog: Catalog) -> None:
@@ -98,7 +99,7 @@ async def test_of_several_drops_at_once_one_succeeds(catalog: Catalog) -> None:
     assert await purges_to_come(catalog) == 1
 
 
-# -- with a window ----------------------------------------------------------------------------------------------------------
+# -- with a window ---------------------------------------------------------------------------------------------------
 
 
 async def test_dropped_table_waits_under_its_name(catalog: Catalog) -> None:
@@ -277,7 +278,7 @@ async def test_dropped_ones_are_listed_by_id_and_page(catalog: Catalog) -> None:
     assert listed == sorted(made)
 
 
-# -- protection -------------------------------------------------------------------------------------------------------------
+# -- protection ------------------------------------------------------------------------------------------------------
 
 
 async def test_protected_table_is_not_dropped(catalog: Catalog) -> None:
@@ -302,6 +303,19 @@ async def test_protected_table_is_not_dropped(catalog: Catalog) -> None:
     ]
 
 
+async def test_drop_and_protection_at_once_agree_on_one_outcome(catalog: Catalog) -> None:
+    await catalog.create()
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
+    with pytest.raises(TableProtected):
+        await late.drop()
+    await catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=False)
+    eventful.meanwhile = catalog.drop
+    with pytest.raises(NoSuchTable):
+        await late.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
+
+
 async def test_protection_is_of_what_is_there(catalog: Catalog) -> None:
     await catalog.create()
     async with catalog.unchanged():
@@ -311,7 +325,7 @@ async def test_protection_is_of_what_is_there(catalog: Catalog) -> None:
             await catalog.dropping.protect(AS_ROOT, "lake", name(), VIEW, protected=True)
 
 
-# -- who may ----------------------------------------------------------------------------------------------------------------
+# -- who may ---------------------------------------------------------------------------------------------------------
 
 
 async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
@@ -336,7 +350,9 @@ async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
     of_gone = {"StringEquals": {"s3tables:tableName": "gone", "s3tables:namespace": "ns"}}
     await dropping.dropped(may(Action.LIST_TABLES), "lake", after="", limit=1)
     await dropping.restore(Mutation(may(Action.CREATE_TABLE, condition=of_gone)), "lake", name("gone"))
-    await dropping.protect(Mutation(may(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), TABLE, protected=False)
+    await dropping.protect(
+        Mutation(may(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), TABLE, protected=False
+    )
     await catalog.drop("gone", caller=may(Action.DELETE_TABLE, condition=of_gone))
     await dropping.purge_now(Mutation(may(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), files=True)
     with pytest.raises(AccessDenied):

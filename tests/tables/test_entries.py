@@ -14,8 +14,9 @@ from lakebed.core.errors import (
 from lakebed.meta.seam import Transaction
 from lakebed.tables.gate import Action
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, ROOT, Catalog, may, name, set_property, wire_catalog
+from .catalogs import NOBODY, Catalog, may, name, set_property, wire_catalog
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 

@@ -15,9 +15,10 @@ from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Levels
 from lakebed.tables.metadata import parse_view_updates
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
 from .appends import appended
-from .catalogs import ASSERT_CREATE, ROOT, Catalog, a_change, a_table, name, set_property, staged
+from .catalogs import ASSERT_CREATE, Catalog, a_change, a_table, name, set_property, staged
 
 AS_ROOT = Mutation(ROOT)
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW

@@ -14,10 +14,11 @@ from lakebed.tables import files as files_module
 from lakebed.tables.files import MAX_METADATA_BYTES, FileAddress, FileFacts, parse_location, unpack_metadata
 from lakebed.tables.rows import STAT_BATCH
 from tests.objects.model import md5
+from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, ROOT, Catalog, may, name
+from .catalogs import NOBODY, Catalog, may, name
 
-# -- locations ------------------------------------------------------------------------------------------------------
+# -- locations -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,7 @@ def test_location_is_read(text: str, address: FileAddress) -> None:
         "s3://b/a\\c",
         "s3://b/a\0",
         "s3://b/a\nc",
+        "s3://b/\ud800",
         "s3://b/" + "k" * 1025,
         "s3://b/" + "é" * 513,
     ],
@@ -86,7 +88,7 @@ def test_directory_ends_in_one_slash_so_that_it_does_not_hold_its_siblings() -> 
     assert not parse_location("s3://b/t10").directory.startswith(parse_location("s3://b/t").directory)
 
 
-# -- packed metadata ------------------------------------------------------------------------------------------------
+# -- packed metadata -------------------------------------------------------------------------------------------------
 
 
 def test_packed_metadata_is_told_by_how_it_begins() -> None:
@@ -120,7 +122,7 @@ def test_noise_is_plain_or_refused(data: bytes) -> None:
     assert zlib.decompressobj(wbits=31).decompress(b"\x1f\x8b" + data) == plain
 
 
-# -- the files of tables ----------------------------------------------------------------------------------------------
+# -- the files of tables ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", [b"", b"small", b"large enough for the byte store"])

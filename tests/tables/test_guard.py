@@ -294,7 +294,7 @@ async def test_ordinary_buckets_have_none_of_these_rules(catalog: Catalog) -> No
     await catalog.store.deleter.delete(S3_ONLY, "plain", Doomed(".lakebed/state"))
 
 
-# -- around it --------------------------------------------------------------------------------------------------------
+# -- around it -------------------------------------------------------------------------------------------------------
 
 
 async def test_enabling_a_bucket_marks_it_once_and_keeps_what_is_set(catalog: Catalog) -> None:

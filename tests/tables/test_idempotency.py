@@ -9,8 +9,9 @@ from lakebed.core.errors import AlreadyAnswered, AlreadyExists, CommitConflict, 
 from lakebed.meta.seam import Transaction
 from lakebed.tables.idempotency import LIFETIME_MS, Answer, Mutation, RequestKey
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
-from .catalogs import ROOT, Catalog, Eventful, a_change, name, set_property, wire_catalog
+from .catalogs import Catalog, Eventful, a_change, name, set_property, wire_catalog
 
 KEY = RequestKey("01890a5d-ac96-774b-bcce-b302099a8057", "digest of the request")
 OTHER = RequestKey(KEY.id, "digest of another request")
@@ -23,7 +24,7 @@ async def keep(catalog: Catalog, key: RequestKey | None, answer: Answer) -> None
     await catalog.store.meta.transact(work)
 
 
-# -- keys ---------------------------------------------------------------------------------------------------------------
+# -- keys ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [Answer(204), Answer(200, "entry"), Answer(409, body=b'{"error":{}}')])
@@ -95,7 +96,7 @@ async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: Cat
     assert await catalog.keys.find(OTHER) == Answer(409, body=b"no")
 
 
-# -- changes under a key ------------------------------------------------------------------------------------------------
+# -- changes under a key ---------------------------------------------------------------------------------------------
 
 
 async def test_answer_commits_with_the_change(catalog: Catalog) -> None:
@@ -109,9 +110,7 @@ async def test_change_that_fails_keeps_no_answer(catalog: Catalog) -> None:
         with pytest.raises(AlreadyExists):
             await catalog.create(key=KEY)
         with pytest.raises(CommitConflict):
-            await catalog.commit(
-                name(), set_property("a", "1"), requirements=[_other_schema()], key=KEY
-            )
+            await catalog.commit(name(), set_property("a", "1"), requirements=[_other_schema()], key=KEY)
     assert await catalog.keys.find(KEY) is None
 
 
@@ -208,9 +207,7 @@ async def test_of_one_key_at_once_exactly_one_changes_something(
 ) -> None:
     await _furnished(catalog)
     before = await catalog.last_event()
-    outcomes = await asyncio.gather(
-        *(change(catalog, Mutation(ROOT, KEY)) for _ in range(4)), return_exceptions=True
-    )
+    outcomes = await asyncio.gather(*(change(catalog, Mutation(ROOT, KEY)) for _ in range(4)), return_exceptions=True)
     assert outcomes.count(None) == 1
     told = [kind for kind, _ in await catalog.told(before)]
     assert len(told) == (0 if change is _no_change else 1)

@@ -17,8 +17,9 @@ from lakebed.tables.identifiers import (
     path_of,
 )
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
-from .catalogs import ROOT, Catalog
+from .catalogs import Catalog
 
 LONGEST = "x" * MAX_NAME_BYTES
 

@@ -19,15 +19,16 @@ from lakebed.tables.locations import (
     table_directories,
 )
 from lakebed.tables.model import EntryKind, Warehouse
+from tests.objects.stores import ROOT
 
-from .catalogs import ROOT, Catalog, name, set_property
+from .catalogs import Catalog, name, set_property
 
 
 async def the_warehouse(catalog: Catalog) -> Warehouse:
     return await catalog.warehouses.find(catalog.store.meta, "lake")
 
 
-# -- where tables may be ----------------------------------------------------------------------------------------------
+# -- where tables may be ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("location", ["s3://lake/t", "s3a://lake/t/", "s3://lake/a/b.c/d e", "s3://lake/.lakebed2"])
@@ -100,7 +101,7 @@ async def test_default_location_does_not_follow_the_name(light_catalog: Catalog)
     assert default_location(warehouse, EntryKind.VIEW, "abc") == "s3://lake/views/abc"
 
 
-# -- kept apart -------------------------------------------------------------------------------------------------------
+# -- kept apart ------------------------------------------------------------------------------------------------------
 
 OVERLAPPING = {
     "the same": "s3://lake/a/t",
@@ -204,11 +205,26 @@ async def test_moved_table_claims_its_new_place(catalog: Catalog) -> None:
         await catalog.create("w", location="s3://lake/b")
 
 
+async def test_moved_table_keeps_the_place_where_its_files_are(catalog: Catalog) -> None:
+    made = await catalog.create("t", location="s3://lake/a/t", properties={"write.data.path": "s3://lake/data/t"})
+    await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/b/t"})
+    await catalog.commit(name("t"), {"action": "remove-properties", "removals": ["write.data.path"]})
+    assert await catalog.claimed() == {made.entry.id: ["a/t/", "b/t/", "data/t/"]}
+    async with catalog.unchanged():
+        for location in ("s3://lake/a", "s3://lake/data/t/x"):
+            with pytest.raises(LocationTaken):
+                await catalog.create("u", location=location)
+    await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/a/t"})
+    assert await catalog.claimed() == {made.entry.id: ["a/t/", "b/t/", "data/t/"]}
+
+
 async def test_table_may_move_within_its_own_directories(catalog: Catalog) -> None:
     await catalog.create("t", location="s3://lake/a/t")
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/a/t/inner"})
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/a"})
-    assert (await catalog.entry(name("t"))).location == "s3://lake/a"
+    entry = await catalog.entry(name("t"))
+    assert entry.location == "s3://lake/a"
+    assert await catalog.claimed() == {entry.id: ["a/"]}
 
 
 async def test_same_directory_of_two_buckets_is_two(catalog: Catalog) -> None:

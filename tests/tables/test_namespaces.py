@@ -18,8 +18,9 @@ from lakebed.core.errors import (
 from lakebed.tables.idempotency import Mutation, RequestKey
 from lakebed.tables.identifiers import path_of
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, ROOT, Catalog, may
+from .catalogs import NOBODY, Catalog, may
 
 AS_ROOT = Mutation(ROOT)
 
@@ -30,7 +31,7 @@ async def paths(catalog: Catalog, *parent: str) -> list[tuple[str, ...]]:
     return [one.levels for one in page.namespaces]
 
 
-# -- created ----------------------------------------------------------------------------------------------------------
+# -- created ---------------------------------------------------------------------------------------------------------
 
 
 async def test_created_namespace_is_there_with_its_properties(catalog: Catalog) -> None:
@@ -96,7 +97,7 @@ async def test_namespaces_of_two_warehouses_are_apart(catalog: Catalog) -> None:
     assert (await catalog.namespaces.get(ROOT, "lake", ["ns"])).properties == {}
 
 
-# -- listed -------------------------------------------------------------------------------------------------------------
+# -- listed ----------------------------------------------------------------------------------------------------------
 
 
 async def test_listing_names_direct_children_page_by_page(catalog: Catalog) -> None:
@@ -127,7 +128,7 @@ async def test_page_that_is_just_full_is_the_last(catalog: Catalog) -> None:
 
 async def test_children_of_what_is_not_there_are_not_listed(catalog: Catalog) -> None:
     assert await paths(catalog, "ns") == []
-    with pytest.raises(NoSuchNamespace, match="Namespace does not exist: a.b"):
+    with pytest.raises(NoSuchNamespace, match=r"Namespace does not exist: a\.b"):
         await catalog.namespaces.list(ROOT, "lake", ["a", "b"], after="", limit=1)
     with pytest.raises(NoSuchWarehouse):
         await catalog.namespaces.list(ROOT, "pond", [], after="", limit=1)
@@ -135,7 +136,7 @@ async def test_children_of_what_is_not_there_are_not_listed(catalog: Catalog) ->
         await catalog.namespaces.list(ROOT, "lake", [""], after="", limit=1)
 
 
-# -- described ----------------------------------------------------------------------------------------------------------
+# -- described -------------------------------------------------------------------------------------------------------
 
 
 async def test_properties_change_and_say_so(catalog: Catalog) -> None:
@@ -176,7 +177,7 @@ async def test_bad_changes_of_properties_change_nothing(catalog: Catalog) -> Non
     await change(AS_ROOT, "lake", ["ns"], updates={"one more": ""}, removals=["1"])
 
 
-# -- removed ------------------------------------------------------------------------------------------------------------
+# -- removed ---------------------------------------------------------------------------------------------------------
 
 
 async def test_dropped_namespace_is_gone_and_its_parents_stay(catalog: Catalog) -> None:
@@ -231,7 +232,7 @@ async def test_drop_and_create_at_once_leave_no_table_without_its_namespace(cata
             assert page.names == ["t"]
 
 
-# -- who may, and once --------------------------------------------------------------------------------------------------
+# -- who may, and once -----------------------------------------------------------------------------------------------
 
 
 async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:

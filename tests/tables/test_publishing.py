@@ -17,12 +17,14 @@ from lakebed.core.errors import (
     StorageFull,
     Unavailable,
 )
+from lakebed.meta.seam import Transaction
 from lakebed.tables.files import parse_location
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
-from lakebed.tables.model import EntryKind
+from lakebed.tables.model import Entry, EntryKind
 from lakebed.tables.publishing import Pointer
+from tests.objects.stores import ROOT
 
-from .catalogs import ROOT, Catalog, Eventful, name, set_properties, wire_catalog
+from .catalogs import Catalog, Eventful, name, set_properties, wire_catalog
 
 AS_ROOT = Mutation(ROOT)
 ANSWER = Answer(200)
@@ -60,17 +62,15 @@ async def test_pointers_move_together_and_come_back_in_their_order(catalog: Cata
 
 async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(catalog: Catalog) -> None:
     await catalog.create("a", location="s3://lake/a")
-    before = await catalog.everything()
-    stale = await pointer(catalog, "a")
+    past = await catalog.entries.find(catalog.store.meta, "lake", name("a"))
     await catalog.commit(name("a"), set_properties(x="1"))
-    moved = await catalog.everything()
-    assert moved != before
-    taken = await pointer(catalog, "d", "s3://lake/a/inner")
-    for bad, failure in ((stale, PointerMoved), (taken, LocationTaken)):
-        good = await pointer(catalog, "c")
-        with pytest.raises(failure):
-            await catalog.publisher.publish(AS_ROOT, [good, bad], ANSWER)
-    assert await catalog.everything() == moved
+    async with catalog.unchanged():
+        stale = replace(await pointer(catalog, "a"), found=past)
+        with pytest.raises(PointerMoved):
+            await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), stale], ANSWER)
+        taken = await pointer(catalog, "d", "s3://lake/a/inner")
+        with pytest.raises(LocationTaken):
+            await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), taken], ANSWER)
 
 
 async def test_entry_that_stays_must_be_where_it_was(catalog: Catalog) -> None:
@@ -118,6 +118,23 @@ async def test_pointer_to_a_file_that_is_there_writes_none(catalog: Catalog) -> 
     assert len(await catalog.keys_in()) == 1
 
 
+async def test_further_step_commits_with_the_pointer_or_not_at_all(catalog: Catalog) -> None:
+    seen: list[Entry] = []
+
+    async def note(tx: Transaction, entry: Entry) -> None:
+        assert await tx.row("SELECT 1 FROM entries WHERE id = ?", entry.id) is not None
+        seen.append(entry)
+
+    async def refuse(tx: Transaction, entry: Entry) -> None:
+        raise AlreadyExists("noted before")
+
+    entries = await catalog.publisher.publish(AS_ROOT, [replace(await pointer(catalog), also=note)], ANSWER)
+    assert seen[-1:] == entries
+    async with catalog.unchanged():
+        with pytest.raises(AlreadyExists, match="noted before"):
+            await catalog.publisher.publish(AS_ROOT, [replace(await pointer(catalog), also=refuse)], ANSWER)
+
+
 async def test_without_a_claim_the_directories_stay(catalog: Catalog) -> None:
     made = await catalog.create(location="s3://lake/a")
     moved = replace(await pointer(catalog), location="s3://lake/b", claims=False)
@@ -125,7 +142,7 @@ async def test_without_a_claim_the_directories_stay(catalog: Catalog) -> None:
     assert await catalog.claimed() == {made.entry.id: ["a/"]}
     moved = replace(await pointer(catalog), location="s3://lake/b")
     await catalog.publisher.publish(AS_ROOT, [moved], ANSWER)
-    assert await catalog.claimed() == {made.entry.id: ["b/"]}
+    assert await catalog.claimed() == {made.entry.id: ["a/", "b/"]}
 
 
 async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog: Catalog) -> None:
@@ -138,11 +155,13 @@ async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-# -- failures ---------------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "failure", [Unavailable("no"), StorageFull("no"), RuntimeError("a defect")], ids=lambda failure: type(failure).__name__
+    "failure",
+    [Unavailable("no"), StorageFull("no"), RuntimeError("a defect")],
+    ids=lambda failure: type(failure).__name__,
 )
 async def test_what_certainly_failed_leaves_nothing(catalog: Catalog, failure: Exception) -> None:
     eventful = Eventful(catalog.store.meta)

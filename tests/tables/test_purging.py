@@ -17,10 +17,10 @@ from lakebed.tables.idempotency import Mutation
 from lakebed.tables.model import EntryKind
 from lakebed.tables.purging import PurgeOutcome, PurgeWorker
 from tests.objects.consistency import check_tables
-from tests.objects.stores import DAY_MS
+from tests.objects.stores import DAY_MS, ROOT
 
 from .appends import appended
-from .catalogs import ROOT, Catalog, a_table, name, set_properties
+from .catalogs import Catalog, a_table, name, set_properties
 
 AS_ROOT = Mutation(ROOT)
 
@@ -156,7 +156,7 @@ async def test_current_metadata_of_another_table_is_kept(catalog: Catalog) -> No
     assert (await catalog.metadata(name("u"))).location == "s3://lake/u"
 
 
-# -- failures -----------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------------
 
 
 async def test_failed_purge_is_tried_again_and_the_place_stays_taken(
@@ -255,6 +255,12 @@ async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: Catalog) -> None:
 
 def test_task_comes_back_from_its_payload() -> None:
     purge = Purge(
-        warehouse="lake", bucket=1, namespace=("a", "b"), name="t", entry="e", prefixes=("t/", "d/"), metadata_at="s3://x"
+        warehouse="lake",
+        bucket=1,
+        namespace=("a", "b"),
+        name="t",
+        entry="e",
+        prefixes=("t/", "d/"),
+        metadata_at="s3://x",
     )
     assert decode_purge(encode_purge(purge)) == purge

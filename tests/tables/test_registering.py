@@ -25,11 +25,12 @@ from lakebed.tables import files as files_module
 from lakebed.tables.committing import Committed
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
-from lakebed.tables.metadata import parse_view_updates
+from lakebed.tables.metadata import parse_table, parse_view_updates
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
 from .appends import appended
-from .catalogs import NOBODY, ROOT, Catalog, Eventful, may, name, set_properties, wire_catalog
+from .catalogs import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
 
 AS_ROOT = Mutation(ROOT)
 
@@ -50,13 +51,11 @@ async def stored(catalog: Catalog, document: object, where: str = "s3://lake/ext
     return where
 
 
-async def register(
-    catalog: Catalog, where: str, table: str = "t", caller: Caller = ROOT, **options: Any
-) -> Committed:
+async def register(catalog: Catalog, where: str, table: str = "t", caller: Caller = ROOT, **options: Any) -> Committed:
     return await catalog.registration.register_table(Mutation(caller), "lake", name(table), where, **options)
 
 
-# -- a name for a file ------------------------------------------------------------------------------------------------------
+# -- a name for a file -----------------------------------------------------------------------------------------------
 
 
 async def test_registered_table_has_the_identity_and_the_place_that_its_file_says(catalog: Catalog) -> None:
@@ -119,6 +118,19 @@ async def test_location_that_ends_in_a_slash_is_a_directory_all_the_same(catalog
     assert await catalog.claimed() == {made.entry.id: ["ext/"]}
     committed = await catalog.commit(name(), set_properties(a="1"))
     assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00002-")
+
+
+async def test_file_that_was_written_over_while_no_table_had_it_is_read_anew(catalog: Catalog) -> None:
+    document = await exported(catalog)
+    where = await stored(catalog, document)
+    other_worker = wire_catalog(catalog.store)
+    for colour in ("red", "blue"):
+        await stored(catalog, document | {"properties": {"colour": colour}}, where)
+        await register(catalog, where)
+        for worker in (catalog, other_worker):
+            loaded = await worker.entries.load(ROOT, "lake", name(), EntryKind.TABLE, Action.GET_METADATA_LOCATION)
+            assert parse_table(loaded.metadata.document).properties == {"colour": colour}
+        await catalog.drop()
 
 
 async def test_file_may_be_in_another_bucket_if_the_caller_may_read_it(catalog: Catalog) -> None:
@@ -197,7 +209,9 @@ async def test_bad_files_are_refused(catalog: Catalog) -> None:
         "data elsewhere": document | {"properties": {"write.data.path": "s3://other/data"}},
         "no such schema": document | {"current-schema-id": 9},
     }
-    where = {what: await stored(catalog, one, f"s3://lake/bad/{index}") for index, (what, one) in enumerate(bad.items())}
+    where = {
+        what: await stored(catalog, one, f"s3://lake/bad/{index}") for index, (what, one) in enumerate(bad.items())
+    }
     async with catalog.unchanged():
         for location in where.values():
             with pytest.raises(InvalidInput):
@@ -238,7 +252,7 @@ async def test_snapshots_of_branches_must_be_whole(catalog: Catalog) -> None:
             await register(catalog, where)
 
 
-# -- other metadata for a name ----------------------------------------------------------------------------------------------
+# -- other metadata for a name ---------------------------------------------------------------------------------------
 
 
 async def test_overwritten_table_keeps_its_id_and_counts_on(catalog: Catalog) -> None:
@@ -260,15 +274,18 @@ async def test_overwriting_with_another_table_moves_the_name_to_its_place(catalo
     moved = await register(catalog, where, overwrite=True)
     assert (moved.entry.id, moved.entry.location) == (mine.entry.id, "s3://lake/ext")
     assert moved.entry.uuid != mine.entry.uuid
-    assert await catalog.claimed() == {mine.entry.id: ["ext/"]}
+    assert await catalog.claimed() == {mine.entry.id: ["ext/", "mine/"]}
 
 
 async def test_overwriting_does_not_move_into_the_place_of_another(catalog: Catalog) -> None:
     await catalog.create("t")
     document = await exported(catalog)
     await catalog.create("u", location="s3://lake/u")
-    where = await stored(catalog, document | {"location": "s3://lake/u/inner", "snapshots": [], "refs": {},
-                                              "current-snapshot-id": -1, "snapshot-log": []})
+    where = await stored(
+        catalog,
+        document
+        | {"location": "s3://lake/u/inner", "snapshots": [], "refs": {}, "current-snapshot-id": -1, "snapshot-log": []},
+    )
     async with catalog.unchanged():
         with pytest.raises(LocationTaken):
             await register(catalog, where, overwrite=True)
@@ -292,9 +309,7 @@ async def test_overwriting_what_is_not_there_registers_it(catalog: Catalog) -> N
 async def test_expected_version_must_be_the_current_one(catalog: Catalog) -> None:
     document = await exported(catalog)
     first = await register(catalog, await stored(catalog, document))
-    next_one = await stored(
-        catalog, document | {"properties": {"a": "1"}}, "s3://lake/ext/metadata/v8.metadata.json"
-    )
+    next_one = await stored(catalog, document | {"properties": {"a": "1"}}, "s3://lake/ext/metadata/v8.metadata.json")
     async with catalog.unchanged():
         with pytest.raises(CommitConflict, match="not at the version"):
             await register(catalog, next_one, overwrite=True, expected_token="another")
@@ -304,12 +319,18 @@ async def test_expected_version_must_be_the_current_one(catalog: Catalog) -> Non
     assert moved.entry.generation == 2
 
 
+async def test_expected_version_is_followed_by_one_of_the_same_table(catalog: Catalog) -> None:
+    mine = await catalog.create(location="s3://lake/mine")
+    where = await stored(catalog, await exported(catalog))
+    async with catalog.unchanged():
+        with pytest.raises(InvalidInput, match="another table"):
+            await register(catalog, where, overwrite=True, expected_token=mine.entry.version_token)
+
+
 async def test_version_that_passes_meanwhile_is_a_conflict(catalog: Catalog) -> None:
     document = await exported(catalog)
     first = await register(catalog, await stored(catalog, document))
-    next_one = await stored(
-        catalog, document | {"properties": {"a": "1"}}, "s3://lake/ext/metadata/v8.metadata.json"
-    )
+    next_one = await stored(catalog, document | {"properties": {"a": "1"}}, "s3://lake/ext/metadata/v8.metadata.json")
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.commit(name(), set_properties(b="2"))
@@ -339,7 +360,7 @@ async def test_key_keeps_the_answer(catalog: Catalog) -> None:
     assert await catalog.keys.find(key) == Answer(200, made.entry.id)
 
 
-# -- views ------------------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------------------------
 
 
 async def exported_view(catalog: Catalog, **changes: Any) -> str:

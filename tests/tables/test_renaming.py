@@ -17,8 +17,9 @@ from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, ROOT, Catalog, Eventful, may, name, set_properties, wire_catalog
+from .catalogs import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 
@@ -112,6 +113,16 @@ async def test_of_several_at_once_each_name_goes_to_one(catalog: Catalog) -> Non
     )
     assert outcomes.count(None) == 1
     assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 2
+
+
+async def test_table_that_was_dropped_meanwhile_is_not_renamed(catalog: Catalog) -> None:
+    await catalog.create()
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = catalog.drop
+    with pytest.raises(NoSuchTable):
+        await rename(late, name(), name("u"))
+    assert (await catalog.told())[-1][0] == "TableDropped"
 
 
 async def test_commit_under_the_old_name_while_it_is_renamed_is_not_lost(catalog: Catalog) -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, NoSuchTable
 from lakebed.tables.reports import KEPT_MS
+from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, ROOT, Catalog, may, name
+from .catalogs import NOBODY, Catalog, may, name
 
 ALL = 2**62
 

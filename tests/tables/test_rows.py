@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_statement_searches_an_index_and_sorts_nothing(statement: str, plans: di
     ],
     ids=["live", "protected-view", "dropped", "dropped-at-the-epoch"],
 )
-async def test_entry_comes_back_from_its_row(catalog: Catalog, changes: dict[str, object]) -> None:
+async def test_entry_comes_back_from_its_row(catalog: Catalog, changes: dict[str, Any]) -> None:
     found = await catalog.entries.find(catalog.store.meta, "lake", name("t"))
     entry = Entry(
         id="e1",

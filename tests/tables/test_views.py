@@ -26,19 +26,9 @@ from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
 from lakebed.tables.metadata import parse_view, parse_view_requirements, parse_view_updates
 from lakebed.tables.model import EntryKind
+from tests.objects.stores import ROOT
 
-from .catalogs import (
-    NOBODY,
-    ROOT,
-    VIEW_VERSION,
-    Catalog,
-    Eventful,
-    may,
-    name,
-    set_properties,
-    set_property,
-    wire_catalog,
-)
+from .catalogs import NOBODY, VIEW_VERSION, Catalog, Eventful, may, name, set_properties, set_property, wire_catalog
 
 AS_ROOT = Mutation(ROOT)
 
@@ -73,7 +63,7 @@ async def sql_of(catalog: Catalog) -> str | None:
     return metadata.current_version.representations[0].sql
 
 
-# -- created --------------------------------------------------------------------------------------------------------------
+# -- created ---------------------------------------------------------------------------------------------------------
 
 
 async def test_created_view_is_there_with_its_file(catalog: Catalog) -> None:
@@ -129,7 +119,7 @@ async def test_refused_view_leaves_nothing(catalog: Catalog) -> None:
             await catalog.create_view(schema={"type": "long"})
 
 
-# -- replaced -------------------------------------------------------------------------------------------------------------
+# -- replaced --------------------------------------------------------------------------------------------------------
 
 
 async def test_replaced_view_has_its_new_version(catalog: Catalog) -> None:
@@ -143,7 +133,9 @@ async def test_replaced_view_has_its_new_version(catalog: Catalog) -> None:
     assert (replaced.entry.id, replaced.entry.generation) == (made.entry.id, 2)
     assert await sql_of(catalog) == "SELECT 2"
     assert [(kind, event.operation) for kind, event in await catalog.told(before)] == [("ViewCommitted", "replace")]
-    log = await catalog.store.meta.rows("SELECT generation, operation, metadata_at FROM entry_commits ORDER BY generation")
+    log = await catalog.store.meta.rows(
+        "SELECT generation, operation, metadata_at FROM entry_commits ORDER BY generation"
+    )
     assert log == [(1, "create", made.entry.metadata_at), (2, "replace", replaced.entry.metadata_at)]
 
 
@@ -230,7 +222,7 @@ async def test_key_keeps_the_answer(catalog: Catalog) -> None:
     assert await catalog.keys.find(key) == Answer(200, made.entry.id)
 
 
-# -- who may --------------------------------------------------------------------------------------------------------------
+# -- who may ---------------------------------------------------------------------------------------------------------
 
 
 async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:

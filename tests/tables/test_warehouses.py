@@ -13,8 +13,9 @@ from lakebed.core.errors import (
     NoSuchWarehouse,
 )
 from lakebed.tables.warehouses import MAX_UNDROP_SECONDS, UNDROP_WINDOW, undrop_window_ms
+from tests.objects.stores import ROOT, user
 
-from .catalogs import NOBODY, ROOT, Catalog, may, name, user
+from .catalogs import NOBODY, Catalog, may, name
 
 
 async def test_bucket_becomes_a_table_bucket(catalog: Catalog) -> None:
@@ -137,7 +138,7 @@ async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
         await warehouses.get(may("s3tables:GetTableBucket", resource=pond), "lake")
 
 
-# -- the bucket behind it -----------------------------------------------------------------------------------------------
+# -- the bucket behind it --------------------------------------------------------------------------------------------
 
 
 async def test_bucket_with_a_table_is_not_removed(catalog: Catalog) -> None:

@@ -40,8 +40,9 @@ COMMANDS: Final = (
     Command("user", "lakebed.cli.user", "make, list, disable and remove users"),
     Command("key", "lakebed.cli.key", "make, list, rotate, disable and remove access keys"),
     Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
+    Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),
-    Command("conform", "lakebed.cli.conform", "list what is not supported"),
+    Command("conform", "lakebed.cli.conform", "run a real client against a catalog, or print what is claimed and what is not supported"),
     Command("version", "lakebed.cli.version", "print the version"),
 )
 

@@ -6,14 +6,17 @@ import os
 import random
 import socket
 from dataclasses import dataclass
+from typing import Final
 
 from lakebed.core.access import CredentialSource
+from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
+from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.committing import Commits
 from lakebed.tables.creating import Creation
@@ -23,6 +26,7 @@ from lakebed.tables.entries import Entries
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.maintenance.service import wire_maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
@@ -39,6 +43,12 @@ from lakebed.wire.iceberg.services import CatalogServices
 from lakebed.wire.iceberg.store_address import StoreAddress
 from lakebed.wire.s3.authenticate import Authenticator
 
+from .catalog_extensions import wire_extensions
+from .table_chores import TableChores
+
+SAFETY_WINDOW_MS: Final = 900_000
+"""How old a file is at least that maintenance removes, unless the settings say otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
@@ -46,11 +56,19 @@ class Catalog:
 
     application: CatalogApplication
     services: CatalogServices
-    purges: PurgeWorker
+    chores: TableChores
+    polling: Polling
 
 
 def wire_catalog(
-    facilities: Facilities, credentials: CredentialSource, vending: Vending, store: StoreAddress, observe: Observe
+    facilities: Facilities,
+    credentials: CredentialSource,
+    vending: Vending,
+    store: StoreAddress,
+    observe: Observe,
+    master: MasterKeys,
+    *,
+    safety_window_ms: int = SAFETY_WINDOW_MS,
 ) -> Catalog:
     """The catalog on an object store."""
     meta, clock = facilities.meta, facilities.clock
@@ -64,6 +82,23 @@ def wire_catalog(
     entries = Entries(meta, files, gate, cache)
     publisher = Publisher(facilities, files, entries, keys)
     validator = CommitValidator(files)
+    commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter)
+    registration = Registration(facilities, gate, entries, files, publisher, validator, cache)
+    extensions = wire_extensions(facilities, gate, warehouses, entries, files, commits, registration, master)
+    dropping = Dropping(facilities, gate, warehouses, entries, keys, tasks)
+    reports = Reports(facilities, entries)
+    worker_id = f"{socket.gethostname()}:{os.getpid()}"
+    maintenance, background = wire_maintenance(
+        facilities,
+        gate,
+        warehouses,
+        entries,
+        files,
+        commits,
+        tasks,
+        safety_window_ms=safety_window_ms,
+        worker_id=worker_id,
+    )
     services = CatalogServices(
         authenticator=Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES),
         meta=meta,
@@ -72,20 +107,23 @@ def wire_catalog(
         namespaces=Namespaces(facilities, gate, warehouses, keys),
         entries=entries,
         creation=Creation(facilities, gate, entries, files, publisher, cache),
-        commits=Commits(facilities, gate, entries, files, publisher, validator, cache, deleter),
-        registration=Registration(facilities, gate, entries, files, publisher, validator, cache),
+        commits=commits,
+        registration=registration,
         views=Views(facilities, gate, entries, files, publisher, cache),
-        dropping=Dropping(facilities, gate, warehouses, entries, keys, tasks),
+        dropping=dropping,
         renaming=Renaming(facilities, gate, entries, keys),
-        reports=Reports(facilities, entries),
+        reports=reports,
         keys=keys,
         data_access=DataAccess(meta, gate),
         vending=vending,
         store=store,
         region=facilities.region,
+        extensions=extensions.tables,
+        maintenance=maintenance,
     )
     return Catalog(
         CatalogApplication(services, catalog_routes(), clock=clock, observe=observe),
         services,
-        PurgeWorker(facilities, deleter, tasks, f"{socket.gethostname()}:{os.getpid()}"),
+        TableChores(dropping, keys, reports, background, PurgeWorker(facilities, deleter, tasks, worker_id), tasks),
+        extensions.polling,
     )

@@ -32,6 +32,7 @@ from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.folder import FolderStorage
 from lakebed.storage.seam import ObjectStorage
+from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
 from lakebed.wire.admin.app import AdminApplication
@@ -49,6 +50,7 @@ from .instruments import Instruments, with_access_log
 from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
+from .table_chores import TableChores
 
 BYTES_FOLDER: Final = "bytes"
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
@@ -62,6 +64,7 @@ class Parts:
     application: Application
     reject: Rejecter
     meta: MetaStore
+    outbox: Outbox
     storage: ObjectStorage
     ingester: Ingester
     reaper: BlobReaper
@@ -70,6 +73,8 @@ class Parts:
     leases: Leases
     clock: Clock
     instruments: Instruments
+    bridges: Polling
+    table_chores: TableChores
 
 
 @asynccontextmanager
@@ -103,16 +108,25 @@ async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage,
     return await asyncio.to_thread(FolderStorage, root, clock), None
 
 
-def _wire(
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What every service stands on, and what of it the server runs itself."""
+
+    facilities: Facilities
+    reaper: BlobReaper
+    authorizer: PolicyAuthorizer
+
+
+def lay_ground(
     settings: Settings,
     identity: Identity,
     master: MasterKeys,
-    metrics: Metrics,
     clock: Clock,
     meta: MetaStore,
     storage: ObjectStorage,
     open_writer: OpenWriter | None,
-) -> Parts:
+) -> Ground:
+    """The facilities on opened stores."""
     keys = KeyRing(
         {key_id: master.derive("object data keys", key_id) for key_id in identity.master_keys}, identity.active_key_id
     )
@@ -120,10 +134,9 @@ def _wire(
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
     reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
     authorizer = PolicyAuthorizer(clock)
-    outbox = Outbox(meta)
     facilities = Facilities(
         meta=meta,
-        outbox=outbox,
+        outbox=Outbox(meta),
         storage=storage,
         ingester=Ingester(
             storage,
@@ -141,9 +154,23 @@ def _wire(
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
     )
-    facilities = replace(facilities, guard=TableGuard(meta, Gate(facilities)))
+    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, authorizer)
+
+
+def _wire(
+    settings: Settings,
+    identity: Identity,
+    master: MasterKeys,
+    metrics: Metrics,
+    clock: Clock,
+    meta: MetaStore,
+    storage: ObjectStorage,
+    open_writer: OpenWriter | None,
+) -> Parts:
+    ground = lay_ground(settings, identity, master, clock, meta, storage, open_writer)
+    facilities, reaper, authorizer = ground.facilities, ground.reaper, ground.authorizer
     day_ms = round(settings.objects.lifecycle_day * 1000)
-    access_keys = AccessKeys(meta, outbox, master, clock, root_credential(identity))
+    access_keys = AccessKeys(meta, facilities.outbox, master, clock, root_credential(identity))
     sessions = Sessions(master, access_keys, clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
@@ -170,6 +197,8 @@ def _wire(
         Vending(sessions, ttl_seconds=settings.tables.credential_ttl),
         StoreAddress(settings.server.region, settings.tables.s3_endpoint, settings.server.domains),
         instruments.catalog.observe,
+        master,
+        safety_window_ms=round(settings.tables.maintenance_safety_window * 1000),
     )
 
     async def check() -> None:
@@ -190,6 +219,7 @@ def _wire(
         application=application if access_log is None else with_access_log(application, access_log, clock),
         reject=s3.reject,
         meta=meta,
+        outbox=facilities.outbox,
         storage=storage,
         ingester=facilities.ingester,
         reaper=reaper,
@@ -198,4 +228,6 @@ def _wire(
         leases=Leases(meta, clock),
         clock=clock,
         instruments=instruments,
+        bridges=catalog.polling,
+        table_chores=catalog.chores,
     )

@@ -37,6 +37,7 @@ CONNECTION: Final = b"C"
 
 _DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
+_PURGE_PAUSE_SECONDS: Final = 5.0
 _FAILURE_BYTES: Final = 8192
 _GARBAGE_THRESHOLD: Final = 10_000
 _M_TRIM_THRESHOLD: Final = -1
@@ -78,6 +79,10 @@ async def _serve(
             asyncio.create_task(parts.reaper.run()),
             asyncio.create_task(_repeat("sweep", settings.objects.sweep_interval, parts, _sweep(parts))),
             asyncio.create_task(_repeat("lifecycle", settings.objects.lifecycle_interval, parts, _expire(parts))),
+            asyncio.create_task(_repeat("outbox", settings.meta.trim_interval, parts, _trim(parts, settings))),
+            asyncio.create_task(_repeat("bridges", settings.tables.bridge_interval, parts, _poll_bridges(parts))),
+            asyncio.create_task(_repeat("tables", settings.tables.chore_interval, parts, _tend_tables(parts))),
+            asyncio.create_task(_purge_tables(parts)),
         ]
         _settle_memory()
         channel.send(READY)
@@ -188,6 +193,54 @@ def _expire(parts: Parts) -> Callable[[], Awaitable[None]]:
             parts.instruments.expired.of(kind).add(count)
 
     return expire
+
+
+def _trim(parts: Parts, settings: Settings) -> Callable[[], Awaitable[None]]:
+    async def trim() -> None:
+        before_ms = parts.clock.now_ms() - round(settings.meta.event_retention * 1000)
+        while removed := await parts.outbox.trim(occurred_before_ms=before_ms):
+            parts.instruments.swept.of("event").add(removed)
+
+    return trim
+
+
+def _poll_bridges(parts: Parts) -> Callable[[], Awaitable[None]]:
+    async def poll() -> None:
+        await parts.bridges.poll_due()
+
+    return poll
+
+
+def _tend_tables(parts: Parts) -> Callable[[], Awaitable[None]]:
+    async def tend() -> None:
+        report = await parts.table_chores.run()
+        done = report.maintenance
+        for kind, count in (
+            ("dropped_table", report.expired),
+            ("idempotency_key", report.answers),
+            ("engine_report", report.reports),
+            ("job", done.jobs),
+            ("failed_job", done.failed),
+            ("deleted_file", done.deleted),
+            ("quarantined_file", done.quarantined),
+            ("purged_file", done.purged),
+        ):
+            parts.instruments.tended.of(kind).add(count)
+
+    return tend
+
+
+async def _purge_tables(parts: Parts) -> None:
+    """Purge dropped tables as they come, in whichever worker is free."""
+    while True:
+        try:
+            parts.instruments.tended.of("purged_table").add(await parts.table_chores.purge_next())
+            continue
+        except LakebedError as error:
+            log.warning("a purge failed; it is tried again", extra={"chore": "purge"}, exc_info=error)
+        except Exception:
+            log.exception("a purge crashed; it is tried again", extra={"chore": "purge"})
+        await asyncio.sleep(_PURGE_PAUSE_SECONDS)
 
 
 async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:

@@ -1,4 +1,7 @@
-"""Metadata files that were read or written lately. They never change, so what is here is never stale."""
+"""Metadata that was read or written lately, by the version of the table: what a version is does not change.
+
+Not by the file: one that was registered may be written over once no table has it, and registered again.
+"""
 
 from __future__ import annotations
 
@@ -24,29 +27,29 @@ class CachedMetadata:
 
 
 class MetadataCache:
-    """Files by where they are, the least recently used ones leave first."""
+    """Metadata by version token, the least recently used leaves first."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._kept: OrderedDict[str, CachedMetadata] = OrderedDict()
 
-    def get(self, location: str) -> CachedMetadata | None:
-        """The file at a location, if it is here."""
-        found = self._kept.get(location)
+    def get(self, version_token: str) -> CachedMetadata | None:
+        """The metadata of a version, if it is here."""
+        found = self._kept.get(version_token)
         if found is not None:
-            self._kept.move_to_end(location)
+            self._kept.move_to_end(version_token)
         return found
 
-    def keep(self, location: str, document: bytes, table: TableMetadata | None = None) -> CachedMetadata:
-        """Keep a file."""
+    def keep(self, version_token: str, document: bytes, table: TableMetadata | None = None) -> CachedMetadata:
+        """Keep the metadata of a version."""
         kept = CachedMetadata(document, table)
-        old = self._kept.pop(location, None)
+        old = self._kept.pop(version_token, None)
         if old is not None:
             self._bytes -= len(old.document)
         if len(document) > self._max_bytes // 2:
             return kept
-        self._kept[location] = kept
+        self._kept[version_token] = kept
         self._bytes += len(document)
         while self._bytes > self._max_bytes:
             _, left = self._kept.popitem(last=False)

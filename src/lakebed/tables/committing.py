@@ -223,7 +223,7 @@ class Commits:
             entry = moved.get(one.entry_id) or one.found.live
             assert entry is not None  # noqa: S101  # what does not move is there
             if one.entry_id in moved:
-                metadata = self._cache.keep(entry.metadata_at, one.document, one.new)
+                metadata = self._cache.keep(entry.version_token, one.document, one.new)
                 await self._remove_old(one)
             else:
                 metadata = await self._entries.metadata(entry)

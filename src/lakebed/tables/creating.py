@@ -96,7 +96,7 @@ class Creation:
         )
         (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, draft.entry_id))
         return CreatedTable(
-            draft.found, draft.identifier, entry, self._cache.keep(entry.metadata_at, draft.document, metadata)
+            draft.found, draft.identifier, entry, self._cache.keep(entry.version_token, draft.document, metadata)
         )
 
     async def _draft(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> _Draft:

@@ -86,6 +86,27 @@ class DataAccess:
             entry_id, parse_location(location), tuple(address.directory for address in directories), writes
         )
 
+    async def of_unrecorded(
+        self,
+        caller: Caller,
+        warehouse: Warehouse,
+        identifier: Identifier,
+        entry_id: str,
+        location: str,
+        properties: Mapping[str, str],
+    ) -> TableData:
+        """The files of a table that is not on record, as the caller describes it: it was staged, or dropped.
+
+        Nothing vouches for the description, so it gives no more than staging a table there would give: to who may
+        create a table of this name, and in directories that are nobody's. Raises AccessDenied, InvalidInput,
+        LocationTaken.
+        """
+        self._gate.check(caller, warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name)
+        if await self._meta.rows(rows.LOCATIONS_OF, entry_id):
+            # Keys made out for it would pass for keys of who may have the table by its own name.
+            raise AccessDenied(f"the table is on record, and not by this name: {identifier}")
+        return await self.of_staged(caller, warehouse, identifier, entry_id, location, properties)
+
     def _may_write(self, caller: Caller, warehouse: Warehouse, namespace: Levels, name: str, entry_id: str) -> bool:
         """Whether the caller may write; AccessDenied if not even read."""
         try:

@@ -7,14 +7,14 @@ be watched, and nobody can move into their directory before it is done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from lakebed.core.access import root_of
-from lakebed.core.errors import AlreadyExists, NoSuchTable, TableProtected
+from lakebed.core.errors import AlreadyExists, NoSuchTable, PointerMoved, TableProtected
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
@@ -33,6 +33,10 @@ from .warehouses import Warehouses, undrop_window_ms
 PURGE_KIND: Final = "purge-table"
 """The kind of the tasks that remove a dropped table's files."""
 
+Show = Callable[[Entry, bytes], bytes]
+"""Makes the answer of a table and its metadata document."""
+
+_ATTEMPTS: Final = 5
 _EXPIRED_A_RUN: Final = 100
 
 
@@ -91,18 +95,54 @@ class Dropping:
         self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, purge: bool = False
     ) -> Entry:
         """Drop a table or view. Raises NoSuchTable, NoSuchView, TableProtected."""
+        await self._entries.get(mutation.caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)
+        return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
+
+    async def unregister(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, show: Show) -> bytes:
+        """Take the name off a table, and show it as it was last. Raises NoSuchTable, TableProtected.
+
+        What is shown is kept under the request's key: the table is not there to be shown again.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            found = await self._entries.load(
+                mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
+            )
+            entry, shown = found.entry, show(found.entry, found.metadata.document)
+            try:
+                await self._drop(
+                    mutation, warehouse_name, identifier, entry.kind, Answer(200, body=shown), last_seen=entry
+                )
+            except PointerMoved:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return shown
+        raise AssertionError("unreachable")
+
+    async def _drop(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        answer: Answer,
+        *,
+        purge: bool = False,
+        last_seen: Entry | None = None,
+    ) -> Entry:
         f, caller = self._f, mutation.caller
-        await self._entries.get(caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Entry:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, answer)
             found = await self._entries.find(tx, warehouse_name, identifier)
             entry = found.live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(identifier, kind)
             if entry.protected:
                 raise TableProtected(f"the {kind} is protected from deletion; switch the protection off: {identifier}")
+            if last_seen is not None and (entry.id, entry.version_token) != (last_seen.id, last_seen.version_token):
+                raise PointerMoved(f"the {kind} changed while it was read: {identifier}")
             window_ms = undrop_window_ms(found.warehouse)
             if window_ms:
                 await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
@@ -190,11 +230,11 @@ class Dropping:
     ) -> Entry:
         """Switch deletion protection on or off."""
         f, caller = self._f, mutation.caller
-        await self._entries.get(caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)
+        before = (await self._entries.get(caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)).live
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Entry:
-            await self._keys.keep(tx, mutation.key, Answer(200))
+            await self._keys.keep(tx, mutation.key, Answer(200, "" if before is None else before.id))
             entry = (await self._entries.find(tx, warehouse_name, identifier)).live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(identifier, kind)

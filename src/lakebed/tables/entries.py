@@ -131,7 +131,7 @@ class Entries:
 
     async def metadata(self, entry: Entry) -> CachedMetadata:
         """The current metadata of an entry at hand. Raises Corrupted when its file is gone."""
-        kept = self._cache.get(entry.metadata_at)
+        kept = self._cache.get(entry.version_token)
         if kept is not None:
             return kept
         try:
@@ -140,7 +140,7 @@ class Entries:
             raise Corrupted(
                 f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
             ) from error
-        return self._cache.keep(entry.metadata_at, document)
+        return self._cache.keep(entry.version_token, document)
 
     def admit(self, caller: Caller, found: Found, identifier: Identifier, kind: EntryKind, action: Action) -> Entry:
         """The live entry of that kind, if the caller may do `action`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ MAX_METADATA_BYTES: Final = 50 * 1024 * 1024
 SCHEMES: Final = ("s3://", "s3a://", "s3n://")
 """How locations in this store begin; they all mean the same."""
 
+_NO_SEGMENTS: Final = frozenset({"", ".", ".."})
+_FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f]")
 _JSON: Final = ObjectAttributes(content_type="application/json")
 _CONTENT_AT: Final = BUCKET_COLUMNS + OBJECT_COLUMNS
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -79,12 +82,15 @@ def parse_location(text: str) -> FileAddress:
         raise InvalidInput(f"not a location in this store: {text!r}; it begins with s3://", argument="location")
     if not bucket:
         raise InvalidInput(f"the location names no bucket: {text!r}", argument="location")
-    if len(key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the location is not text in UTF-8", argument="location") from error
+    if size > MAX_KEY_BYTES:
         raise InvalidInput("the location is too long", argument="location")
-    segments = key.rstrip("/").split("/")
-    if key and any(segment in ("", ".", "..") for segment in segments):
+    if key and not _NO_SEGMENTS.isdisjoint(key.rstrip("/").split("/")):
         raise InvalidInput(f"the location has an empty, `.` or `..` segment: {text!r}", argument="location")
-    if "\\" in key or any(ord(character) < 0x20 for character in key):
+    if _FORBIDDEN.search(key) is not None:
         raise InvalidInput(f"the location holds a backslash or a control character: {text!r}", argument="location")
     return FileAddress(bucket, key)
 

@@ -40,6 +40,8 @@ class Action(StrEnum):
     GET_MAINTENANCE = "s3tables:GetTableMaintenanceConfiguration"
     PUT_MAINTENANCE = "s3tables:PutTableMaintenanceConfiguration"
     RUN_MAINTENANCE = "s3tables:RunTableMaintenance"
+    CONFIGURE_BRIDGE = "lakebed:ConfigureBridge"
+    """Not among the actions of S3 Tables, so that `s3tables:*` does not allow it: it makes the server call others."""
 
 
 class Gate:

@@ -24,6 +24,7 @@ from .pointers import same_file
 from .properties import check_properties
 from .registering import Registration
 
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a table was imported from."""

@@ -100,7 +100,7 @@ class Registration:
             also=also,
         )
         (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
-        return Committed(found, published, self._cache.keep(metadata_at, document, metadata))
+        return Committed(found, published, self._cache.keep(published.version_token, document, metadata))
 
     async def register_view(
         self, mutation: Mutation, warehouse_name: str, identifier: Identifier, metadata_at: str
@@ -125,7 +125,7 @@ class Registration:
             operation="register",
         )
         (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
-        return Committed(found, published, self._cache.keep(metadata_at, document))
+        return Committed(found, published, self._cache.keep(published.version_token, document))
 
     async def _admitted(
         self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, overwrite: bool

@@ -142,4 +142,4 @@ class Views:
             operation="create" if base is None else "replace",
         )
         (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, entry_id))
-        return Committed(found, entry, self._cache.keep(entry.metadata_at, document))
+        return Committed(found, entry, self._cache.keep(entry.version_token, document))

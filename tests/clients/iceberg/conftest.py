@@ -1,15 +1,22 @@
-"""Fixtures of the catalog's client tests: one table bucket, and a namespace of one's own in it."""
+"""Fixtures of the catalog's client tests: one table bucket, a namespace of one's own in it, the ways in."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.clients.boto import root_keys
+from tests.clients.iceberg.engine import HELD, SIGNED, VENDED, VENDED_BY_ALIAS, Engine, new_engine
 from tests.clients.iceberg.lake import Lake, new_lake
+from tests.clients.people import User, user_who_may
 from tests.fixtures.server import RunningServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +38,58 @@ def namespace(lake: Lake) -> str:
     name = f"ns_{uuid.uuid4().hex[:16]}"
     lake.call("POST", "namespaces", {"namespace": [name]})
     return name
+
+
+# -- people -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def engineer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A user who may do everything with tables, and has no rights in S3: what files he sees, he is given."""
+    return user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*")
+
+
+@pytest.fixture(scope="session")
+def analyst(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A user who may read tables, and has no rights in S3."""
+    return user_who_may(lakebed_server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
+
+
+@pytest.fixture(scope="session")
+def insider(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A user who may do everything with tables and in S3: whose own keys open files."""
+    return user_who_may(lakebed_server, tmp_path_factory.mktemp("insider"), "s3tables:*", "s3:*")
+
+
+# -- Spark --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def vended(spark: SparkSession, lake: Lake, engineer: User) -> Engine:
+    """Spark with keys that the catalog hands out."""
+    return new_engine(spark, lake, VENDED, engineer.keys)
+
+
+@pytest.fixture(scope="session")
+def vended_by_alias(spark: SparkSession, lake: Lake, engineer: User) -> Engine:
+    """The same by the alias of S3 Tables clients, signed in that service's name."""
+    return new_engine(spark, lake, VENDED_BY_ALIAS, engineer.keys)
+
+
+@pytest.fixture(scope="session")
+def signed(spark: SparkSession, lake: Lake, engineer: User) -> Engine:
+    """Spark without keys: the catalog signs its requests for files."""
+    return new_engine(spark, lake, SIGNED, engineer.keys)
+
+
+@pytest.fixture(scope="session")
+def held(spark: SparkSession, lake: Lake) -> Engine:
+    """Spark with keys of its own, which are root's."""
+    return new_engine(spark, lake, HELD, root_keys(lake.server))
+
+
+@pytest.fixture(params=["vended", "signed", "held"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Spark, each way in after the other."""
+    found: Engine = request.getfixturevalue(request.param)
+    return found

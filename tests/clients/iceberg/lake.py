@@ -8,13 +8,11 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.clients.boto import REGION, Keys, connected, root_keys
-from tests.clients.people import User, administer, make_user
 from tests.clients.plain_http import Answer, fetch
 from tests.clients.signing import Signer
 from tests.fixtures.server import RunningServer
@@ -78,13 +76,3 @@ def new_lake(server: RunningServer) -> Lake:
     answer = lake.request("PUT", f"buckets/{lake.warehouse}")
     assert answer.status == 200, answer.body
     return lake
-
-
-def user_who_may(server: RunningServer, folder: Path, *actions: str) -> User:
-    """A user with a policy of these actions on everything."""
-    made = make_user(server)
-    statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
-    file = folder / f"{uuid.uuid4().hex}.json"
-    file.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
-    administer(server, "policy", "put", made.name, "own", str(file))
-    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
@@ -60,8 +61,8 @@ def test_namespaces_nest(catalog: RestCatalog, fresh: str) -> None:
     assert catalog.load_namespace_properties((fresh, "a", "deep"))["path"] == f"{fresh}/a/deep"
     with pytest.raises(NamespaceNotEmptyError):
         catalog.drop_namespace((fresh, "a"))
-    for name in ((fresh, "a", "deep", "deeper"), (fresh, "a", "deep"), (fresh, "a"), (fresh, "b"), (fresh,)):
-        catalog.drop_namespace(name)
+    for dropped in ((fresh, "a", "deep", "deeper"), (fresh, "a", "deep"), (fresh, "a"), (fresh, "b"), (fresh,)):
+        catalog.drop_namespace(dropped)
     assert not catalog.namespace_exists(fresh)
 
 
@@ -99,7 +100,7 @@ def test_dot_joins_levels_only_in_what_people_write(catalog: RestCatalog, fresh:
 
 
 def test_absent_namespace_is_said_to_be_absent(catalog: RestCatalog, fresh: str) -> None:
-    for action in (
+    actions: tuple[Callable[[], object], ...] = (
         lambda: catalog.load_namespace_properties(fresh),
         lambda: catalog.drop_namespace(fresh),
         lambda: catalog.list_namespaces(fresh),
@@ -107,7 +108,8 @@ def test_absent_namespace_is_said_to_be_absent(catalog: RestCatalog, fresh: str)
         lambda: catalog.list_views(fresh),
         lambda: catalog.update_namespace_properties(fresh, updates={"a": "1"}),
         lambda: catalog.create_table((fresh, "t"), schema=SCHEMA),
-    ):
+    )
+    for action in actions:
         with pytest.raises(NoSuchNamespaceError):
             action()
 

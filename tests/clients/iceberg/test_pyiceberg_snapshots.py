@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def table(catalog: RestCatalog, namespace: str) -> Table:
     """A table of three snapshots, each with one row more."""
-    table = catalog.create_table((namespace, "t"), SCHEMA)
+    table: Table = catalog.create_table((namespace, "t"), SCHEMA)
     for number in (1, 2, 3):
         table.append(people(number))
     return table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.clients.boto import ANONYMOUS, Connect, Keys, all_keys, body_of, refused, root_keys
-from tests.clients.people import User, administer, make_user
+from tests.clients.people import User, administer, user_who_may
 from tests.clients.plain_http import fetch
 from tests.clients.signing import Signer
 from tests.fixtures.server import RunningServer
@@ -60,16 +59,6 @@ def call(server: RunningServer, keys: Keys, method: str, path: str, document: ob
     answer = fetch(method, url, headers=headers, body=body)
     assert answer.status == 200, answer.body
     return json.loads(answer.body)
-
-
-def user_who_may(server: RunningServer, folder: Path, *actions: str) -> User:
-    """A user with a policy of these actions on everything."""
-    made = make_user(server)
-    statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
-    file = folder / f"{uuid.uuid4().hex}.json"
-    file.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
-    administer(server, "policy", "put", made.name, "own", str(file))
-    return made
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
@@ -21,7 +21,9 @@ def convert(value: Any, kind: str, said: str | None = None) -> Any:
     return convert_literal(Literal(value, None if said is None else parse_primitive(said)), parse_primitive(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.type)
+@settings(max_examples=30)
 @given(st.data())
 def test_what_json_writes_is_read_back(column: ColumnSample, data: st.DataObject) -> None:
     value = data.draw(column.values.filter(lambda value: not is_nan(value)))
@@ -150,8 +152,9 @@ def test_what_is_no_value_of_the_column_is_refused(value: Any, kind: str) -> Non
         convert(value, kind)
 
 
+@pytest.mark.slow
 @given(
-    st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
+    st.booleans() | st.integers() | st.integers(-(2**1024), 2**1024) | st.floats() | st.text(max_size=40),
     st.sampled_from(ALL_KINDS),
     st.none() | st.sampled_from(ALL_KINDS),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import ManifestFile as PyManifestFile
@@ -48,6 +48,7 @@ def test_a_manifest_with_a_matching_partition_is_never_passed_over(wish: Wish, c
 
 
 @pytest.mark.parametrize("name", [column.name for column in COLUMNS if column.name not in ("tns", "u", "f", "d")])
+@settings(max_examples=30)
 @given(st.data())
 def test_pyiceberg_passes_over_the_same_manifests(name: str, data: st.DataObject) -> None:
     column = BY_NAME[name]

@@ -28,6 +28,7 @@ def may_match(filter_: Any, file: DataFile) -> bool:
     return may_match_file(bind(parse_expression(filter_), NAMES), file)
 
 
+@pytest.mark.slow
 @given(
     wishes(),
     st.lists(rows(), min_size=1, max_size=4),
@@ -42,6 +43,7 @@ def test_a_file_with_a_matching_row_is_never_passed_over(
         assert may_match(document(wish), file)
 
 
+@pytest.mark.slow
 @given(wishes(COMPARED), st.lists(rows(COMPARED), max_size=3), st.sets(st.sampled_from(STATISTICS[3:])))
 def test_pyiceberg_passes_over_the_same_files(wish: Wish, content: list[Row], without: set[str]) -> None:
     file = file_of(content, columns=COMPARED, without=without)
@@ -57,6 +59,7 @@ TRANSFORMED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("transform", "name", "function"), TRANSFORMED)
 @given(st.data())
 def test_nor_is_one_whose_rows_match_after_a_transform(
@@ -91,6 +94,10 @@ def test_bounds_are_seen_through_a_transform_that_keeps_order() -> None:
         ({"type": "eq", "term": "i", "value": 9}, {"record_count": -1, "upper_bounds": {1: b"\0\0\0\0"}}, True),
         (False, {"record_count": -1}, False),
         ({"type": "eq", "term": "i", "value": 9}, {}, True),
+        ({"type": "gt", "term": "i", "value": 9}, {"upper_bounds": {1: b"\x09\0\0\0"}}, False),
+        ({"type": "gt-eq", "term": "i", "value": 9}, {"upper_bounds": {1: b"\x09\0\0\0"}}, True),
+        ({"type": "lt", "term": "i", "value": 9}, {"lower_bounds": {1: b"\x09\0\0\0"}}, False),
+        ({"type": "lt-eq", "term": "i", "value": 9}, {"lower_bounds": {1: b"\x09\0\0\0"}}, True),
         ({"type": "eq", "term": "i", "value": 9}, {"upper_bounds": {1: b"\0"}}, True),
         ({"type": "gt", "term": "f", "value": 9}, {"upper_bounds": {4: b"\0\0\xc0\x7f"}}, True),
         ({"type": "gt", "term": "f", "value": 9}, {"value_counts": {4: 10}, "nan_value_counts": {4: 10}}, False),
@@ -108,6 +115,8 @@ def test_bounds_are_seen_through_a_transform_that_keeps_order() -> None:
         ({"type": "starts-with", "term": "s", "value": "abc"}, {"upper_bounds": {3: b"ab"}}, False),
         ({"type": "starts-with", "term": "s", "value": "abc"}, {"lower_bounds": {3: b"abd"}}, False),
         ({"type": "starts-with", "term": "s", "value": "abc"}, {"lower_bounds": {3: b"ab"}}, True),
+        ({"type": "starts-with", "term": "s", "value": "abc"}, {"lower_bounds": {3: b"abcd"}}, True),
+        ({"type": "starts-with", "term": "s", "value": "abc"}, {"upper_bounds": {3: b"abcd"}}, True),
     ],
     ids=str,
 )  # fmt: skip

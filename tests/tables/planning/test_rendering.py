@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from pyiceberg.catalog.rest.scan_planning import PlanTableScanRequest
 from pyiceberg.expressions.visitors import bind as py_bind
@@ -25,6 +26,7 @@ def rendered(filter_: Any) -> Any:
     return render_filter(bind(parse_expression(filter_), NAMES))
 
 
+@pytest.mark.slow
 @given(wishes())
 def test_what_is_written_means_what_was_read(wish: Wish) -> None:
     once = rendered(document(wish))
@@ -32,6 +34,7 @@ def test_what_is_written_means_what_was_read(wish: Wish) -> None:
     assert msgspec.json.decode(msgspec.json.encode(once)) == once
 
 
+@pytest.mark.slow
 @given(wishes(READ_BY_PYICEBERG), rows(READ_BY_PYICEBERG))
 def test_pyiceberg_understands_it(wish: Wish, row: Row) -> None:
     read = PlanTableScanRequest.model_validate({"filter": rendered(document(wish))}).filter
@@ -43,6 +46,7 @@ def test_pyiceberg_understands_it(wish: Wish, row: Row) -> None:
     assert evaluate(values) == matches(wish, row)
 
 
+@pytest.mark.slow
 @given(wishes([column for column in COLUMNS if column.name not in ("tns", "f", "d")]))
 def test_filters_of_pyiceberg_are_understood(wish: Wish) -> None:
     """It sends nanoseconds as what they are not, and infinities as null."""

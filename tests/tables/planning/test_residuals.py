@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
 from pyiceberg.expressions.visitors import bind as py_bind
@@ -39,6 +39,7 @@ def test_a_residual_decides_as_the_filter_does(spec: tuple[Fields, list[ColumnSa
 
 
 @pytest.mark.parametrize("pair", [pair for pair in COMPARED if pair[0] in ("i", "s", "ts")], ids="-".join)
+@settings(max_examples=30)
 @given(st.data())
 def test_pyiceberg_leaves_as_much(pair: tuple[str, str], data: st.DataObject) -> None:
     column = BY_NAME[pair[0]]

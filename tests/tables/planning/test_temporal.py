@@ -34,6 +34,7 @@ def test_every_day_that_a_column_can_hold_is_written_and_read(days: int) -> None
     assert parse_date(format_date(days)) == days
 
 
+@pytest.mark.slow
 @given(st.datetimes())
 def test_timestamps_are_those_of_pythons_clock(moment: datetime) -> None:
     nanos = (moment - EPOCH) // timedelta(microseconds=1) * 1000

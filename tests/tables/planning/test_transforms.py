@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
 from pyiceberg.transforms import parse_transform as py_transform
@@ -83,7 +83,9 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("transform", "name"), PAIRS)
+@settings(max_examples=30)
 @given(st.data())
 def test_pyiceberg_makes_the_same(transform: str, name: str, data: st.DataObject) -> None:
     column, kind = BY_NAME[name], PY_SCHEMA.find_type(name)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
 
@@ -18,6 +18,7 @@ from tests.tables.planning.columns import COLUMNS, PY_SCHEMA, ColumnSample, Valu
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.type)
+@settings(max_examples=30)
 @given(st.data())
 def test_bounds_are_read_as_pyiceberg_writes_them(column: ColumnSample, data: st.DataObject) -> None:
     value = data.draw(column.values)
@@ -29,6 +30,7 @@ def test_bounds_are_read_as_pyiceberg_writes_them(column: ColumnSample, data: st
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.type)
+@settings(max_examples=30)
 @given(st.data())
 def test_single_values_are_written_as_the_contract_says(column: ColumnSample, data: st.DataObject) -> None:
     value = data.draw(column.values)

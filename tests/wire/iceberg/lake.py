@@ -126,6 +126,12 @@ class Lake:
         made = await self.access_keys.create(name)
         return Keys(made.key.id, made.secret.reveal())
 
+    async def make_lake(self) -> None:
+        """The table bucket and its namespace."""
+        await self.store.bucket("lake")
+        await self.call("PUT", "/buckets/lake")
+        await self.call("POST", "/lake/namespaces", {"namespace": ["ns"]})
+
     async def table(self, name: str = "t", *, keys: Keys = ROOT_KEYS, access: str | None = None, **more: Any) -> Answer:
         """Make a table in `ns`."""
         document = {"name": name, "schema": SCHEMA, **{key.replace("_", "-"): value for key, value in more.items()}}
@@ -149,38 +155,43 @@ async def _answer(response: Response) -> Answer:
     return Answer(response.status, {name.lower(): value for name, value in response.headers}, body)
 
 
+def wire_lake(
+    store: ObjectStore, *, ttl_seconds: float = 900, endpoint: str | None = None, domains: tuple[str, ...] = (DOMAIN,)
+) -> Lake:
+    """The edges on an object store."""
+    f, clock = store.facilities, store.clock
+    master = MasterKeys({"first": b"1" * 32}, active="first")
+    root = Credential(
+        ROOT_KEYS.access_key, Secret(ROOT_KEYS.secret_key), root_of(DEFAULT_ACCOUNT, ROOT_KEYS.access_key)
+    )
+    access_keys = AccessKeys(f.meta, f.outbox, master, clock, root)
+    sessions = Sessions(master, access_keys, clock)
+    credentials = Credentials(access_keys, sessions)
+    authorizer = PolicyAuthorizer(clock)
+    catalog = wire_catalog(
+        f,
+        credentials,
+        Vending(sessions, ttl_seconds=ttl_seconds),
+        StoreAddress(REGION, endpoint, domains),
+        lambda *_: None,
+        master,
+    )
+    s3 = S3Application(
+        S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
+        TokenService(sessions, authorizer, default_seconds=3600, max_seconds=43_200),
+        clock=clock,
+        domains=domains,
+    )
+    principals = Principals(f.meta, f.outbox, clock, root.principal)
+    return Lake(store, clock, principals, access_keys, catalog.application, s3)
+
+
 @asynccontextmanager
 async def opened_lake(
     folder: Path, *, ttl_seconds: float = 900, endpoint: str | None = None, domains: tuple[str, ...] = (DOMAIN,)
 ) -> AsyncIterator[Lake]:
     """A server with a table bucket `lake` and a namespace `ns` in it."""
-    clock = ManualClock()
-    async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, clock) as store:
-        f = store.facilities
-        master = MasterKeys({"first": b"1" * 32}, active="first")
-        root = Credential(
-            ROOT_KEYS.access_key, Secret(ROOT_KEYS.secret_key), root_of(DEFAULT_ACCOUNT, ROOT_KEYS.access_key)
-        )
-        access_keys = AccessKeys(f.meta, f.outbox, master, clock, root)
-        sessions = Sessions(master, access_keys, clock)
-        credentials = Credentials(access_keys, sessions)
-        authorizer = PolicyAuthorizer(clock)
-        catalog = wire_catalog(
-            f,
-            credentials,
-            Vending(sessions, ttl_seconds=ttl_seconds),
-            StoreAddress(REGION, endpoint, domains),
-            lambda *_: None,
-        )
-        s3 = S3Application(
-            S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
-            TokenService(sessions, authorizer, default_seconds=3600, max_seconds=43_200),
-            clock=clock,
-            domains=domains,
-        )
-        principals = Principals(f.meta, f.outbox, clock, root.principal)
-        lake = Lake(store, clock, principals, access_keys, catalog.application, s3)
-        await store.bucket("lake")
-        await lake.call("PUT", "/buckets/lake")
-        await lake.call("POST", "/lake/namespaces", {"namespace": ["ns"]})
+    async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
+        lake = wire_lake(store, ttl_seconds=ttl_seconds, endpoint=endpoint, domains=domains)
+        await lake.make_lake()
         yield lake

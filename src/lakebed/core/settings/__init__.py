@@ -3,7 +3,7 @@
 from .address import Address
 from .checks import active_master_key, check_settings, decode_master_key
 from .description import describe
-from .loading import LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
+from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
 from .tree import (
     ConditionalPut,
     EncryptionSettings,
@@ -24,6 +24,7 @@ from .tree import (
 )
 
 __all__ = [
+    "CLIENT_VARIABLES",
     "Address",
     "ConditionalPut",
     "EncryptionSettings",

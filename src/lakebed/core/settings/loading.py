@@ -28,6 +28,30 @@ ENVIRONMENT_ALIASES: Final[Mapping[str, str]] = {
 }
 """Names that are documented with one underscore, because they are set by hand."""
 
+CLIENT_VARIABLES: Final = frozenset(
+    "LAKEBED_" + name
+    for name in (
+        "ACCESS_KEY",
+        "ENDPOINT",
+        "REGION",
+        "SECRET_KEY",
+        "TABLE_ACCOUNT_ID",
+        "TABLE_BUCKET",
+        "TABLE_BUCKET_NAME",
+        "TABLE_CATALOG_NAME",
+        "TABLE_CATALOG_URI",
+        "TABLE_NAME",
+        "TABLE_NAMESPACE",
+        "TABLE_PROFILE",
+        "TABLE_REST_PATH",
+        "TABLE_REST_SIGNING_NAME",
+        "TABLE_SMOKE_TIMEOUT",
+        "TABLE_WAREHOUSE",
+        "TABLE_WAREHOUSE_NAME",
+    )
+)
+"""Names that say where a server is, for clients of it: a server started from the same shell passes over them."""
+
 DEFAULT: Final = "default"
 """Where a value came from when nobody gave it."""
 
@@ -130,7 +154,7 @@ def _walk(table: Mapping[str, object], prefix: str, origin: str) -> Iterator[_Gi
 def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
     given: dict[str, _Given] = {}
     for name, text in sorted(environ.items()):
-        if not name.startswith(ENVIRONMENT_PREFIX):
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in CLIENT_VARIABLES:
             continue
         path = ENVIRONMENT_ALIASES.get(name) or name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
         table, _, key = path.rpartition(".")

@@ -119,6 +119,12 @@ class MetaSettings:
     pool_size: Count = 8
     """Connections of each worker to PostgreSQL."""
 
+    event_retention: Seconds = 7 * 86_400.0
+    """How long events stay that everybody who has a cursor has read, for those who come later."""
+
+    trim_interval: Pause = 600.0
+    """How often older ones are removed."""
+
     @property
     def is_postgres(self) -> bool:
         """Whether a PostgreSQL is named; otherwise SQLite is meant."""
@@ -248,6 +254,16 @@ class TablesSettings:
 
     s3_endpoint: str | None = None
     """URL of the object store as clients of the catalog are told it. Not set: where they have found the catalog."""
+
+    chore_interval: Pause = 60.0
+    """How often it is looked which tables need maintenance, and what of dropped tables and old answers is over."""
+
+    maintenance_safety_window: Annotated[float, SECONDS, Within(1)] = 900.0
+    """How old a file is at least that maintenance removes: longer than any writer takes from its first file to its
+    commit. Shorter ones are for trying maintenance out."""
+
+    bridge_interval: Pause = 5.0
+    """How often it is looked which other catalogs are to be asked for news; each has its own interval besides."""
 
 
 @dataclass(frozen=True, slots=True)

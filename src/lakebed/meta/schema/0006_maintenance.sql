@@ -1,7 +1,7 @@
 -- Maintenance of tables: what is configured, the jobs, and what they moved aside. See docs/maintenance.md.
 
--- What a table bucket sets for tables that set nothing. background repeats what the configuration says, to be asked
--- for many tables at once; so it does below.
+-- What a table bucket sets for tables that set nothing. background says whether the server sees to them by itself; the
+-- configuration says so too, but not to a statement about many tables. So it does below.
 CREATE TABLE maintenance_defaults (
     warehouse  {bigint} NOT NULL PRIMARY KEY REFERENCES warehouses (bucket) ON DELETE CASCADE,
     background {bigint} NOT NULL,

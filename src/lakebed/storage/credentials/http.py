@@ -31,6 +31,8 @@ class HttpRequest:
     timeout_seconds: float = 5.0
     through_proxy: bool = False
     """Whether the environment's proxies are used. Metadata services are on the link and must not be."""
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    """Past it the answer is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,8 @@ def blocking_http(ca_bundle: str | None = None) -> Http:
             target = f"{path}?{parts.query}" if parts.query else path
             connection.request(request.method, target, body=request.body or None, headers=dict(request.headers))
             answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER_BYTES + 1)
-            if answer.length and len(body) <= MAX_ANSWER_BYTES:
+            body = answer.read(request.max_answer_bytes + 1)
+            if answer.length and len(body) <= request.max_answer_bytes:
                 raise http.client.IncompleteRead(b"", answer.length)
         except ValueError:
             # Its message quotes the header that cannot be sent, which may be a token.
@@ -83,8 +85,8 @@ def blocking_http(ca_bundle: str | None = None) -> Http:
             ) from None
         finally:
             connection.close()
-        if len(body) > MAX_ANSWER_BYTES:
-            raise Unavailable(f"answer too long. host={parts.hostname} maximum={MAX_ANSWER_BYTES}")
+        if len(body) > request.max_answer_bytes:
+            raise Unavailable(f"answer too long. host={parts.hostname} maximum={request.max_answer_bytes}")
         return HttpAnswer(answer.status, body)
 
     async def send_in_thread(request: HttpRequest) -> HttpAnswer:

@@ -62,7 +62,7 @@ def decide(
 
 def next_pause_seconds(poll_seconds: int, failures: int) -> int:
     """How long to wait for the next look: longer each time while looks come to nothing, up to sixteen times as long."""
-    return poll_seconds * 2 ** min(failures, 4)
+    return poll_seconds << min(failures, 4)
 
 
 def _stay(reason: str) -> Decision:

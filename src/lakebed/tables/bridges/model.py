@@ -170,8 +170,17 @@ class Bridged:
     namespace: Namespace
     identifier: Identifier
     entry: Entry | None
-    """The table, if there is one."""
+    """What has the name, dropped or not."""
     bridge: Bridge | None
+
+    @property
+    def live(self) -> Entry | None:
+        """What has the name, unless it was dropped."""
+        return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
+
+    def after(self, entry: Entry, bridge: Bridge) -> Bridged:
+        """The same after both changed."""
+        return Bridged(self.warehouse, self.namespace, self.identifier, entry, bridge)
 
 
 @dataclass(frozen=True, slots=True)

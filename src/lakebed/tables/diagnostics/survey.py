@@ -14,7 +14,7 @@ from ..gate import Action, Gate
 from ..model import EntryKind, Warehouse
 from ..warehouses import Warehouses
 from . import rows
-from .judgement import Blocker
+from .judgement import Blocker, RecoveryAction
 
 _PAGE_ROWS: Final = 1000
 
@@ -56,6 +56,12 @@ class Survey:
             (self.shared_uuids, Blocker.DUPLICATE_TABLE_IDENTITY),
         )
         return [blocker for count, blocker in found if count]
+
+    @property
+    def actions(self) -> list[RecoveryAction]:
+        """What somebody should do about it."""
+        repairable = self.unlogged or self.ahead or self.unplaced
+        return [RecoveryAction.RUN_COMMIT_RECOVERY] if repairable else []
 
 
 class Surveys:

@@ -69,7 +69,7 @@ class Configs:
             if config is None:
                 await tx.run(rows.REMOVE_CONFIG, entry.id)
             else:
-                await tx.run(rows.SET_CONFIG, entry.id, int(config.background_enabled), _encode(config))
+                await tx.run(rows.SET_CONFIG, entry.id, _in_background(config), _encode(config))
             effective = await self.effective(tx, entry.id)
             await tell(
                 f.outbox,
@@ -110,10 +110,14 @@ class Configs:
             if config is None:
                 await tx.run(rows.REMOVE_DEFAULT, warehouse.bucket.id)
             else:
-                await tx.run(rows.SET_DEFAULT, warehouse.bucket.id, int(config.background_enabled), _encode(config))
+                await tx.run(rows.SET_DEFAULT, warehouse.bucket.id, _in_background(config), _encode(config))
             await tell(f.outbox, tx, "TableBucketMaintenanceConfigured", caller, now_ms, warehouse_name)
 
         await f.meta.transact(work)
         if config is None:
             return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
         return EffectiveConfig(config, ConfigSource.TABLE_BUCKET_DEFAULT)
+
+
+def _in_background(config: MaintenanceConfig) -> int:
+    return int(config.background_enabled and not config.worker_paused)

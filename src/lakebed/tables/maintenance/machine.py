@@ -29,9 +29,11 @@ __all__ = [
     "Go",
     "SchedulerStatus",
     "Trigger",
+    "advised",
     "attempts_so_far",
     "backoff_seconds",
     "beat",
+    "control",
     "decide",
     "expire",
     "fail",
@@ -45,6 +47,9 @@ __all__ = [
 
 WORKER_SILENT: Final = "worker lease expired"
 SCHEDULER_SILENT: Final = "scheduler lease expired"
+
+
+_HELD_BY_SOMEBODY: Final = frozenset({JobStatus.QUEUED, JobStatus.RUNNING})
 
 
 class Trigger(Enum):
@@ -100,7 +105,7 @@ def decide(trigger: Trigger, config: MaintenanceConfig, current: Job | None, now
         return Control(JobStatus.PAUSED)
     if current is None:
         return Go()
-    if current.status in (JobStatus.RUNNING, JobStatus.QUEUED):
+    if current.status in _HELD_BY_SOMEBODY:
         if not is_live(current, now_ms):
             expired = expire(current, now_ms)
             return Go(expired=expired, attempts=attempts_so_far(expired))
@@ -115,7 +120,7 @@ def decide(trigger: Trigger, config: MaintenanceConfig, current: Job | None, now
 def is_live(job: Job, now_ms: int) -> bool:
     """Whether a queued or running job is still somebody's."""
     sign_ms = job.heartbeat_ms if job.status is JobStatus.RUNNING else job.scheduled_ms
-    return sign_ms is not None and sign_ms + job.lease_ms > now_ms
+    return sign_ms is not None and sign_ms + job.lease_ms >= now_ms
 
 
 def attempts_so_far(job: Job) -> int:
@@ -152,6 +157,11 @@ def start(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
             started_ms=now_ms,
         )
     )
+
+
+def control(job: Job, status: JobStatus, now_ms: int) -> Job:
+    """A new job that is not run, because maintenance is switched off."""
+    return _settled(msgspec.structs.replace(job, status=status, finished_ms=now_ms))
 
 
 def beat(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
@@ -231,6 +241,22 @@ def scheduler_status(
     if current is not None and _is_deferred(current, now_ms):
         return SchedulerStatus.RETRY_DEFERRED
     return SchedulerStatus.QUARANTINED if quarantined_objects else SchedulerStatus.READY
+
+
+def advised(status: SchedulerStatus, current: Job | None) -> tuple[Action, ...]:
+    """What an operator might do about a table's maintenance."""
+    match status:
+        case SchedulerStatus.DISABLED:
+            return (Action.ENABLE_BACKGROUND_MAINTENANCE,)
+        case SchedulerStatus.PAUSED:
+            return (Action.RESUME_MAINTENANCE_WORKER,)
+        case SchedulerStatus.QUARANTINED:
+            return (Action.REVIEW_QUARANTINE,)
+    # A job whose holder went silent waits for the next run, which records it.
+    is_over = status is SchedulerStatus.READY and current is not None and current.status in _HELD_BY_SOMEBODY
+    if current is None or is_over:
+        return (Action.RUN_MAINTENANCE_WORKER,)
+    return recommended(current)
 
 
 def _is_deferred(job: Job, now_ms: int) -> bool:

@@ -378,3 +378,5 @@ class Findings(_Value, frozen=True):
     compaction: CompactionReport | None = None
     truncated: bool = False
     """Whether more was found than is listed."""
+    pending: bool = False
+    """Whether more becomes removable by waiting."""

@@ -87,6 +87,7 @@ class MetadataSplit(NamedTuple):
     """Those that nothing keeps so far, oldest first."""
     roots: list[str]
     """Those all of whose snapshots count, but for the current one."""
+    has_young_roots: bool
 
 
 def judge_metadata(
@@ -98,6 +99,7 @@ def judge_metadata(
     retained: dict[str, tuple[Reason, ...]] = {}
     unlisted: list[StoredFile] = []
     roots: list[str] = []
+    has_young_roots = False
     for file in reversed(newest_first):
         location = file.location
         reasons = [
@@ -113,15 +115,18 @@ def judge_metadata(
             retained[location] = tuple(reasons)
         else:
             unlisted.append(file)
-        if location != history.current_at and (location in recent or _is_young(file, history, watermark_ms)):
+        is_young = _is_young(file, history, watermark_ms)
+        if location != history.current_at and (location in recent or is_young):
             roots.append(location)
-    return MetadataSplit(retained, unlisted, roots)
+            has_young_roots = has_young_roots or is_young
+    return MetadataSplit(retained, unlisted, roots, has_young_roots)
 
 
 def judge_unlisted(
     file: StoredFile, snapshots: frozenset[int] | None, history: History, watermark_ms: int
 ) -> ObjectReport:
     """Decide on a metadata file that nothing keeps so far; `snapshots` are those it names, None if it is unreadable."""
+    reasons: tuple[Reason, ...]
     if snapshots is None:
         state, reasons = ObjectState.MANUAL_REVIEW_REQUIRED, (Reason.UNREADABLE_METADATA,)
     elif snapshots & history.protected:
@@ -187,6 +192,8 @@ class Plan:
     unrecognized: int = 0
     is_partial: bool = False
     """Whether there were more metadata files than one plan looks into."""
+    has_young_roots: bool = False
+    """Whether something is kept for a metadata file that was written or replaced within the safety window."""
 
     @property
     def deletable(self) -> list[ObjectReport]:
@@ -196,9 +203,9 @@ class Plan:
     @property
     def has_pending(self) -> bool:
         """Whether something becomes removable by waiting."""
-        return self.is_partial or any(
-            one.state is ObjectState.PENDING_SAFETY_WINDOW for one in (*self.metadata, *self.objects)
-        )
+        candidates = (*self.metadata, *self.objects)
+        is_young = any(one.state is ObjectState.PENDING_SAFETY_WINDOW for one in candidates)
+        return is_young or self.is_partial or self.has_young_roots
 
 
 def plan_counts(plan: Plan) -> Counts:

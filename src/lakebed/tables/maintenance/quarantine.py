@@ -8,7 +8,7 @@ neither.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,9 +24,10 @@ from lakebed.objects.publish import Displaced, add_marker, current_of, make_curr
 from lakebed.tables.locations import QUARANTINE_PREFIX, entry_at
 
 from . import rows
+from .audit import noted
 from .jobs import Jobs
 from .machine import recommended
-from .model import Actor, AuditEvent, Counts, Job, JobRecord, ObjectKind, Step
+from .model import Actor, Job, JobRecord, ObjectKind, Step
 
 __all__ = ["Held", "LetGo", "Quarantine", "held_key", "hold", "take_away"]
 
@@ -120,29 +121,34 @@ class Quarantine:
 
     async def restore(self, caller: Caller, job_id: str) -> LetGo:
         """Put what a job holds back in its place. A file stays held whose place is taken, or is the table's no more."""
-        return await self._all_of(job_id, lambda tx, one, now_ms, gone: self._restore(tx, caller, one, now_ms, gone))
+
+        async def restore(tx: Transaction, one: Held, now_ms: int, displaced: Displaced) -> bool:
+            return await self._restore(tx, caller, one, now_ms, displaced)
+
+        return await self._all_of(job_id, restore, deletes=False)
 
     async def purge(self, job_id: str) -> LetGo:
         """Remove what a job holds, for good."""
-        return await self._all_of(job_id, self._purge)
+        return await self._all_of(job_id, self._purge, deletes=True)
 
     async def purge_due(self) -> int:
         """Remove what was held for long enough; how many files. For the server's clock to call."""
         total = 0
         while due := await self._f.meta.rows(rows.HELD_DUE, self._f.clock.now_ms(), _A_COMMIT):
-            total += (await self._each([_held(row) for row in due], self._purge, Step.QUARANTINE_PURGED)).done
+            held = [_held(row) for row in due]
+            total += (await self._each(held, self._purge, deletes=True, reason="quarantine retention is over")).done
         return total
 
-    async def _all_of(self, job_id: str, let_go: _LetGoOne) -> LetGo:
+    async def _all_of(self, job_id: str, let_go: _LetGo, *, deletes: bool) -> LetGo:
         done = kept = 0
         after = ""
         while page := await self._f.meta.rows(rows.HELD_BY_JOB, job_id, after, _A_COMMIT):
             after = page[-1][1]
-            some = await self._each([_held(row) for row in page], let_go)
+            some = await self._each([_held(row) for row in page], let_go, deletes=deletes)
             done, kept = done + some.done, kept + some.kept
         return LetGo(done, kept)
 
-    async def _each(self, held: Sequence[Held], let_go: _LetGoOne, step: Step | None = None) -> LetGo:
+    async def _each(self, held: Sequence[Held], let_go: _LetGo, *, deletes: bool, reason: str = "") -> LetGo:
         f = self._f
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
@@ -157,7 +163,7 @@ class Quarantine:
                     await tx.run(rows.LET_GO, one.bucket, one.held_key)
                     freed.setdefault(one.job, []).append(one)
             for job_id, files in freed.items():
-                await self._tell_job(tx, job_id, files, now_ms, step)
+                await self._count(tx, job_id, files, now_ms, deletes=deletes, reason=reason)
             done = sum(map(len, freed.values()))
             return LetGo(done, len(held) - done)
 
@@ -166,9 +172,7 @@ class Quarantine:
             f.reaper.wake(displaced.blobs)
         return outcome
 
-    async def _restore(
-        self, tx: Transaction, caller: Caller, held: Held, now_ms: int, displaced: Displaced
-    ) -> bool:
+    async def _restore(self, tx: Transaction, caller: Caller, held: Held, now_ms: int, displaced: Displaced) -> bool:
         f = self._f
         bucket = await _bucket(tx, held.bucket)
         stored = None if bucket is None else await current_of(tx, bucket, held.held_key)
@@ -194,32 +198,56 @@ class Quarantine:
         await remove_current(tx, bucket, stored, displaced)
         return True
 
-    async def _tell_job(
-        self, tx: Transaction, job_id: str, files: Sequence[Held], now_ms: int, step: Step | None
+    async def _count(
+        self, tx: Transaction, job_id: str, files: Sequence[Held], now_ms: int, *, deletes: bool, reason: str
     ) -> None:
+        """Tell the job what is no longer held for it. With a reason, its audit is told too."""
         record = await self._jobs.record(tx, job_id)
         if record is None:
             return
-        job, count = record.job, len(files)
-        counts = msgspec.structs.replace(
-            job.counts, quarantined_objects=max(0, job.counts.quarantined_objects - count)
-        )
-        if step is Step.QUARANTINE_PURGED:
-            counts = _deleted(counts, files)
-        changed = msgspec.structs.replace(job, counts=counts)
-        changed = msgspec.structs.replace(changed, actions=recommended(changed))
-        audit = record.audit
-        if step is not None:
-            event = AuditEvent(
-                at_ms=now_ms,
-                actor=Actor.SCHEDULER,
-                step=step,
-                reason="quarantine retention is over",
-                before=job.status,
-                after=job.status,
-                quarantined_before=job.counts.quarantined_objects,
-                quarantined_after=counts.quarantined_objects,
-                actions=changed.actions,
+        counts = record.job.counts
+        counts = msgspec.structs.replace(counts, quarantined_objects=max(0, counts.quarantined_objects - len(files)))
+        if deletes:
+            metadata = sum(one.kind is ObjectKind.METADATA_FILE for one in files)
+            counts = msgspec.structs.replace(
+                counts,
+                deleted_metadata_files=counts.deleted_metadata_files + metadata,
+                deleted_objects=counts.deleted_objects + len(files) - metadata,
             )
-            audit = (*audit, event)
-        await self._jobs.change(tx, JobRecord(job=changed, audit=audit), now_ms)
+        job = msgspec.structs.replace(record.job, counts=counts)
+        job = msgspec.structs.replace(job, actions=recommended(job))
+        changed = (
+            noted(record, job, now_ms, Actor.SCHEDULER, Step.QUARANTINE_PURGED, reason)
+            if reason
+            else JobRecord(job=job, audit=record.audit)
+        )
+        await self._jobs.change(tx, changed, now_ms)
+
+
+_LetGo = Callable[[Transaction, Held, int, Displaced], Awaitable[bool]]
+"""Lets go of one file inside a transaction; whether it is held no longer."""
+
+
+async def _share(
+    f: Facilities,
+    tx: Transaction,
+    bucket: Bucket,
+    current: StoredObject,
+    key: str,
+    modified_ms: int,
+    displaced: Displaced,
+) -> StoredObject:
+    """Make an object under another key of the same content, with all that is known of it."""
+    if current.content is not None:
+        await tx.run(object_rows.SHARE_CONTENT, current.content)
+    copy = current._replace(key=key, rank=0, version=bucket.new_version(f.clock), modified_ms=modified_ms)
+    return await make_current(tx, bucket, await current_of(tx, bucket, key), copy, displaced)
+
+
+async def _bucket(tx: Transaction, bucket_id: int) -> Bucket | None:
+    row = await tx.row(rows.BUCKET_BY_ID, bucket_id)
+    return None if row is None else bucket_from(row)
+
+
+def _held(row: Row) -> Held:
+    return Held(*row)._replace(kind=ObjectKind(row[5]))

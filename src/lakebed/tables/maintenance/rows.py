@@ -69,7 +69,7 @@ REPLACED_SINCE: Final = (
 NEXT_VERSION: Final = (
     "UPDATE entries SET version_token = ?, generation = ? WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
 )
-LOG_VERSION: Final = "UPDATE entry_commits SET version_token = ? WHERE entry = ? AND generation = ?"
+LOG_VERSION: Final = "UPDATE entry_commits SET version_token = ?, commit_id = ? WHERE entry = ? AND generation = ?"
 
 # -- quarantine ---------------------------------------------------------------------------------------------------
 

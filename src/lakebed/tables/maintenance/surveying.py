@@ -103,6 +103,7 @@ class Surveyor:
             problems=problems,
             unrecognized=unrecognized,
             is_partial=len(split.unlisted) > MAX_UNLISTED or len(wanted) > MAX_METADATA_READ,
+            has_young_roots=split.has_young_roots or bool(elsewhere),
         )
 
     async def _list(self, known: Known, table: TableMetadata) -> tuple[list[tuple[ObjectKind, StoredFile]], int]:
@@ -165,6 +166,7 @@ def _assembled(
     problems: Sequence[Problem],
     unrecognized: int,
     is_partial: bool,
+    has_young_roots: bool,
 ) -> Plan:
     referred: dict[str, ObjectKind] = {}
     for kind, locations in reached.kinds():
@@ -206,6 +208,7 @@ def _assembled(
         etags=etags,
         unrecognized=unrecognized,
         is_partial=is_partial,
+        has_young_roots=has_young_roots,
     )
 
 

@@ -7,6 +7,7 @@ comparison with a number beyond a column's range is decided by whether there is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.metadata.schema import Column, Schema
@@ -29,14 +30,14 @@ from .expressions import (
     Reference,
 )
 from .literals import Beyond, convert_literal
-from .predicates import Claim, Filter, Term, all_of, any_of
+from .predicates import Claim, Filter, Term, all_of, any_of, equal_to_any
 from .transforms import function_of, result_kind
 from .values import FLOATING, Value
 
 __all__ = ["ColumnNames", "bind"]
 
-_GREATER = frozenset({Operation.GT, Operation.GT_EQ})
-_DENYING = frozenset({Operation.NOT_EQ, Operation.NOT_IN, Operation.NOT_STARTS_WITH, Operation.NOT_NAN})
+_GREATER: Final = frozenset({Operation.GT, Operation.GT_EQ})
+_DENYING: Final = frozenset({Operation.NOT_EQ, Operation.NOT_IN, Operation.NOT_STARTS_WITH, Operation.NOT_NAN})
 
 
 class ColumnNames:
@@ -121,14 +122,9 @@ def _term(reference: Reference, names: ColumnNames) -> Term:
 
 def _bind_set(operation: Operation, term: Term, literals: Sequence[Literal]) -> Filter:
     wanted = operation is Operation.IN
-    # Values beyond the range are equal to nothing, so they change neither set.
     typed = (_value(literal, term) for literal in literals)
-    values = tuple(dict.fromkeys(value for value in typed if not isinstance(value, Beyond)))
-    if not values:
-        return FALSE if wanted else TRUE
-    if len(values) == 1:
-        return Claim(Operation.EQ if wanted else Operation.NOT_EQ, term, values)
-    return Claim(operation, term, values)
+    # Values beyond the range are equal to nothing, so they change neither set.
+    return equal_to_any(term, [value for value in typed if not isinstance(value, Beyond)], wanted=wanted)
 
 
 def _value(literal: Literal, term: Term) -> Value | Beyond:

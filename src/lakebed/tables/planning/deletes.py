@@ -84,11 +84,10 @@ class DeleteIndex:
             return
         path = _only_path(file)
         if file.content_offset is not None or file.file_format.lower() == _PUFFIN:
-            if path is None or path in self._vectors:
-                raise InvalidInput(
-                    f"a snapshot has two deletion vectors for one data file, or one for none. data_file={path}"
-                    f" vector={file.file_path}"
-                )
+            if path is None:
+                raise InvalidInput(f"a deletion vector names no data file. vector={file.file_path}")
+            if path in self._vectors:
+                raise InvalidInput(f"a snapshot has two deletion vectors for one data file. data_file={path}")
             self._vectors[path] = number, file
         elif path is not None:
             # The path says more than the partition does: it is not compared as well.

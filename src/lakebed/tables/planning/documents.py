@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from lakebed.tables.manifests import DataFile, FileContent
 from lakebed.tables.metadata.schema import Column
@@ -17,7 +18,7 @@ from .values import to_json
 
 __all__ = ["render_tasks"]
 
-_CONTENTS = {
+_CONTENTS: Final = {
     FileContent.DATA: "data",
     FileContent.POSITION_DELETES: "position-deletes",
     FileContent.EQUALITY_DELETES: "equality-deletes",

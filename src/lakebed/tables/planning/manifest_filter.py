@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakebed.tables.manifests import FieldSummary, ManifestFile
 
 from .expressions import Operation
@@ -12,7 +14,7 @@ from .values import FLOATING
 
 __all__ = ["may_match_manifest"]
 
-_HOLD_FOR_NULL = frozenset({Operation.NOT_EQ, Operation.NOT_IN, Operation.NOT_STARTS_WITH, Operation.NOT_NAN})
+_HOLD_FOR_NULL: Final = frozenset({Operation.NOT_EQ, Operation.NOT_IN, Operation.NOT_STARTS_WITH, Operation.NOT_NAN})
 
 
 def may_match_manifest(partition_filter: Filter, layout: Layout, manifest: ManifestFile) -> bool:
@@ -33,8 +35,8 @@ def _may_hold(claim: Claim, summary: FieldSummary) -> bool:
     if kind is None:
         return True
     is_floating = kind.name in FLOATING
+    # No bound is written only if every value is null or NaN.
     no_values = summary.lower_bound is None
-    """No bound is written only if every value is null or NaN."""
     if operation is Operation.IS_NAN:
         return summary.contains_nan is not False
     if operation is Operation.NOT_NULL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from lakebed.tables.manifests import DataFile
 
@@ -11,9 +12,9 @@ from .predicates import Claim, Filter, evaluate
 from .ranges import Range, decode_range, transformed
 from .values import FLOATING
 
-__all__ = ["may_match_file", "range_of"]
+__all__ = ["may_match_file"]
 
-_DENYING = frozenset({Operation.NOT_EQ, Operation.NOT_IN, Operation.NOT_NAN})
+_DENYING: Final = frozenset({Operation.NOT_EQ, Operation.NOT_IN, Operation.NOT_NAN})
 """Hold for all but a few values, and for null: bounds, which may be wider than the values, never exclude them."""
 
 
@@ -24,16 +25,6 @@ def may_match_file(condition: Filter, file: DataFile) -> bool:
     if file.record_count < 0:  # imported by writers that did not count: nothing they say of the rows is relied on
         return evaluate(condition, lambda _: True)
     return evaluate(condition, lambda claim: _may_hold(claim, file))
-
-
-def range_of(claim: Claim, file: DataFile) -> Range | None:
-    """The bounds of a claim's column in a file, seen through the claim's transform; None if they say nothing."""
-    source = claim.term.source or claim.term.kind
-    if source is None:
-        return None
-    column = claim.term.id
-    bounds = decode_range(source, (file.lower_bounds or {}).get(column), (file.upper_bounds or {}).get(column))
-    return transformed(bounds, claim)
 
 
 def _may_hold(claim: Claim, file: DataFile) -> bool:
@@ -56,8 +47,18 @@ def _may_hold(claim: Claim, file: DataFile) -> bool:
     is_floating = claim.term.kind is not None and claim.term.kind.name in FLOATING
     if is_floating and _all_are(file.nan_value_counts, file, column):
         return False
-    bounds = range_of(claim, file)
+    bounds = _bounds(claim, file)
     return bounds is None or bounds.may_hold(claim)
+
+
+def _bounds(claim: Claim, file: DataFile) -> Range | None:
+    """The bounds of a claim's column, seen through the claim's transform; None if they say nothing."""
+    source = claim.term.source or claim.term.kind
+    if source is None:
+        return None
+    column = claim.term.id
+    bounds = decode_range(source, (file.lower_bounds or {}).get(column), (file.upper_bounds or {}).get(column))
+    return transformed(bounds, claim)
 
 
 def _all_are(counts: Mapping[int, int] | None, file: DataFile, column: int) -> bool:

@@ -34,7 +34,9 @@ __all__ = ["parse_expression"]
 
 _MAX_DEPTH: Final = 100
 """Levels of `not`, and of `and` within `or` within `and`."""
-_MAX_PREDICATES: Final = 10_000
+_MAX_PREDICATES: Final = 5_000
+_MAX_LITERALS: Final = 100_000
+_MAX_NUMBER_BITS: Final = 1024
 
 _FUNCTIONS: Final = frozenset({IDENTITY, "year", "month", "day", "hour"})
 _WIDE_FUNCTIONS: Final = frozenset({"bucket", "truncate"})
@@ -62,6 +64,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._predicates = 0
+        self._literals = 0
 
     def expression(self, document: object, depth: int) -> Expression:
         if isinstance(document, bool):
@@ -86,7 +89,11 @@ class _Reader:
         self._predicates += 1
         if self._predicates > _MAX_PREDICATES:
             raise _refused(f"the filter has too many predicates. maximum={_MAX_PREDICATES}")
-        return _predicate(kind, fields)
+        predicate = _predicate(kind, fields)
+        self._literals += len(predicate.literals)
+        if self._literals > _MAX_LITERALS:
+            raise _refused(f"the filter has too many values. maximum={_MAX_LITERALS}")
+        return predicate
 
     def _chain(self, fields: Mapping[str, object], kind: str, depth: int) -> Expression:
         """The operands of nested conjunctions of one kind, in the order they are written."""
@@ -260,6 +267,8 @@ def _literal(document: object) -> Literal:
         kind, document = document.get("data-type"), document.get("value")
     if not isinstance(document, bool | int | float | str):
         raise _refused("a literal is text, a number, true or false; use is-null to find null")
+    if isinstance(document, int) and document.bit_length() > _MAX_NUMBER_BITS:
+        raise _refused("a literal is a number of more digits than any column has")
     if kind is not None and not isinstance(kind, str):
         raise _refused("the data-type of a literal is the name of a primitive type")
     return Literal(document, None if kind is None else parse_primitive(kind))

@@ -37,6 +37,8 @@ T = TypeVar("T")
 
 _READ_AHEAD: Final = 8
 """Manifests that are read at the same time: enough to hide the latency of a remote store."""
+_ENCRYPTED: Final = b"AGS1"
+"""How files begin that are encrypted as Iceberg does it."""
 
 
 class FileScanTask(NamedTuple):
@@ -123,10 +125,13 @@ class ScanPlanner:
             asyncio.ensure_future(self._files.read(location, DEFAULT_LIMITS.encoded_bytes)) for location in locations
         ]
         try:
-            return await asyncio.gather(*reads)
+            contents = await asyncio.gather(*reads)
         finally:
             for read in reads:
                 read.cancel()
+        if any(content.startswith(_ENCRYPTED) for content in contents):
+            raise NotSupported("a table with encrypted manifests is planned by who has the keys, not by the catalog")
+        return contents
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

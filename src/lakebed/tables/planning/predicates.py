@@ -6,9 +6,10 @@ whether it may hold therefore knows it for the whole filter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lakebed.tables.metadata.transforms import Transform
 from lakebed.tables.metadata.types import Primitive
@@ -16,7 +17,20 @@ from lakebed.tables.metadata.types import Primitive
 from .expressions import FALSE, TRUE, Constant, Operation
 from .values import Value, is_nan
 
-__all__ = ["AllOf", "AnyOf", "Claim", "Filter", "Term", "all_of", "any_of", "evaluate", "holds", "rewrite"]
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Claim",
+    "Filter",
+    "Term",
+    "all_of",
+    "any_of",
+    "claims",
+    "equal_to_any",
+    "evaluate",
+    "holds",
+    "rewrite",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +49,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim about one value. Unary operations have no literals, sets two or more, the others one."""
+    """A claim about one value. Unary operations have no literals, sets two or more in order, the others one."""
 
     operation: Operation
     term: Term
@@ -96,6 +110,25 @@ def any_of(operands: Iterable[Filter]) -> Filter:
     return AnyOf(tuple(kept))
 
 
+def equal_to_any(term: Term, values: Iterable[Value], *, wanted: bool = True) -> Filter:
+    """That a value is one of these; or that it is none of them, if that is not wanted."""
+    literals = _in_order(set(values))
+    if not literals:
+        return FALSE if wanted else TRUE
+    if len(literals) == 1:
+        return Claim(Operation.EQ if wanted else Operation.NOT_EQ, term, literals)
+    return Claim(Operation.IN if wanted else Operation.NOT_IN, term, literals)
+
+
+def claims(condition: Filter) -> Iterator[Claim]:
+    """All that the condition is made of."""
+    if isinstance(condition, Claim):
+        yield condition
+    elif isinstance(condition, AllOf | AnyOf):
+        for operand in condition.operands:
+            yield from claims(operand)
+
+
 def rewrite(condition: Filter, replace: Callable[[Claim], Filter]) -> Filter:
     """The same condition with each claim replaced, simplified."""
     if isinstance(condition, Claim):
@@ -130,9 +163,9 @@ def holds(claim: Claim, value: Value | None) -> bool:
     if operation is Operation.NOT_NAN:
         return not is_nan(value)
     if operation is Operation.EQ or operation is Operation.IN:
-        return value in claim.literals
+        return value is not None and _is_among(value, claim.literals)
     if operation is Operation.NOT_EQ or operation is Operation.NOT_IN:
-        return value not in claim.literals
+        return value is None or not _is_among(value, claim.literals)
     if operation is Operation.STARTS_WITH:
         return value is not None and str(value).startswith(str(claim.literal))
     if operation is Operation.NOT_STARTS_WITH:
@@ -140,12 +173,21 @@ def holds(claim: Claim, value: Value | None) -> bool:
     return value is not None and _compares(operation, value, claim.literal)
 
 
-def _compares(operation: Operation, value: Value, literal: Value) -> bool:
-    # Both are of the term's type, which is more than their union says to mypy.
+# Any, here and below: the values are all of one type, which their union does not say.
+def _in_order(values: Any) -> tuple[Value, ...]:
+    return tuple(sorted(values))
+
+
+def _is_among(value: Any, literals: Any) -> bool:
+    place = bisect_left(literals, value)
+    return place < len(literals) and literals[place] == value
+
+
+def _compares(operation: Operation, value: Any, literal: Any) -> bool:
     if operation is Operation.LT:
-        return value < literal  # type: ignore[operator]
+        return bool(value < literal)
     if operation is Operation.LT_EQ:
-        return value <= literal  # type: ignore[operator]
+        return bool(value <= literal)
     if operation is Operation.GT:
-        return value > literal  # type: ignore[operator]
-    return value >= literal  # type: ignore[operator]
+        return bool(value > literal)
+    return bool(value >= literal)

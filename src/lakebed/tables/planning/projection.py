@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from .expressions import FALSE, TRUE, Operation
 from .partitions import Layout, LayoutField
-from .predicates import Claim, Filter, Term, all_of, any_of, rewrite
+from .predicates import Claim, Filter, Term, all_of, any_of, equal_to_any, rewrite
 from .transforms import TIME_UNITS, width_of
 from .values import Value
 
@@ -24,11 +24,11 @@ __all__ = ["inclusive", "project_inclusive", "project_strict", "strict"]
 _Projection: TypeAlias = Filter | None
 _ABOUT_NULL: Final = frozenset({Operation.IS_NULL, Operation.NOT_NULL})
 _ORDERED: Final = frozenset({Operation.LT, Operation.LT_EQ, Operation.GT, Operation.GT_EQ})
-_EQUALITIES: Final[Mapping[bool, tuple[Operation, Operation]]] = {
-    True: (Operation.EQ, Operation.IN),
-    False: (Operation.NOT_EQ, Operation.NOT_IN),
+_EQUALITIES: Final[Mapping[bool, frozenset[Operation]]] = {
+    True: frozenset({Operation.EQ, Operation.IN}),
+    False: frozenset({Operation.NOT_EQ, Operation.NOT_IN}),
 }
-"""By whether equality is wanted or denied: the operation for one value and for several."""
+"""By whether equality is wanted or denied."""
 
 
 def inclusive(condition: Filter, layout: Layout) -> Filter:
@@ -84,8 +84,7 @@ def _equality(claim: Claim, term: Term, function: Callable[[Value], Value], *, w
     """Equal values have equal results, so results that differ are of values that do."""
     if claim.operation not in _EQUALITIES[wanted]:
         return None
-    results = tuple(dict.fromkeys(map(function, claim.literals)))
-    return Claim(_EQUALITIES[wanted][len(results) > 1], term, results)
+    return equal_to_any(term, map(function, claim.literals), wanted=wanted)
 
 
 def _units(claim: Claim, term: Term, function: Callable[[Value], Value], *, wide: bool) -> _Projection:
@@ -97,7 +96,7 @@ def _units(claim: Claim, term: Term, function: Callable[[Value], Value], *, wide
     below, above = operation is Operation.LT, operation is Operation.GT
     if wide:
         if below or operation is Operation.LT_EQ:
-            return Claim(Operation.LT_EQ, term, (function(value - below),))
+            return Claim(Operation.LT_EQ, term, (function(value),))
         return Claim(Operation.GT_EQ, term, (function(value + above),))
     # A unit lies wholly below a value if it ends before the value's own unit begins.
     if below or operation is Operation.LT_EQ:
@@ -144,8 +143,8 @@ def _before_1970(projected: Claim, *, wide: bool) -> _Projection:
             return Claim(operation, projected.term, (values[0] + 1,))
         return projected
     if operation in _EQUALITIES[wide]:
-        stored = tuple(dict.fromkeys(near for value in values for near in _stored_as(value)))
-        return Claim(_EQUALITIES[wide][len(stored) > 1], projected.term, stored)
+        stored = (near for value in values for near in _stored_as(value))
+        return equal_to_any(projected.term, stored, wanted=wide)
     # The count itself is denied, or vouched for, by a field that stores it reliably only after 1970.
     return projected if min(values) > 0 else None
 

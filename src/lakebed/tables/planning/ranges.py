@@ -9,6 +9,7 @@ if they do in both orders.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any, NamedTuple
 
 from lakebed.tables.metadata.types import Primitive
@@ -32,7 +33,7 @@ class Range(NamedTuple):
         """Whether some value in the range may pass the claim, which is not one about null or NaN."""
         operation, lower, upper = claim.operation, self.lower, self.upper
         if operation is Operation.EQ or operation is Operation.IN:
-            return any(self._includes(literal) for literal in claim.literals)
+            return self._includes_any(claim.literals)
         if operation is Operation.LT:
             return lower is None or self._may_be_less(lower, claim.literal)
         if operation is Operation.LT_EQ:
@@ -52,12 +53,18 @@ class Range(NamedTuple):
             return not (str(lower or "").startswith(prefix) and str(upper or "").startswith(prefix))
         return True
 
-    def _includes(self, value: Value) -> bool:
-        return (self.lower is None or self._may_be_at_most(self.lower, value)) and (
-            self.upper is None or self._may_be_at_most(value, self.upper)
+    # Any, here and below: all are values of the one kind, which the union of all kinds does not say.
+    def _includes_any(self, values: Any) -> bool:
+        if self.kind.name != "uuid":
+            # They are in order: the least that is not below the range decides.
+            place = 0 if self.lower is None else bisect_left(values, self.lower)
+            values = values[place : place + 1]
+        return any(
+            (self.lower is None or self._may_be_at_most(self.lower, value))
+            and (self.upper is None or self._may_be_at_most(value, self.upper))
+            for value in values
         )
 
-    # Any: both are values of the one kind, which the union of all kinds does not say.
     def _may_be_less(self, one: Any, other: Any) -> bool:
         return bool(one < other) or (self.kind.name == "uuid" and _by_halves(one) < _by_halves(other))
 

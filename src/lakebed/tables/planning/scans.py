@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
@@ -13,7 +14,7 @@ from lakebed.tables.metadata.table import TableMetadata
 
 from .binding import ColumnNames
 from .partitions import Layout, bind_layouts
-from .predicates import AllOf, AnyOf, Claim, Filter
+from .predicates import Filter, claims
 from .projection import inclusive
 from .requests import ScanRequest, bind_filter
 from .residuals import Residuals
@@ -37,8 +38,8 @@ class Scan:
     stats_columns: frozenset[int]
     """Columns whose statistics are sent along."""
     min_rows: int | None
-    _partition_filters: dict[int, Filter] = field(default_factory=dict)
-    _residuals: dict[int, Residuals] = field(default_factory=dict)
+    _partition_filters: dict[int, Filter] = field(default_factory=dict, init=False)
+    _residuals: dict[int, Residuals] = field(default_factory=dict, init=False)
 
     def layout(self, spec_id: int) -> Layout:
         """How files of a spec are partitioned. Raises InvalidInput for a spec that the table does not have."""
@@ -59,10 +60,15 @@ class Scan:
             self._residuals[spec_id] = Residuals(self.condition, self.layout(spec_id))
         return self._residuals[spec_id]
 
-    @property
+    @cached_property
     def filtered_columns(self) -> frozenset[int]:
         """Columns that the filter looks at."""
-        return frozenset(_columns(self.condition))
+        return frozenset(claim.term.id for claim in claims(self.condition))
+
+    @cached_property
+    def filter_size(self) -> int:
+        """How much there is to be evaluated, and to be written, for each file that the filter does not decide."""
+        return sum(1 + len(claim.literals) for claim in claims(self.condition))
 
 
 def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None = None) -> Scan:
@@ -71,9 +77,13 @@ def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None 
     Raises InvalidInput if it names what the table does not have.
     """
     snapshots, last = _snapshots(table, request)
-    if schema_id is None and request.use_snapshot_schema and last is not None:
-        schema_id = last.schema_id
-    schema = table.schema if schema_id is None else table.schemas.get(schema_id, table.schema)
+    schema = table.schema
+    if schema_id is not None:
+        if schema_id not in table.schemas:
+            raise InvalidInput(f"the table has this schema no longer. schema={schema_id}")
+        schema = table.schemas[schema_id]
+    elif request.use_snapshot_schema and last is not None and last.schema_id is not None:
+        schema = table.schemas.get(last.schema_id, schema)
     names = ColumnNames(schema, case_sensitive=request.case_sensitive)
     return Scan(
         table=table,
@@ -109,15 +119,17 @@ def _snapshot(table: TableMetadata, snapshot_id: int, argument: str) -> Snapshot
 def _appends_between(table: TableMetadata, start_id: int, end: Snapshot) -> Sequence[Snapshot]:
     """The snapshots after the start, up to the end, that only added data. The start itself may have expired."""
     appends: list[Snapshot] = []
+    passed: set[int] = set()
     snapshot: Snapshot | None = end
     while snapshot is not None and snapshot.snapshot_id != start_id:
+        passed.add(snapshot.snapshot_id)
         if snapshot.operation == _APPEND:
             appends.append(snapshot)
         parent_id = snapshot.parent_snapshot_id
         if parent_id == start_id:
             break
-        # Ids of parents do not go round in circles: each snapshot was committed on an older one.
-        snapshot = None if parent_id is None else table.snapshots.get(parent_id)
+        # Nothing in a metadata file keeps the ids of parents from going round in circles.
+        snapshot = None if parent_id is None or parent_id in passed else table.snapshots.get(parent_id)
     if snapshot is None:
         raise InvalidInput(
             f"the start is not an ancestor of the end, or the history between them has expired. start={start_id}"
@@ -130,11 +142,3 @@ def _appends_between(table: TableMetadata, start_id: int, end: Snapshot) -> Sequ
 def _stats_columns(request: ScanRequest, names: ColumnNames) -> frozenset[int]:
     found = (names.find(name) for name in request.stats_fields or () if name is not None)
     return frozenset(column.id for column in found if column is not None)
-
-
-def _columns(condition: Filter) -> set[int]:
-    if isinstance(condition, Claim):
-        return {condition.term.id}
-    if isinstance(condition, AllOf | AnyOf):
-        return set().union(*map(_columns, condition.operands))
-    return set()

@@ -6,6 +6,7 @@ when the plan was made: a plan names the snapshot and the schema that it is of.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -98,7 +99,7 @@ class PlanningService:
             return PlanResult(record.id, PlanStatus.SUBMITTED)
         work, found = await self._begin(scan)
         await self._store.insert(_completed(record, work))
-        return _result(scan, record.id, work, found)
+        return await _result(scan, record.id, work, found)
 
     async def carry_out(self, table_id: str, table: TableMetadata, plan_id: str) -> None:
         """Divide the work of a submitted plan. Does nothing for one that is not waiting for it.
@@ -132,7 +133,7 @@ class PlanningService:
         if scan is None:
             raise NoSuchPlanId(f"the plan is of a snapshot that has expired. plan={plan_id}")
         first = await self._planner.collect(scan, record.work[0]) if record.work else []
-        return _result(scan, record.id, record.work, first)
+        return await _result(scan, record.id, record.work, first)
 
     async def cancel(self, table_id: str, plan_id: str) -> None:
         """Give a plan up: its tasks cannot be fetched any more. Raises NoSuchPlanId."""
@@ -158,7 +159,8 @@ class PlanningService:
         scan = _reopen(table, record)
         if scan is None:
             raise unknown
-        return render_tasks(scan, await self._planner.collect(scan, record.work[position.unit]))
+        found = await self._planner.collect(scan, record.work[position.unit])
+        return await asyncio.to_thread(render_tasks, scan, found)
 
     async def _begin(self, scan: Scan) -> tuple[tuple[Work, ...], list[FileScanTask]]:
         """Divide the work and do the first unit. If that gives as many rows as are wanted, it is all."""
@@ -187,9 +189,10 @@ def _completed(record: PlanRecord, work: tuple[Work, ...]) -> PlanRecord:
     return msgspec.structs.replace(record, status=PlanStatus.COMPLETED, work=work)
 
 
-def _result(scan: Scan, plan_id: PlanId, work: tuple[Work, ...], found: list[FileScanTask]) -> PlanResult:
+async def _result(scan: Scan, plan_id: PlanId, work: tuple[Work, ...], found: list[FileScanTask]) -> PlanResult:
     plan_tasks = [_TOKENS.encode(_TaskPosition(plan_id, unit)) for unit in range(1, len(work))]
-    return PlanResult(plan_id, PlanStatus.COMPLETED, render_tasks(scan, found, plan_tasks))
+    scan_tasks = await asyncio.to_thread(render_tasks, scan, found, plan_tasks)
+    return PlanResult(plan_id, PlanStatus.COMPLETED, scan_tasks)
 
 
 def _reopen(table: TableMetadata, record: PlanRecord) -> Scan | None:

@@ -41,6 +41,8 @@ class PlanningLimits:
     files: int = 2_000
     manifests: int = 64
     manifest_bytes: int = 32 * 1024 * 1024
+    residual_values: int = 200_000
+    """Predicates and literals of all residual filters together: a long filter is repeated for every file."""
     inline_list_bytes: int = 8 * 1024 * 1024
     """A scan whose manifest lists are larger is not even divided while the client waits."""
 
@@ -65,9 +67,10 @@ def divide(scan: Scan, lists: Mapping[int, Sequence[ManifestFile]], limits: Plan
     """
     units: list[Work] = []
     unit: list[Slice] = []
+    most = max(1, min(limits.files, limits.residual_values // max(1, scan.filter_size)))
     files = size = 0
-    for slice_, slice_files, slice_bytes in _slices(scan, lists, limits):
-        full = files + slice_files > limits.files or size + slice_bytes > limits.manifest_bytes
+    for slice_, slice_files, slice_bytes in _slices(scan, lists, most):
+        full = files + slice_files > most or size + slice_bytes > limits.manifest_bytes
         if unit and (full or len(unit) >= limits.manifests):
             units.append(tuple(unit))
             unit, files, size = [], 0, 0
@@ -79,14 +82,12 @@ def divide(scan: Scan, lists: Mapping[int, Sequence[ManifestFile]], limits: Plan
     return tuple(units)
 
 
-def _slices(
-    scan: Scan, lists: Mapping[int, Sequence[ManifestFile]], limits: PlanningLimits
-) -> Iterator[tuple[Slice, int, int]]:
+def _slices(scan: Scan, lists: Mapping[int, Sequence[ManifestFile]], most: int) -> Iterator[tuple[Slice, int, int]]:
     """Slices with the number of their files and the size of the manifest they are read from."""
     for snapshot_id, manifests in lists.items():
         for place, manifest in enumerate(manifests):
             if is_read(scan, snapshot_id, manifest):
-                for slice_, files in _cut(Slice(snapshot_id, place), manifest, limits.files):
+                for slice_, files in _cut(Slice(snapshot_id, place), manifest, most):
                     yield slice_, files, manifest.length
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AlreadyAnswered, LakebedError, Unauthenticated, Unavailable
+from lakebed.core.errors import AlreadyAnswered, LakebedError, Unauthenticated
 from lakebed.objects.model import Caller
 from lakebed.tables.idempotency import Answer, RequestKey
 from lakebed.wire.http.message import Request, Response
@@ -86,19 +86,21 @@ class CatalogApplication:
         if answer is None:
             try:
                 return await found.route.handle(self._services, asked)
-            except AlreadyAnswered:
+            except LakebedError as error:
+                # A request with the same key may have been first, at any point before ours was refused.
                 answer = await keys.find(key)
                 if answer is None:
-                    raise Unavailable("the answer under this idempotency key has just expired") from None
-            except LakebedError as error:
-                refusal = refusal_of(error)
-                if refusal.status in _KEPT_REFUSALS:
-                    document = error_document(refusal, _told(error, refusal))
-                    await keys.keep_refusal(key, Answer(refusal.status, body=document))
-                raise
+                    await self._keep_refusal(key, error)
+                    raise
         if answer.entry:
-            return await replayed(self._services, asked, answer.entry)
+            return await (found.route.replay or replayed)(self._services, asked, answer.entry)
         return Response(answer.status, [JSON] if answer.body else [], answer.body)
+
+    async def _keep_refusal(self, key: RequestKey, error: LakebedError) -> None:
+        refusal = refusal_of(error)
+        if refusal.status in _KEPT_REFUSALS and not isinstance(error, AlreadyAnswered):
+            document = error_document(refusal, _told(error, refusal))
+            await self._services.keys.keep_refusal(key, Answer(refusal.status, body=document))
 
 
 def mount_of(path: str) -> str | None:

@@ -18,8 +18,15 @@ from lakebed.tables.model import Entry, Warehouse
 
 from .request import CatalogRequest
 from .services import CatalogServices
+from .whereabouts import Whereabouts
 
 HEADER: Final = "x-iceberg-access-delegation"
+
+ANY_TABLE_SIGNING: Final = "v1/aws/s3/sign"
+"""Where requests are signed for the files of whichever table they are of, relative to the catalog's URI.
+
+The contract's first place for it: clients go there that know of no other.
+"""
 
 
 class Mode(StrEnum):
@@ -93,9 +100,11 @@ async def delegate(
             # This very request has made the table: to refuse it now would be to say that it has not.
             return Delegation(config)
         raise
-    if mode is Mode.SIGNING:
-        return Delegation(config | _signing_settings(services, request, warehouse, identifier))
-    vended = vend(services, request, warehouse, identifier, data)
+    # Nothing is on record of a staged table by which a request could be signed: whoever is to write it needs keys.
+    where = Whereabouts(data.table, location, properties)
+    if mode is Mode.SIGNING and entry is not None:
+        return Delegation(config | _signing_settings(request, warehouse, identifier, where))
+    vended = vend(services, request, warehouse, identifier, data, None if entry is not None else where)
     return Delegation(
         config | vended.settings,
         [vended.storage_credential],
@@ -104,9 +113,14 @@ async def delegate(
 
 
 def vend(
-    services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, identifier: Identifier, data: TableData
+    services: CatalogServices,
+    request: CatalogRequest,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    data: TableData,
+    unrecorded: Whereabouts | None = None,
 ) -> VendedCredentials:
-    """Keys to a table's files.
+    """Keys to a table's files; to renew those of a table that is not on record, the client says where they are.
 
     One entry, for the table's location, whatever further directories the keys open: clients that renew their keys
     insist on exactly one. The others are reached with the same keys from the table's own settings.
@@ -133,7 +147,8 @@ def vend(
         "s3.session-token": key.session_token.reveal(),
         "s3.session-token-expires-at-ms": str(expires_ms),
         **services.store.client_settings(request.http),
-        "client.refresh-credentials-endpoint": table_path(warehouse, identifier, "credentials"),
+        "client.refresh-credentials-endpoint": table_path(warehouse, identifier, "credentials")
+        + ("" if unrecorded is None else unrecorded.query),
         "client.refresh-credentials-enabled": "true",
         **facts,
     }
@@ -148,7 +163,7 @@ def table_path(warehouse: Warehouse, identifier: Identifier, operation: str) -> 
 
 
 def _signing_settings(
-    services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, identifier: Identifier
+    request: CatalogRequest, warehouse: Warehouse, identifier: Identifier, where: Whereabouts
 ) -> dict[str, str]:
     """Where requests are signed, under the names that clients of each age look for."""
     host = request.http.headers.get("host", "")
@@ -156,9 +171,11 @@ def _signing_settings(
     return {
         "s3.remote-signing-enabled": "true",
         "signer.uri": uri,
-        "signer.endpoint": endpoint,
+        # Engines that purge a table drop it first, and have the deletion of its files signed then.
+        "signer.endpoint": endpoint + where.query,
+        # No `s3.signer.endpoint`, which Java clients would heed in place of the other. PyIceberg knows only that name,
+        # and has one signer at a time for all tables that it has open: it is left to go where any table is signed for.
         "s3.signer.uri": uri,
-        "s3.signer.endpoint": endpoint,
         # PyIceberg signs so with one of its two file systems, and has to be told which signer.
         "s3.signer": "S3V4RestSigner",
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",

@@ -49,6 +49,8 @@ CATALOG_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
     e.StateConflict: Refusal(409, "CommitFailedException"),
     e.NamespaceNotEmpty: Refusal(409, "NamespaceNotEmptyException"),
     e.TableProtected: Refusal(409, "TableProtectedException"),
+    # Its answer has just expired, or the server that gave it has another clock.
+    e.AlreadyAnswered: Refusal(503, "ServiceUnavailableException"),
     # Serializable transactions kept losing to others: nothing of this one is there.
     e.WriteConflict: Refusal(409, "CommitFailedException"),
     e.Fenced: Refusal(409, "CommitFailedException"),
@@ -89,10 +91,10 @@ def refusal_of(error: e.LakebedError) -> Refusal:
 
 
 def error_response(refusal: Refusal, message: str, *, is_head: bool = False) -> Response:
-    """The envelope; a HEAD has no body."""
+    """The envelope; the answer to a HEAD has its headers and no body."""
     headers: Headers = [JSON]
     if is_head:
-        return Response(refusal.status, [])
+        return Response(refusal.status, headers)
     if refusal.status == 503:
         # Without it clients do not repeat a POST that was refused before it did anything.
         headers.append(("Retry-After", "1"))

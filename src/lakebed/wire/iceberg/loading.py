@@ -59,7 +59,7 @@ async def table_response(
     granted = await delegate(
         services, request, warehouse, identifier, entry.location, metadata.table.properties, entry=entry
     )
-    tag = _tag(request, entry.metadata_at, mode, granted)
+    tag = _tag(request, entry.version_token, mode, granted)
     if _is_known(request, tag, services.clock.now_ms()):
         return Response(304, [("ETag", tag)])
     answer: dict[str, Any] = {
@@ -75,16 +75,21 @@ async def table_response(
     return Response(200, headers, _encode(answer))
 
 
-def commit_response(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> Response:
+def commit_document(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> dict[str, Any]:
     """A table after a commit, as the contract shows it, and its version for who moves pointers himself."""
-    answer = {
+    return {
         "metadata-location": entry.metadata_at,
         "metadata": msgspec.Raw(metadata.document),
         "version-token": entry.version_token,
         "generation": entry.generation,
         "commit-id": commit_id or entry.version_token,
     }
-    tag = f'"{hashlib.sha256(f"{entry.metadata_at} {ALL}".encode()).hexdigest()[:32]}"'
+
+
+def commit_response(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> Response:
+    """The answer to a commit."""
+    answer = commit_document(entry, metadata, commit_id)
+    tag = f'"{hashlib.sha256(f"{entry.version_token} {ALL}".encode()).hexdigest()[:32]}"'
     return Response(200, [JSON, ("ETag", tag)], _encode(answer))
 
 
@@ -98,9 +103,9 @@ def view_response(entry: Entry, metadata: CachedMetadata) -> Response:
     return Response(200, [JSON], _encode(answer))
 
 
-def _tag(request: CatalogRequest, metadata_at: str, mode: str, granted: Delegation) -> str:
+def _tag(request: CatalogRequest, version: str, mode: str, granted: Delegation) -> str:
     """An entity tag: of the metadata, how it is shown, and to whom what was granted until when."""
-    seen = f"{metadata_at} {mode}"
+    seen = f"{version} {mode}"
     asked = asked_mode(request.http.headers.get(HEADER))
     if asked is not None:
         seen = f"{seen} {request.caller.principal.arn} {asked}"
@@ -121,6 +126,19 @@ def _is_known(request: CatalogRequest, tag: str, now_ms: int) -> bool:
         if name == wanted and (not until or (until.isascii() and until.isdigit() and int(until) > now_ms)):
             return True
     return False
+
+
+async def commit_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+    """The answer to a commit that was answered before: the table as it is now. Raises NotFound."""
+    entry = (await services.entries.by_id(entry_id)).entry
+    return commit_response(entry, await services.entries.metadata(entry))
+
+
+async def table_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+    """The answer to a request for a table that was answered before: the table as it is now. Raises NotFound."""
+    found = await services.entries.by_id(entry_id)
+    metadata = await services.entries.metadata(found.entry)
+    return await table_response(services, request, found.warehouse, found.identifier, found.entry, metadata)
 
 
 async def replayed(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:

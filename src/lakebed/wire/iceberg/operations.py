@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from .handlers import (
+    bridges,
     configuration,
     credentials,
+    diagnostics,
+    dropped,
+    maintenance,
     namespaces,
+    pointers,
+    refs,
     reports,
     signing,
     table_buckets,
@@ -27,5 +33,11 @@ def catalog_routes() -> RouteTable:
         *views.ROUTES,
         *transactions.ROUTES,
         *reports.ROUTES,
+        *refs.ROUTES,
+        *pointers.ROUTES,
+        *diagnostics.ROUTES,
+        *bridges.ROUTES,
+        *dropped.ROUTES,
+        *maintenance.ROUTES,
     ]
     return RouteTable([configuration.configuration_route(configuration.standard_endpoints(routes)), *routes])

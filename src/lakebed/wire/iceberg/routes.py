@@ -12,6 +12,7 @@ from .request import CatalogRequest, decode_segment
 from .services import CatalogServices
 
 Handler = Callable[[CatalogServices, CatalogRequest], Awaitable[Response]]
+Replay = Callable[[CatalogServices, CatalogRequest, str], Awaitable[Response]]
 
 MOUNTS: Final = ("/iceberg", "/_iceberg", "/api/catalog")
 """Base paths of the catalog: its own, the alias of S3 Tables clients, and the one that clients of Polaris are given."""
@@ -30,6 +31,8 @@ class Route(NamedTuple):
     """Whether the contract has it: then its template is among `endpoints` in the configuration."""
     changes: bool = False
     """Whether a repeated request with the same Idempotency-Key gets the first one's answer."""
+    replay: Replay | None = None
+    """How that answer is made of the table or view with an id, where it is not as the contract's answers are."""
 
     @property
     def endpoint(self) -> str:

@@ -13,6 +13,7 @@ from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
 from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
@@ -21,6 +22,7 @@ from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.s3.authenticate import Authenticator
 
+from .extensions import TableExtensions
 from .store_address import StoreAddress
 
 
@@ -46,3 +48,5 @@ class CatalogServices:
     vending: Vending
     store: StoreAddress
     region: str
+    extensions: TableExtensions
+    maintenance: Maintenance

@@ -20,11 +20,13 @@ from lakebed.wire.s3.documents.deletion import read_deletion
 from lakebed.wire.s3.xml import MalformedDocument
 
 from ..answers import ok
+from ..delegation import ANY_TABLE_SIGNING
 from ..request import CatalogRequest
 from ..routes import Route
 from ..services import CatalogServices
 from ..signatures import signature_headers
 from ..store_address import StoreRequest
+from ..whereabouts import whereabouts_in
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -56,7 +58,12 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
     wanted = _read(services, request)
     identifier = request.table
     found = await services.entries.find(services.meta, request.warehouse, identifier)
-    entry = found.entry
+    entry, where = found.entry, whereabouts_in(request.http)
+    if where is not None and entry is None:
+        data = await services.data_access.of_unrecorded(
+            request.caller, found.warehouse, identifier, where.table, where.location, where.properties
+        )
+        return _signed(services, request, wanted, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
         services.entries.admit(request.caller, found, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
@@ -168,5 +175,5 @@ def _signed(services: CatalogServices, request: CatalogRequest, wanted: _Wanted,
 
 ROUTES = (
     Route("signRequest", "POST", "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/sign", sign_request),
-    Route("signS3Request", "POST", "/v1/aws/s3/sign", sign_s3_request, is_standard=False),
+    Route("signS3Request", "POST", f"/{ANY_TABLE_SIGNING}", sign_s3_request, is_standard=False),
 )

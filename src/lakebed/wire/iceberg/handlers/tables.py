@@ -9,11 +9,12 @@ from lakebed.tables.committing import CommitOptions, read_change
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier, path_of
 from lakebed.tables.metadata import parse_create_table
-from lakebed.tables.model import EntryKind
+from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok
 from ..delegation import delegate
+from ..errors import JSON
 from ..loading import commit_response, table_response
 from ..paging import read_page
 from ..request import CatalogRequest
@@ -150,15 +151,15 @@ async def _move_pointer(
         raise InvalidInput("a commit has either a new-metadata-location, or requirements and updates")
     if asked.expected_version_token is None or asked.new_metadata_location is None:
         raise InvalidInput("expected-version-token is missing", argument="expected-version-token")
-    committed = await services.registration.register_table(
+    committed = await services.extensions.pointers.move(
         request.mutation,
         request.warehouse,
         identifier,
         asked.new_metadata_location,
-        overwrite=True,
         expected_token=asked.expected_version_token,
+        expected_at=asked.expected_metadata_location,
         operation=asked.operation or "commit",
-        commit_id=asked.commit_id,
+        commit_id=asked.commit_id or asked.idempotency_key,
     )
     return commit_response(committed.entry, committed.metadata, asked.commit_id)
 
@@ -172,11 +173,13 @@ async def drop_table(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def unregister_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Take the name off a table and say where it was."""
-    found = await services.entries.load(
-        request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.DELETE_TABLE
+
+    def show(entry: Entry, document: bytes) -> bytes:
+        return msgspec.json.encode({"metadata-location": entry.metadata_at, "metadata": msgspec.Raw(document)})
+
+    return Response(
+        200, [JSON], await services.dropping.unregister(request.mutation, request.warehouse, request.table, show)
     )
-    entry = await services.dropping.drop(request.mutation, request.warehouse, request.table, EntryKind.TABLE)
-    return ok({"metadata-location": entry.metadata_at, "metadata": msgspec.Raw(found.metadata.document)})
 
 
 async def rename_table(services: CatalogServices, request: CatalogRequest) -> Response:

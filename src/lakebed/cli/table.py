@@ -1,0 +1,166 @@
+"""`lakebed table`: table buckets, what was dropped in them, and what may not be.
+
+As the other commands of administration, it goes straight at the stores, past the server, and in root's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.sizes import parse_seconds
+from lakebed.server.table_administration import TableAdministration, opened_tables
+from lakebed.tables.idempotency import Mutation
+from lakebed.tables.identifiers import Identifier, check_identifier
+from lakebed.tables.model import EntryKind, Warehouse
+from lakebed.tables.warehouses import UNDROP_WINDOW
+
+from .administration import moment
+from .output import print_facts, print_rows
+from .settings_flags import add_settings_flags, read_settings
+
+Task = Callable[[TableAdministration, argparse.Namespace], Awaitable[None]]
+
+_PAGE = 1000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The things to do with tables."""
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    enable = _add(tasks, "enable-bucket", "make a bucket a table bucket", _enable)
+    enable.add_argument("--undrop-window", metavar="DURATION", help="how long drops can be taken back, such as 7d")
+    bucket = _add(tasks, "bucket", "show a table bucket, and change what is set on it", _bucket)
+    bucket.add_argument("--undrop-window", metavar="DURATION", help="how long drops can be taken back; 0s: not at all")
+    bucket.add_argument("--property", metavar="NAME=VALUE", action="append", default=[], help="set a property")
+    bucket.add_argument("--remove-property", metavar="NAME", action="append", default=[], help="remove a property")
+    _add(tasks, "list-dropped", "list dropped tables and views that can be restored", _list_dropped)
+    _add_named(tasks, "restore", "take a drop back", _restore)
+    purge = _add_named(tasks, "purge", "give up what was dropped, before its time is over", _purge)
+    purge.add_argument("--files", action="store_true", help="have the server remove its files too")
+    for name, text, task in (
+        ("protect", "keep a table or view from being dropped", _protect),
+        ("unprotect", "let a table or view be dropped again", _unprotect),
+    ):
+        _add_named(tasks, name, text, task).add_argument("--view", action="store_true", help="it is a view")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Open the stores, do the task, close the stores."""
+    asyncio.run(_run(arguments.task, arguments))
+    return 0
+
+
+async def _run(task: Task, arguments: argparse.Namespace) -> None:
+    async with opened_tables(read_settings(arguments).settings) as tables:
+        await task(tables, arguments)
+
+
+async def _enable(tables: TableAdministration, arguments: argparse.Namespace) -> None:
+    warehouse = await tables.warehouses.enable(tables.root, arguments.bucket)
+    if arguments.undrop_window is not None:
+        warehouse = await _set(tables, arguments.bucket, _window(arguments.undrop_window), [])
+    _print_bucket(warehouse, as_json=arguments.json)
+
+
+async def _bucket(tables: TableAdministration, arguments: argparse.Namespace) -> None:
+    updates: dict[str, str] = {}
+    for word in arguments.property:
+        name, separator, value = word.partition("=")
+        if not separator:
+            raise InvalidInput(f"--property: expected NAME=VALUE. found={word!r}", argument="--property")
+        updates[name] = value
+    if arguments.undrop_window is not None:
+        updates |= _window(arguments.undrop_window)
+    if updates or arguments.remove_property:
+        warehouse = await _set(tables, arguments.bucket, updates, arguments.remove_property)
+    else:
+        warehouse = await tables.warehouses.get(tables.root, arguments.bucket)
+    _print_bucket(warehouse, as_json=arguments.json)
+
+
+async def _list_dropped(tables: TableAdministration, arguments: argparse.Namespace) -> None:
+    rows: list[tuple[str, ...]] = []
+    after, truncated = "", True
+    while truncated:
+        page = await tables.dropping.dropped(tables.root, arguments.bucket, after=after, limit=_PAGE)
+        for one in page.dropped:
+            entry = one.entry
+            rows.append(
+                (
+                    str(Identifier(one.namespace, entry.name)),
+                    entry.kind,
+                    moment(entry.dropped_ms or 0),
+                    moment(entry.expires_ms or 0),
+                    "removed" if entry.purge else "kept",
+                )
+            )
+            after = entry.id
+        truncated = page.truncated
+    print_rows(("name", "kind", "dropped", "until", "files"), rows, as_json=arguments.json)
+
+
+async def _restore(tables: TableAdministration, arguments: argparse.Namespace) -> None:
+    identifier = _identifier(arguments.name)
+    entry = await tables.dropping.restore(Mutation(tables.root), arguments.bucket, identifier)
+    print_facts({entry.kind: str(identifier), "state": "restored"}, as_json=arguments.json)
+
+
+async def _purge(tables: TableAdministration, arguments: argparse.Namespace) -> None:
+    identifier = _identifier(arguments.name)
+    await tables.dropping.purge_now(Mutation(tables.root), arguments.bucket, identifier, files=arguments.files)
+    print_facts({"name": str(identifier), "state": "purged"}, as_json=arguments.json)
+
+
+async def _protect(tables: TableAdministration, arguments: argparse.Namespace) -> None:
+    await _set_protection(tables, arguments, protected=True)
+
+
+async def _unprotect(tables: TableAdministration, arguments: argparse.Namespace) -> None:
+    await _set_protection(tables, arguments, protected=False)
+
+
+async def _set_protection(tables: TableAdministration, arguments: argparse.Namespace, *, protected: bool) -> None:
+    identifier = _identifier(arguments.name)
+    kind = EntryKind.VIEW if arguments.view else EntryKind.TABLE
+    await tables.dropping.protect(Mutation(tables.root), arguments.bucket, identifier, kind, protected=protected)
+    print_facts({kind: str(identifier), "state": "protected" if protected else "unprotected"}, as_json=arguments.json)
+
+
+async def _set(tables: TableAdministration, bucket: str, updates: dict[str, str], removals: list[str]) -> Warehouse:
+    return await tables.warehouses.set_properties(tables.root, bucket, updates=updates, removals=removals)
+
+
+def _window(text: str) -> dict[str, str]:
+    return {UNDROP_WINDOW: str(round(parse_seconds(text)))}
+
+
+def _identifier(text: str) -> Identifier:
+    """A table or view as people write it: `namespace.name`, with a namespace of as many levels as it has."""
+    *levels, name = text.split(".")
+    return check_identifier(levels, name)
+
+
+def _print_bucket(warehouse: Warehouse, *, as_json: bool) -> None:
+    facts = {"table_bucket": warehouse.name, "enabled": moment(warehouse.enabled_ms)}
+    print_facts(facts | dict(sorted(warehouse.properties.items())), as_json=as_json)
+
+
+def _add(
+    tasks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, task: Task
+) -> argparse.ArgumentParser:
+    parser = tasks.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+    add_settings_flags(parser, serving=False)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("bucket", help="the table bucket")
+    parser.set_defaults(task=task)
+    return parser
+
+
+def _add_named(
+    tasks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, task: Task
+) -> argparse.ArgumentParser:
+    parser = _add(tasks, name, text, task)
+    parser.add_argument("name", help="namespace.name; a namespace of several levels has dots between them")
+    return parser

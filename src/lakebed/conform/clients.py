@@ -1,0 +1,102 @@
+"""The real clients of a run. They are an extra of the package, loaded when a run begins and by no print."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lakebed.core.errors import NotSupported
+
+from .options import Target
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.rest import RestCatalog
+
+_NEEDED = ("boto3", "pyarrow", "pyiceberg")
+
+
+def require_clients() -> None:
+    """See that all are installed. Raises NotSupported, saying what to install."""
+    for name in _NEEDED:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise NotSupported(f"this needs {name}; install it: pip install 'lakebed[conform]'") from error
+
+
+def client_version() -> str:
+    """The version of the client that a run speaks through."""
+    return importlib.metadata.version("pyiceberg")
+
+
+def store_client(
+    target: Target, access_key: str, secret_key: str, session_token: str | None = None
+) -> Any:  # Any: boto3's clients are made at run time
+    """boto3 for S3, with addresses that need no name service."""
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        "s3",
+        endpoint_url=target.endpoint,
+        region_name=target.region,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        aws_session_token=session_token,
+        verify=target.verifies_certificates,
+        config=Config(
+            signature_version="s3v4",
+            s3={"addressing_style": "path"},
+            connect_timeout=target.timeout_seconds,
+            read_timeout=target.timeout_seconds,
+        ),
+    )
+
+
+def catalog_client(target: Target) -> RestCatalog:
+    """PyIceberg, signing with the caller's keys; these reach files too unless the catalog's are to."""
+    from pyiceberg.catalog.rest import RestCatalog
+
+    timeout = target.timeout_seconds
+
+    class BoundedCatalog(RestCatalog):
+        """Waits for no answer longer than the run allows: PyIceberg itself has no setting for that."""
+
+        def _create_session(self) -> Any:  # Any: a session of requests, which has no types
+            session = super()._create_session()
+            session.request = partial(session.request, timeout=timeout)  # type: ignore[method-assign]  # see above
+            return session
+
+    return BoundedCatalog(target.catalog_name, **catalog_properties(target))
+
+
+def catalog_properties(target: Target) -> dict[str, Any]:  # Any: text, but for the settings of TLS
+    """What PyIceberg is configured with."""
+    secret = target.secret_key.reveal()
+    properties: dict[str, Any] = {  # Any: likewise
+        "uri": target.resolved.catalog_uri,
+        "warehouse": target.resolved.warehouse,
+        "prefix": target.bucket,
+        "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO",
+        "rest.sigv4-enabled": "true",
+        "rest.signing-name": target.resolved.rest_signing_name,
+        "rest.signing-region": target.region,
+        "rest.sigv4.max-retries": "2",
+        "client.region": target.region,
+        "client.access-key-id": target.access_key,
+        "client.secret-access-key": secret,
+        "s3.endpoint": target.endpoint,
+        "s3.region": target.region,
+        "s3.connect-timeout": str(target.timeout_seconds),
+        "s3.request-timeout": str(target.timeout_seconds),
+    }
+    if not target.uses_vended_credentials:
+        # PyIceberg asks for the catalog's keys unless told otherwise, and would prefer them.
+        properties["header.X-Iceberg-Access-Delegation"] = ""
+        properties["s3.access-key-id"] = target.access_key
+        properties["s3.secret-access-key"] = secret
+    if not target.verifies_certificates:
+        properties["ssl"] = {"cabundle": False}
+    return properties

@@ -1,0 +1,256 @@
+"""Engines that read and write tables: what is shown of each, and how each is pointed at this catalog."""
+
+# ruff: noqa: S608 (statements are printed for a person to run)
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .claims import Standing, judge_client
+from .evidence import Evidence, Record
+from .live_evidence import CLAIMS
+from .options import Option
+from .profiles import PROFILES, ResolvedProfile, described
+
+VERSIONS: Final = (
+    Option("pyiceberg_version", "PyIceberg's version", (), "0.12.0"),
+    Option("spark_version", "Spark's version", (), "4.1.4"),
+    Option("iceberg_version", "version of Iceberg's libraries for Spark", (), "1.11.0"),
+    Option("scala_version", "Scala's version, of Spark's build", (), "2.13"),
+    Option("trino_version", "Trino's version", (), "476"),
+    Option("duckdb_version", "DuckDB's version", (), "1.5.5"),
+    Option("trino_server", "where Trino is", (), "http://127.0.0.1:8080"),
+    Option("databend_dsn", "where Databend is", (), "databend://root@127.0.0.1:8000/default"),
+    Option("metadata_location", "a metadata file, for clients that read one", (), ""),
+)
+"""What only the prints about engines take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A client of the catalog."""
+
+    name: str
+    title: str
+    version_option: str = ""
+    needs: tuple[str, ...] = ()
+    """Settings that are no secrets, as templates over the options."""
+
+
+ENGINES: Final = (
+    Engine(
+        "pyiceberg",
+        "PyIceberg",
+        "pyiceberg_version",
+        ("type=rest", "uri={catalog_uri}", "warehouse={warehouse}", "rest.sigv4-enabled=true"),
+    ),
+    Engine("spark", "Apache Spark", "spark_version"),
+    Engine(
+        "trino",
+        "Trino",
+        "trino_version",
+        (
+            "connector.name=iceberg",
+            "iceberg.catalog.type=rest",
+            "iceberg.rest-catalog.uri={catalog_uri}",
+            "iceberg.rest-catalog.warehouse={warehouse}",
+            "iceberg.rest-catalog.security=SIGV4",
+            "iceberg.rest-catalog.signing-name={rest_signing_name}",
+            "iceberg.rest-catalog.vended-credentials-enabled=true",
+            "fs.native-s3.enabled=true",
+            "s3.endpoint={endpoint}",
+            "s3.region={region}",
+            "s3.path-style-access=true",
+        ),
+    ),
+    Engine(
+        "duckdb",
+        "DuckDB",
+        "duckdb_version",
+        (
+            "CREATE SECRET (TYPE s3, PROVIDER credential_chain, REGION '{region}')",
+            "ATTACH '{warehouse}' AS lake (TYPE iceberg, ENDPOINT '{catalog_uri}', AUTHORIZATION_TYPE sigv4)",
+        ),
+    ),
+    Engine("databend", "Databend", "", ("dsn={databend_dsn}", "stage=s3://{bucket}/")),
+    Engine("starrocks", "StarRocks", "", ("iceberg.catalog.type=rest", "iceberg.catalog.uri={catalog_uri}")),
+    Engine("snowflake", "Snowflake", "", ("CATALOG_SOURCE=ICEBERG_REST", "CATALOG_URI={catalog_uri}")),
+)
+
+_AUTOMATED: Final = "automated"
+
+
+def client_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+    """Each client, what its tests covered, and how they are run again."""
+    named = [engine.name for engine in ENGINES]
+    others = sorted({record.client for record in evidence.records} - {*named, "lakebed"})
+    return [_client(name, evidence) for name in (*named, *others)]
+
+
+def engine_compatibility(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+    """Each engine: which versions were tested, by what, and what may be said of a run by hand."""
+    entries = []
+    for engine in ENGINES:
+        records = evidence.of_client(engine.name)
+        entries.append(
+            {
+                "engine": engine.title,
+                "client_name": engine.name,
+                "status": _status(engine.name, evidence),
+                "tested_versions": sorted({record.client_version for record in records if record.status == "passed"}),
+                "scenarios": _scenarios(records),
+                "live_evidence_claims": list(CLAIMS.get(engine.name, ())),
+            }
+        )
+    return entries
+
+
+def engine_matrix(evidence: Evidence, values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, Any]]:
+    """Each engine with its settings for this target."""
+    known = {**values, **_profile_values(profile)}
+    entries = []
+    for engine in ENGINES:
+        entry: dict[str, Any] = {  # Any: JSON
+            "engine": engine.title,
+            "client_name": engine.name,
+            "status": _status(engine.name, evidence),
+            "settings": [setting.format_map(known) for setting in engine.needs],
+        }
+        if engine.name == "spark":
+            entry["settings"] = [f"{name}={value}" for name, value in spark_config(values, profile).items()]
+        if engine.version_option:
+            entry["version"] = values[engine.version_option]
+        entries.append(entry)
+    return entries
+
+
+def vendor_audit(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+    """Each profile: whether it is run here, and by which tests."""
+    entries = []
+    for profile in PROFILES.values():
+        records = evidence.matching([f"tests/conform/test_live_run.py::test_{profile.name.replace('-', '_')}_passes"])
+        passed = sorted(record.test for record in records if record.status == "passed")
+        failed = any(record.status == "failed" for record in records)
+        status = Standing.FAILING if failed else Standing.SHOWN if passed else Standing.NOT_CLAIMED
+        entries.append({**described(profile), "evidence_status": status.value, "tests": passed})
+    return entries
+
+
+def live_conformance(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, Any]]:  # Any: JSON
+    """What to run, client by client, to see for oneself. Keys come from the environment."""
+    cleanup = ["--cleanup"] if values.get("cleanup") else []
+    own = ["lakebed", "conform", "--profile", profile.name, "--endpoint", values["endpoint"], *cleanup]
+    table = f"{values['catalog_name']}.{values['namespace']}.{values['table']}"
+    count = f"SELECT count(*) FROM {table}"
+    return [
+        {"client": "pyiceberg", "command": " ".join(own), "expect": "PASS"},
+        {
+            "client": "spark",
+            "command": "spark-sql with --print-spark-config, then --print-spark-sql",
+            "expect": "count = 2",
+        },
+        {
+            "client": "trino",
+            "command": f'trino --server {values["trino_server"]} --execute "{count}"',
+            "expect": "2",
+        },
+        {
+            "client": "duckdb",
+            "command": (
+                f"SELECT count(*) FROM iceberg_scan('{values['metadata_location']}')"
+                if values["metadata_location"]
+                else f"SELECT count(*) FROM lake.{values['namespace']}.{values['table']}"
+            ),
+            "expect": "2",
+        },
+        {"client": "databend", "command": f"connect to {values['databend_dsn']}; {count}", "expect": "2"},
+    ]
+
+
+def operations_guide(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, str]]:
+    """What an operator does, in order, and how each is seen to have worked."""
+    catalog = profile.catalog_uri
+    return [
+        {"do": "set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY", "see": "`lakebed credentials` names root's key"},
+        {"do": f"PUT {catalog}/v1/buckets/{values['bucket']}", "see": "200, enabled is true"},
+        {"do": f"lakebed conform --profile {profile.name} --cleanup", "see": "PASS, exit status 0"},
+        {"do": "lakebed conform --print-failure-probes", "see": "each request is answered with its expected_status"},
+        {"do": "GET /metrics", "see": "the catalog's requests and commits are counted"},
+        {"do": "lakebed conform --live-evidence-output FILE …", "see": "validation.is_valid is true in FILE"},
+    ]
+
+
+def spark_config(values: Mapping[str, str], profile: ResolvedProfile) -> dict[str, str]:
+    """Spark's settings for this catalog. Keys are for the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY."""
+    line = ".".join(values["spark_version"].split(".")[:2])
+    iceberg = values["iceberg_version"]
+    runtime = f"org.apache.iceberg:iceberg-spark-runtime-{line}_{values['scala_version']}:{iceberg}"
+    name = f"spark.sql.catalog.{values['catalog_name']}"
+    return {
+        "spark.jars.packages": f"{runtime},org.apache.iceberg:iceberg-aws-bundle:{iceberg}",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        name: "org.apache.iceberg.spark.SparkCatalog",
+        f"{name}.type": "rest",
+        f"{name}.uri": profile.catalog_uri,
+        f"{name}.warehouse": profile.warehouse,
+        f"{name}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{name}.rest.sigv4-enabled": "true",
+        f"{name}.rest.signing-name": profile.rest_signing_name,
+        f"{name}.rest.signing-region": values["region"],
+        f"{name}.header.X-Iceberg-Access-Delegation": "vended-credentials",
+        f"{name}.s3.endpoint": values["endpoint"],
+        f"{name}.s3.path-style-access": "true",
+        f"{name}.client.region": values["region"],
+    }
+
+
+def spark_sql(values: Mapping[str, str]) -> list[str]:
+    """Statements that make a table, fill it, read it back and, if asked for, take it away."""
+    space = f"{values['catalog_name']}.{values['namespace']}"
+    table = f"{space}.{values['table']}"
+    statements = [
+        f"CREATE NAMESPACE IF NOT EXISTS {space}",
+        f"DROP TABLE IF EXISTS {table}",
+        f"CREATE TABLE {table} (id BIGINT, payload STRING) USING iceberg",
+        f"INSERT INTO {table} VALUES (1, 'first'), (2, 'second')",
+        f"REFRESH TABLE {table}",
+        f"SELECT count(*) = 2 AS passed FROM {table}",
+    ]
+    if values.get("cleanup"):
+        statements += [f"DROP TABLE {table}", f"DROP NAMESPACE {space}"]
+    return statements
+
+
+def _client(name: str, evidence: Evidence) -> dict[str, Any]:  # Any: JSON
+    records = evidence.of_client(name)
+    files = sorted({record.test.partition("::")[0] for record in records})
+    return {
+        "client": name,
+        "status": _status(name, evidence),
+        "versions": sorted({record.client_version for record in records}),
+        "coverage": _scenarios(records),
+        "entrypoint": f"pytest {' '.join(files)}" if files else "",
+    }
+
+
+def _status(client: str, evidence: Evidence) -> str:
+    standing = judge_client(client, evidence)
+    return _AUTOMATED if standing is Standing.SHOWN else standing.value
+
+
+def _scenarios(records: list[Record]) -> list[dict[str, Any]]:  # Any: JSON
+    entries = []
+    for scenario in sorted({record.scenario for record in records}):
+        counts = Counter(record.status for record in records if record.scenario == scenario)
+        entries.append({"scenario": scenario, **{status: counts[status] for status in ("passed", "failed", "skipped")}})
+    return entries
+
+
+def _profile_values(profile: ResolvedProfile) -> dict[str, str]:
+    return {
+        "catalog_uri": profile.catalog_uri,
+        "warehouse": profile.warehouse,
+        "rest_signing_name": profile.rest_signing_name,
+    }

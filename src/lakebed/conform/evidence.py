@@ -1,0 +1,101 @@
+"""What the test suite showed, as packaged with this build: the only ground that printed claims stand on.
+
+`evidence.json` is written by the tests' recorder (`make evidence`), never by hand. A test that did not run, was skipped
+or failed shows nothing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.resources
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from lakebed.core.errors import Corrupted
+
+SCHEMA: Final = "lakebed-test-evidence"
+SCHEMA_VERSION: Final = 1
+FILE: Final = "evidence.json"
+
+Status = Literal["passed", "failed", "skipped"]
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What became of one test; all its parameters together."""
+
+    client: str
+    """Through which client it spoke: `pyiceberg`, `duckdb`, …; `lakebed` for tests inside the process."""
+    client_version: str
+    scenario: str
+    status: Status
+    test: str
+    """`tests/….py::test_name`."""
+    date_utc: str
+    git_sha: str
+
+
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    schema: str
+    schema_version: int
+    lakebed_version: str
+    git_sha: str
+    git_is_clean: bool
+    """Whether all that was tested is in the commit."""
+    date_utc: str
+    records: list[Record]
+
+
+class Evidence:
+    """The records, to be asked."""
+
+    def __init__(self, document: Document | None) -> None:
+        self.document = document
+        self.records: Sequence[Record] = () if document is None else document.records
+
+    def matching(self, selectors: Iterable[str]) -> list[Record]:
+        """Records of the tests that any of these selects."""
+        chosen = list(selectors)
+        return [record for record in self.records if any(selects(selector, record.test) for selector in chosen)]
+
+    def of_client(self, client: str) -> list[Record]:
+        """Records of the tests that spoke through a client."""
+        return [record for record in self.records if record.client == client]
+
+    def described(self) -> dict[str, Any]:  # Any: JSON
+        """Where the claims come from."""
+        if self.document is None:
+            return {"recorded": False}
+        return {
+            "recorded": True,
+            "date_utc": self.document.date_utc,
+            "git_sha": self.document.git_sha,
+            "git_is_clean": self.document.git_is_clean,
+            "lakebed_version": self.document.lakebed_version,
+            "tests": len(self.records),
+        }
+
+
+def selects(selector: str, test: str) -> bool:
+    """Whether a selector means a test: `file`, `file::test`, or either with `*`."""
+    return fnmatch.fnmatchcase(test, selector) or fnmatch.fnmatchcase(test.partition("::")[0], selector)
+
+
+def parse_evidence(data: bytes) -> Evidence:
+    """Read the file. Raises Corrupted."""
+    try:
+        document = msgspec.json.decode(data, type=Document)
+    except msgspec.DecodeError as error:
+        raise Corrupted(f"{FILE} does not parse: {error}") from error
+    if (document.schema, document.schema_version) != (SCHEMA, SCHEMA_VERSION):
+        raise Corrupted(f"{FILE} has another schema. found={document.schema} version={document.schema_version}")
+    return Evidence(document)
+
+
+def packaged_evidence() -> Evidence:
+    """What came with this build; empty if nothing did. Raises Corrupted."""
+    file = importlib.resources.files(__package__).joinpath(FILE)
+    return parse_evidence(file.read_bytes()) if file.is_file() else Evidence(None)

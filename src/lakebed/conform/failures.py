@@ -1,0 +1,215 @@
+"""What goes wrong in a catalog: which tests cover each case, requests to see it, and rehearsals for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from .claims import Claim, judge
+from .evidence import Evidence
+from .options import Option
+from .profiles import ResolvedProfile
+
+LOADS: Final = (
+    Option("writer_count", "writers at once, for the rehearsal of scale", (), "8"),
+    Option("maintenance_worker_count", "maintenance workers, for the rehearsal of scale", (), "2"),
+    Option("iteration_count", "commits of each writer, for the rehearsal of scale", (), "50"),
+)
+"""What only the rehearsals take."""
+
+_TABLES: Final = "tests/tables"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A failure, and what must hold when it happens."""
+
+    claim: Claim
+    must_hold: str
+
+
+CASES: Final = (
+    Case(
+        Claim(
+            "commit-cas-conflict",
+            (
+                f"{_TABLES}/test_committing.py::test_commit_that_no_longer_holds_is_a_conflict",
+                f"{_TABLES}/test_committing.py::test_of_conflicting_writers_at_once_one_succeeds",
+                "tests/clients/iceberg/test_pyiceberg_concurrency.py::test_one_of_two_schema_changes_wins",
+            ),
+        ),
+        "409, and nothing was committed",
+    ),
+    Case(
+        Claim(
+            "post-cas-finalization-gap",
+            (
+                f"{_TABLES}/test_committing.py::test_unknown_outcome_leaves_the_file_that_a_pointer_may_name",
+                f"{_TABLES}/test_committing.py::test_same_commit_again_gets_the_answer_and_changes_nothing",
+            ),
+        ),
+        "pointer, log and answer commit together: there is nothing to finalize, and a repeat gets the answer",
+    ),
+    Case(
+        Claim("missing-referenced-object", (f"{_TABLES}/validation/test_commit.py",)),
+        "400, and nothing was committed",
+    ),
+    Case(
+        Claim("concurrent-writer-stress", ("tests/clients/iceberg/test_pyiceberg_concurrency.py",)),
+        "rows are those of the commits that succeeded",
+    ),
+    Case(
+        Claim(
+            "permission-negative",
+            (
+                "tests/clients/iceberg/test_pyiceberg_access.py::test_keys_of_a_reader_write_nothing",
+                f"{_TABLES}/test_committing.py::test_committing_asks_for_its_rights",
+            ),
+        ),
+        "403, and nothing was changed",
+    ),
+    Case(
+        Claim("maintenance-stale-plan", (f"{_TABLES}/maintenance/test_*.py::*stale*",)),
+        "409, and nothing was removed",
+    ),
+    Case(
+        Claim("external-bridge-conflict", (f"{_TABLES}/bridges/test_*.py::*conflict*",)),
+        "409; pointer, token and generation are as they were",
+    ),
+    Case(
+        Claim(
+            "backing-migration-blocked",
+            (f"{_TABLES}/diagnostics/test_survey.py::test_what_stands_in_the_way_is_found",),
+        ),
+        "what stands in the way is named; the one backing is transactional already, so nothing is held back",
+    ),
+)
+
+
+def failure_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+    """Each case, what must hold, and the tests that show it."""
+    entries = []
+    for case in CASES:
+        verdict = judge(case.claim, evidence)
+        entries.append(
+            {
+                "case": case.claim.name,
+                "must_hold": case.must_hold,
+                "status": verdict.standing.value,
+                "tests": list(verdict.tests),
+            }
+        )
+    return entries
+
+
+def failure_coverage(evidence: Evidence) -> dict[str, Any]:  # Any: JSON
+    """How many cases stand, and which do not."""
+    by_status: dict[str, list[str]] = {}
+    for case in CASES:
+        by_status.setdefault(judge(case.claim, evidence).standing.value, []).append(case.claim.name)
+    return {"cases": len(CASES), "by_status": by_status}
+
+
+def failure_probes(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, Any]]:  # Any: JSON
+    """Requests that must be refused, against a table that was written to. They change nothing."""
+    levels = quote(values["namespace"].replace(".", "\x1f"), safe="")
+    space = f"{profile.catalog_uri}/v1/{values['bucket']}/namespaces/{levels}"
+    table = f"{space}/tables/{quote(values['table'], safe='')}"
+    nobody = "00000000-0000-0000-0000-000000000000"
+    elsewhere = f"s3://{values['bucket']}/no-such-table/metadata/00001-{nobody}.metadata.json"
+    return [
+        _probe(
+            "commit-cas-conflict",
+            "POST",
+            table,
+            {
+                "requirements": [{"type": "assert-table-uuid", "uuid": nobody}],
+                "updates": [{"action": "set-properties", "updates": {"probe": "1"}}],
+            },
+            409,
+        ),
+        _probe(
+            "stale-version-token",
+            "PUT",
+            f"{table}/metadata-location",
+            {"metadata-location": elsewhere, "version-token": "stale"},
+            409,
+        ),
+        _probe(
+            "missing-referenced-object",
+            "POST",
+            f"{space}/register",
+            {"name": f"{values['table']}_probe", "metadata-location": elsewhere},
+            400,
+        ),
+        {**_probe("permission-negative", "GET", table, None, 403), "sign_with": "a user without rights to tables"},
+        _probe(
+            "maintenance-stale-plan",
+            "POST",
+            f"{table}/maintenance/metadata",
+            {"delete": False, "expected-metadata-location": elsewhere},
+            409,
+        ),
+        _probe(
+            "external-bridge-conflict",
+            "POST",
+            f"{table}/catalog/external/sync",
+            {
+                "catalog": "polaris",
+                "external-namespace": values["namespace"],
+                "external-table": values["table"],
+                "metadata-location": elsewhere,
+                "expected-version-token": "stale",
+                "expected-metadata-location": elsewhere,
+            },
+            409,
+        ),
+    ]
+
+
+def disaster_recovery_rehearsal(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, str]]:
+    """Phases of losing a server and getting the catalog back."""
+    run = f"lakebed conform --profile {profile.name} --endpoint {values['endpoint']} --bucket {values['bucket']}"
+    export = f"{profile.catalog_uri}/v1/{values['bucket']}/namespaces/NAMESPACE/tables/TABLE/catalog"
+    return [
+        {"phase": "baseline", "do": run, "see": "PASS; note the table's metadata-location"},
+        {
+            "phase": "backup",
+            "do": "copy the metadata database and the bytes while writers commit",
+            "see": "both copies",
+        },
+        {"phase": "loss", "do": "kill -9 the whole server during commits", "see": "clients get no answer, never a 409"},
+        {"phase": "restore", "do": "start a server on the copies", "see": f"GET {export}/diagnostics is HEALTHY"},
+        {"phase": "verification", "do": f"{run} --replace", "see": "PASS; rows of acknowledged commits are there"},
+    ]
+
+
+def scale_fault_rehearsal(values: Mapping[str, str]) -> list[dict[str, str]]:
+    """Phases of many writers under faults."""
+    writers, workers = values["writer_count"], values["maintenance_worker_count"]
+    rounds = values["iteration_count"]
+    return [
+        {"phase": "warm-up", "do": "one writer, 10 commits", "see": "10 snapshots"},
+        {
+            "phase": "contention",
+            "do": f"{writers} writers of one table, {rounds} commits each",
+            "see": "rows are those of the commits that succeeded; the others got 409",
+        },
+        {
+            "phase": "maintenance",
+            "do": f"the same with {workers} maintenance workers",
+            "see": "no file of a live snapshot is gone; each job has one owner",
+        },
+        {
+            "phase": "fault",
+            "do": "the same, killing one of two servers on one database half-way",
+            "see": "no acknowledged commit is lost",
+        },
+        {"phase": "drain", "do": "stop the writers, expire and clean up", "see": "diagnostics HEALTHY, rows unchanged"},
+    ]
+
+
+def _probe(case: str, method: str, url: str, body: object, expected: int) -> dict[str, Any]:  # Any: JSON
+    return {"probe": case, "method": method, "url": url, "body": body, "expected_status": expected}

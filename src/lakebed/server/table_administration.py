@@ -1,0 +1,67 @@
+"""The catalog without its edge, for one command: the use cases that administration needs, on opened stores."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from lakebed.core.clock import SystemClock
+from lakebed.core.settings import Settings
+from lakebed.governance.vault import MasterKeys
+from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.model import Caller
+from lakebed.objects.reading import ObjectReader
+from lakebed.objects.writing import ObjectWriter
+from lakebed.tables.cache import MetadataCache
+from lakebed.tables.dropping import Dropping
+from lakebed.tables.entries import Entries
+from lakebed.tables.files import TableFiles
+from lakebed.tables.gate import Gate
+from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.warehouses import Warehouses
+
+from .composition import lay_ground, open_storage
+from .identity import require_identity, root_credential
+from .metadata import open_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class TableAdministration:
+    """What can be done to tables from the command line, and in whose name."""
+
+    root: Caller
+    warehouses: Warehouses
+    dropping: Dropping
+
+
+@asynccontextmanager
+async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration]:
+    """The catalog of a data folder that a server was started on; closed at the end. A server may run meanwhile."""
+    identity = require_identity(settings)
+    clock = SystemClock()
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    meta = await open_metadata(settings, master)
+    try:
+        storage, open_writer = await open_storage(settings, clock)
+        try:
+            facilities = lay_ground(settings, identity, master, clock, meta, storage, open_writer).facilities
+            gate = Gate(facilities)
+            warehouses = Warehouses(facilities, gate)
+            files = TableFiles(facilities, ObjectWriter(facilities), ObjectReader(facilities))
+            entries = Entries(meta, files, gate, MetadataCache())
+            keys, tasks = IdempotencyKeys(meta, clock), TaskQueue(meta, clock, random.SystemRandom())
+            try:
+                yield TableAdministration(
+                    Caller(root_credential(identity).principal),
+                    warehouses,
+                    Dropping(facilities, gate, warehouses, entries, keys, tasks),
+                )
+            finally:
+                facilities.ingester.close()
+        finally:
+            await asyncio.shield(storage.close())
+    finally:
+        await asyncio.shield(meta.close())

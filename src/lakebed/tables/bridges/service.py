@@ -1,0 +1,200 @@
+"""Bridges: configured, shown and removed."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from lakebed.core.errors import NotFound
+from lakebed.governance.vault import Vault
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from ..entries import Entries, Found
+from ..events import tell
+from ..files import parse_location
+from ..gate import Action, Gate
+from ..identifiers import Identifier
+from . import rows
+from .configuration import check_config
+from .model import (
+    NO_SECRETS,
+    Bridge,
+    BridgeConfig,
+    Bridged,
+    BridgeSecrets,
+    BridgeState,
+    CatalogKind,
+    SyncMode,
+    encode_config,
+    encode_state,
+    external_name,
+)
+
+PURPOSE = "external catalog secrets"
+"""What the vault seals for."""
+
+
+class Bridges:
+    """The use cases of bridges, but for following them."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, vault: Vault) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._vault = vault
+
+    async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Bridged:
+        """The bridge of a name, if it has one. The table need not be there, its namespace must: NoSuchNamespace."""
+        found = await self._admitted(caller, warehouse_name, identifier, Action.GET_METADATA_LOCATION)
+        return await self.of(self._f.meta, found, identifier)
+
+    async def of(self, reader: Reader, found: Found, identifier: Identifier) -> Bridged:
+        """The bridge of a name that was looked up."""
+        row = await reader.row(rows.FIND, found.namespace.id, identifier.name)
+        bridge = None if row is None else rows.bridge_from(row)
+        return Bridged(found.warehouse, found.namespace, identifier, found.entry, bridge)
+
+    async def configure(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        config: BridgeConfig,
+        secrets: BridgeSecrets = NO_SECRETS,
+    ) -> Bridged:
+        """Give a name a bridge, in place of the one it has. Raises InvalidInput, NoSuchNamespace, AccessDenied.
+
+        What was learned of the other side is kept if the same table is followed.
+        """
+        f = self._f
+        await self.admit_config(caller, warehouse_name, identifier, config, secrets)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Bridged:
+            before = await self.of(tx, await self._entries.find(tx, warehouse_name, identifier), identifier)
+            made = self.new(before, config, secrets, now_ms)
+            await self.put(tx, made)
+            await tell(
+                f.outbox,
+                tx,
+                "TableBridgeConfigured",
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                facts={"table": identifier.name, "catalog": config.catalog, "external": external_name(config)},
+            )
+            return Bridged(before.warehouse, before.namespace, identifier, before.entry, made)
+
+        return await f.meta.transact(work)
+
+    async def admit_config(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        config: BridgeConfig,
+        secrets: BridgeSecrets,
+    ) -> Found:
+        """The name, if the caller may give it this bridge. Raises InvalidInput, AccessDenied."""
+        check_config(config, secrets)
+        found = await self._admitted(caller, warehouse_name, identifier, Action.CREATE_TABLE)
+        if config.catalog is CatalogKind.REST:
+            # It makes the server speak to whatever host is named, from where the server stands.
+            await self._admitted(caller, warehouse_name, identifier, Action.CONFIGURE_BRIDGE)
+        if config.catalog is CatalogKind.FOLDER:
+            await self._admit_folder(caller, config.folder)
+        return found
+
+    async def remove(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> None:
+        """Take the bridge off a name. The table stays as it is. Raises NotFound."""
+        f = self._f
+        await self._admitted(caller, warehouse_name, identifier, Action.CREATE_TABLE)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            found = await self._entries.find(tx, warehouse_name, identifier)
+            if not await tx.run(rows.DELETE, found.namespace.id, identifier.name):
+                raise NotFound(f"no bridge is configured: {identifier}")
+            await tell(
+                f.outbox,
+                tx,
+                "TableBridgeRemoved",
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                facts={"table": identifier.name},
+            )
+
+        await f.meta.transact(work)
+
+    # -- rows -----------------------------------------------------------------------------------------------------
+
+    def new(self, before: Bridged, config: BridgeConfig, secrets: BridgeSecrets, now_ms: int) -> Bridge:
+        """A bridge in place of the one that was there."""
+        old = before.bridge
+        revision = uuid4().hex
+        space, name = before.namespace.id, before.identifier.name
+        follows_same = old is not None and old.config.follows == config.follows
+        return Bridge(
+            namespace_id=space,
+            name=name,
+            revision=revision,
+            config=config,
+            sealed=self._vault.seal(secrets.packed(), _context(space, name, revision)) if secrets else None,
+            state=old.state if old is not None and follows_same else BridgeState(),
+            due_ms=now_ms if config.sync_mode is SyncMode.POLL else None,
+            created_ms=now_ms if old is None else old.created_ms,
+            updated_ms=now_ms,
+        )
+
+    async def put(self, tx: Transaction, bridge: Bridge) -> None:
+        """The step of a transaction that stores a bridge."""
+        await tx.run(
+            rows.PUT,
+            bridge.namespace_id,
+            bridge.name,
+            bridge.revision,
+            encode_config(bridge.config),
+            bridge.sealed,
+            encode_state(bridge.state),
+            bridge.due_ms,
+            bridge.created_ms,
+            bridge.updated_ms,
+        )
+
+    def secrets_of(self, bridge: Bridge) -> BridgeSecrets:
+        """What opens the other side. Raises Corrupted."""
+        if bridge.sealed is None:
+            return NO_SECRETS
+        context = _context(bridge.namespace_id, bridge.name, bridge.revision)
+        return BridgeSecrets.unpacked(self._vault.open(bridge.sealed, context))
+
+    # -- who may --------------------------------------------------------------------------------------------------
+
+    async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Found:
+        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        self._gate.check(
+            caller,
+            found.warehouse,
+            action,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            entry=found.live,
+        )
+        return found
+
+    async def _admit_folder(self, caller: Caller, folder: str) -> None:
+        """Return if the caller may read the folder: from now on it is read for him."""
+        f, address = self._f, parse_location(folder)
+        bucket = await f.bucket(f.meta, address.bucket)
+        f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
+        f.authorize(caller, bucket, "s3:GetObject", address.directory)
+        if bucket.holds_tables:
+            await f.guard.admit(caller, bucket, "s3:GetObject", address.directory)
+
+
+def _context(namespace_id: int, name: str, revision: str) -> bytes:
+    return f"{namespace_id}\0{name}\0{revision}".encode()

@@ -1,0 +1,334 @@
+"""Tables of other catalogs: import one by its metadata file, link it, follow it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.secrets import Secret
+from lakebed.tables.bridges.model import (
+    POLL_SECONDS,
+    AuthKind,
+    Bridge,
+    BridgeAuth,
+    BridgeConfig,
+    Bridged,
+    BridgeSecrets,
+    CatalogKind,
+    SyncMode,
+    SyncStatus,
+)
+from lakebed.tables.bridges.syncing import SyncRequest
+from lakebed.tables.cache import CachedMetadata
+from lakebed.tables.identifiers import Levels, display
+from lakebed.tables.model import Entry
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content, ok
+from ..extensions import TABLE_PATH, ExtensionDocument, Location, Word, read_extension
+from ..loading import table_response, table_shown_again
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+
+POLICY_MODE: Final = "lakebed-authoritative"
+CREDENTIAL_MODE: Final = "lakebed-table-credentials"
+ROLLBACK_STRATEGY: Final = "retain-current-pointer"
+
+_PolicyMode = Literal["lakebed-authoritative", "rustfs-authoritative"]
+_CredentialMode = Literal["lakebed-table-credentials", "rustfs-table-credentials"]
+"""Each has one meaning, under two names: clients of other servers with these routes send theirs."""
+
+_Text = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class ImportDocument(ExtensionDocument, kw_only=True):
+    """The body of an import."""
+
+    metadata_location: Location
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+    external_version_token: Word | None = None
+
+
+class AuthDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, kw_only=True):
+    """How this server shows who it is to another catalog."""
+
+    type: AuthKind = AuthKind.NONE
+    token: str = ""
+    access_key_id: str = ""
+    secret_access_key: str = ""
+    session_token: str = ""
+    region: str = ""
+    service: str = ""
+
+    def __repr__(self) -> str:
+        # It holds secrets, and documents find their way into errors.
+        return f"AuthDocument(type={self.type!r})"
+
+
+class _BridgeFields(ExtensionDocument, kw_only=True):
+    external_catalog_id: Word | None = None
+    external_namespace: str | list[str] = ""
+    external_table: str = ""
+    external_table_uuid: Word | None = None
+    metadata_location: Location | None = None
+    external_version_token: Word | None = None
+    policy_mode: _PolicyMode = "lakebed-authoritative"
+    credential_mode: _CredentialMode = "lakebed-table-credentials"
+    sync_mode: SyncMode = SyncMode.MANUAL
+    poll_interval_seconds: int = POLL_SECONDS
+    uri: _Text = ""
+    warehouse: _Text = ""
+    metadata_folder: _Text = ""
+    auth: AuthDocument = msgspec.field(default_factory=AuthDocument)
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def config(self, catalog: CatalogKind) -> BridgeConfig:
+        """What is configured, without the secrets."""
+        auth = self.auth
+        return BridgeConfig(
+            catalog=catalog,
+            external_namespace=_levels(self.external_namespace),
+            external_table=self.external_table,
+            external_catalog_id=self.external_catalog_id,
+            external_table_uuid=self.external_table_uuid,
+            metadata_location=self.metadata_location,
+            external_version_token=self.external_version_token,
+            sync_mode=self.sync_mode,
+            poll_seconds=self.poll_interval_seconds,
+            uri=self.uri,
+            warehouse=self.warehouse,
+            folder=self.metadata_folder,
+            auth=BridgeAuth(kind=auth.type, access_key_id=auth.access_key_id, region=auth.region, service=auth.service),
+            properties=self.properties,
+        )
+
+    @property
+    def secrets(self) -> BridgeSecrets:
+        """The secrets."""
+        auth = self.auth
+        return BridgeSecrets(Secret(auth.token), Secret(auth.secret_access_key), Secret(auth.session_token))
+
+
+class BridgeDocument(_BridgeFields, kw_only=True):
+    """The body of a configuration."""
+
+    catalog: CatalogKind
+
+
+class SyncDocument(_BridgeFields, kw_only=True):
+    """The body of a sync: what it names of a configuration is a new one, and without a catalog it names none."""
+
+    catalog: CatalogKind | UnsetType = UNSET
+    expected_version_token: Word | None = None
+    expected_metadata_location: Location | None = None
+    commit_id: Word = ""
+    idempotency_key: Word = ""
+    rollback_strategy: Literal["retain-current-pointer"] = "retain-current-pointer"
+
+
+_OF_A_SYNC: Final = frozenset(
+    {
+        "metadata_location",
+        "expected_version_token",
+        "expected_metadata_location",
+        "commit_id",
+        "idempotency_key",
+        "rollback_strategy",
+    }
+)
+"""Fields of a sync that say nothing of the configuration."""
+
+
+async def import_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Bring a table in by its metadata file."""
+    asked = read_extension(request, ImportDocument)
+    identifier = request.table
+    imported = await services.extensions.imports.import_table(
+        request.mutation,
+        request.warehouse,
+        identifier,
+        asked.metadata_location,
+        properties=asked.properties,
+        external_token=asked.external_version_token,
+    )
+    made = imported.committed
+    return await table_response(services, request, made.found.warehouse, identifier, made.entry, made.metadata)
+
+
+async def get_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The bridge of a table, if it has one."""
+    return ok(_bridged(await services.extensions.bridges.get(request.caller, request.warehouse, request.table)))
+
+
+async def put_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a table a bridge."""
+    asked = read_extension(request, BridgeDocument)
+    bridged = await services.extensions.bridges.configure(
+        request.caller, request.warehouse, request.table, asked.config(asked.catalog), asked.secrets
+    )
+    return ok(_bridged(bridged))
+
+
+async def delete_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Take the bridge off a table."""
+    await services.extensions.bridges.remove(request.caller, request.warehouse, request.table)
+    return no_content()
+
+
+async def sync_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Follow the other catalog now."""
+    asked = read_extension(request, SyncDocument)
+    synced = await services.extensions.syncing.sync(
+        request.mutation, request.warehouse, request.table, _sync_request(asked), services.clock.now_ms()
+    )
+    table = _loaded(synced.committed.entry, synced.committed.metadata)
+    return ok({"action": synced.status, "table": table, "bridge": _shown(synced.bridged.bridge)})
+
+
+async def sync_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+    """The answer to a sync that was answered before: table and bridge as they are now."""
+    known = await services.entries.by_id(entry_id)
+    bridged = await services.extensions.bridges.get(request.caller, request.warehouse, request.table)
+    metadata = await services.entries.metadata(known.entry)
+    action = bridged.bridge.state.action if bridged.bridge is not None else SyncStatus.UNCHANGED
+    return ok({"action": action, "table": _loaded(known.entry, metadata), "bridge": _shown(bridged.bridge)})
+
+
+# -- documents ----------------------------------------------------------------------------------------------------
+
+
+def _sync_request(asked: SyncDocument) -> SyncRequest:
+    config: BridgeConfig | None = None
+    if isinstance(asked.catalog, CatalogKind):
+        config = asked.config(asked.catalog)
+    else:
+        plain = SyncDocument()
+        said = [name for name in asked.__struct_fields__ if getattr(asked, name) != getattr(plain, name)]
+        if not _OF_A_SYNC.issuperset(said):
+            raise InvalidInput("a sync that configures the bridge names its catalog", argument="catalog")
+    return SyncRequest(
+        config,
+        asked.secrets,
+        asked.metadata_location,
+        asked.expected_version_token,
+        asked.expected_metadata_location,
+        asked.commit_id or asked.idempotency_key,
+    )
+
+
+def _levels(stated: str | list[str]) -> Levels:
+    """A namespace as its levels, or as people write it, with dots in between."""
+    if isinstance(stated, str):
+        return tuple(stated.split(".")) if stated else ()
+    return tuple(stated)
+
+
+def _loaded(entry: Entry, metadata: CachedMetadata) -> dict[str, Any]:
+    """A table as it is loaded, with the version that the next sync names."""
+    return {
+        "metadata-location": entry.metadata_at,
+        "metadata": msgspec.Raw(metadata.document),
+        "config": {"warehouse-location": entry.location},
+        "storage-credentials": [],
+        "version-token": entry.version_token,
+        "generation": entry.generation,
+    }
+
+
+def _bridged(bridged: Bridged) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "table-bucket": bridged.warehouse.name,
+        "namespace": display(bridged.namespace.levels),
+        "table": bridged.identifier.name,
+        "status": "bridge-unconfigured" if bridged.bridge is None else "bridge-configured",
+        "supported-import": "metadata-location",
+        "capabilities": [
+            {
+                "catalog": kind,
+                "status": "polling-supported" if kind.can_be_asked else "operator-sync-supported",
+                "reason": _REASONS[kind.can_be_asked],
+            }
+            for kind in CatalogKind
+        ],
+        "unsupported-bridges": [],
+    }
+    if bridged.bridge is not None:
+        document["bridge"] = _shown(bridged.bridge)
+    return document
+
+
+_REASONS: Final = {
+    True: "the server asks the other side at intervals, or when told to",
+    False: "an operator says where the table is; the server does not speak to the other side",
+}
+
+
+def _shown(bridge: Bridge | None) -> dict[str, Any] | None:
+    """A bridge without its secrets."""
+    if bridge is None:
+        return None
+    config, state, auth = bridge.config, bridge.state, bridge.config.auth
+    return {
+        "catalog": config.catalog,
+        "external-catalog-id": config.external_catalog_id,
+        "external-namespace": display(config.external_namespace),
+        "external-table": config.external_table,
+        "external-table-uuid": config.external_table_uuid,
+        "external-version-token": config.external_version_token,
+        "metadata-location": config.metadata_location,
+        "uri": config.uri,
+        "warehouse": config.warehouse,
+        "metadata-folder": config.folder,
+        "auth": {
+            "type": auth.kind,
+            "access-key-id": auth.access_key_id,
+            "region": auth.region,
+            "service": auth.service,
+            "has-secrets": bridge.sealed is not None,
+        },
+        "policy-mode": POLICY_MODE,
+        "credential-mode": CREDENTIAL_MODE,
+        "sync-mode": config.sync_mode,
+        "poll-interval-seconds": config.poll_seconds if config.sync_mode is SyncMode.POLL else None,
+        "rollback-strategy": ROLLBACK_STRATEGY,
+        "last-sync-status": state.status,
+        "last-sync-message": state.message,
+        "last-checked-at-ms": state.checked_ms,
+        "last-synced-at-ms": state.synced_ms,
+        "last-synced-metadata-location": state.synced_at,
+        "last-synced-version-token": state.synced_token,
+        "consecutive-failures": state.failures,
+        "next-poll-at-ms": bridge.due_ms,
+        "properties": config.properties,
+    }
+
+
+_EXTERNAL = TABLE_PATH + "/catalog/external"
+
+ROUTES = (
+    Route(
+        "importTable",
+        "POST",
+        TABLE_PATH + "/catalog/import",
+        import_table,
+        is_standard=False,
+        changes=True,
+        replay=table_shown_again,
+    ),
+    Route("getTableBridge", "GET", _EXTERNAL, get_bridge, is_standard=False),
+    Route("putTableBridge", "PUT", _EXTERNAL, put_bridge, is_standard=False),
+    Route("deleteTableBridge", "DELETE", _EXTERNAL, delete_bridge, is_standard=False),
+    Route(
+        "syncTableBridge",
+        "POST",
+        _EXTERNAL + "/sync",
+        sync_bridge,
+        is_standard=False,
+        changes=True,
+        replay=sync_shown_again,
+    ),
+)

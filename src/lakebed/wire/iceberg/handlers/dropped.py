@@ -1,0 +1,164 @@
+"""Dropped tables and views that can come back, and protection from dropping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.tables.dropping import DroppedEntry
+from lakebed.tables.gate import Action
+from lakebed.tables.identifiers import Identifier, check_identifier
+from lakebed.tables.model import Entry, EntryKind
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content, ok
+from ..extensions import TABLE_PATH, ExtensionDocument, read_extension
+from ..paging import read_page
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+
+
+class DroppedName(ExtensionDocument):
+    """Which dropped table or view is meant."""
+
+    namespace: list[str]
+    name: str
+
+    @property
+    def identifier(self) -> Identifier:
+        """The name, checked. Raises InvalidName."""
+        return check_identifier(self.namespace, self.name)
+
+
+class PurgeName(DroppedName):
+    """The same, and whether its files go too."""
+
+    files: bool = False
+
+
+class Protection(ExtensionDocument):
+    """The body of a change of protection."""
+
+    protected: bool
+
+
+async def list_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The dropped tables and views of a warehouse that can be restored."""
+    page = read_page(request.http, f"dropped {request.warehouse}")
+    found = await services.dropping.dropped(request.caller, request.warehouse, after=page.after, limit=page.limit)
+    last = found.dropped[-1].entry.id if found.dropped else ""
+    return ok(
+        {
+            "dropped": [_described(one) for one in found.dropped],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def restore_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Take a drop back."""
+    asked = read_extension(request, DroppedName)
+    identifier = asked.identifier
+    restored = await services.dropping.restore(request.mutation, request.warehouse, identifier)
+    return ok(_named(identifier, restored))
+
+
+async def purge_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a dropped table or view up before its time."""
+    asked = read_extension(request, PurgeName)
+    await services.dropping.purge_now(request.mutation, request.warehouse, asked.identifier, files=asked.files)
+    return no_content()
+
+
+async def get_table_protection(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Whether a table is protected."""
+    return await _protection(services, request, request.table, EntryKind.TABLE)
+
+
+async def get_view_protection(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Whether a view is protected."""
+    return await _protection(services, request, request.view, EntryKind.VIEW)
+
+
+async def protect_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Switch a table's protection on or off."""
+    return await _protect(services, request, request.table, EntryKind.TABLE)
+
+
+async def protect_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Switch a view's protection on or off."""
+    return await _protect(services, request, request.view, EntryKind.VIEW)
+
+
+async def _protection(
+    services: CatalogServices, request: CatalogRequest, identifier: Identifier, kind: EntryKind
+) -> Response:
+    found = await services.entries.get(request.caller, request.warehouse, identifier, kind, Action.GET_TABLE)
+    entry = found.live
+    assert entry is not None  # noqa: S101  # `get` has raised otherwise
+    return ok(_named(identifier, entry))
+
+
+async def _protect(
+    services: CatalogServices, request: CatalogRequest, identifier: Identifier, kind: EntryKind
+) -> Response:
+    asked = read_extension(request, Protection)
+    entry = await services.dropping.protect(
+        request.mutation, request.warehouse, identifier, kind, protected=asked.protected
+    )
+    return ok(_named(identifier, entry))
+
+
+async def shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+    """The answer to a request that was answered before: the table or view as it is now."""
+    found = await services.entries.by_id(entry_id)
+    return ok(_named(found.identifier, found.entry))
+
+
+def _named(identifier: Identifier, entry: Entry) -> dict[str, Any]:
+    return {
+        "namespace": identifier.namespace,
+        "name": identifier.name,
+        "kind": entry.kind,
+        "protected": entry.protected,
+        "metadata-location": entry.metadata_at,
+        "version-token": entry.version_token,
+        "generation": entry.generation,
+    }
+
+
+def _described(dropped: DroppedEntry) -> dict[str, Any]:
+    entry = dropped.entry
+    return {
+        "namespace": dropped.namespace,
+        "name": entry.name,
+        "kind": entry.kind,
+        "uuid": entry.uuid,
+        "metadata-location": entry.metadata_at,
+        "dropped-at-ms": entry.dropped_ms,
+        "restorable-until-ms": entry.expires_ms,
+        "purge-requested": entry.purge,
+    }
+
+
+_DROPPED = "/v1/{warehouse}/dropped"
+_TABLE = TABLE_PATH + "/protection"
+_VIEW = "/v1/{warehouse}/namespaces/{namespace}/views/{view}/protection"
+
+ROUTES = (
+    Route("listDropped", "GET", _DROPPED, list_dropped, is_standard=False),
+    Route(
+        "restoreDropped",
+        "POST",
+        _DROPPED + "/restore",
+        restore_dropped,
+        is_standard=False,
+        changes=True,
+        replay=shown_again,
+    ),
+    Route("purgeDropped", "POST", _DROPPED + "/purge", purge_dropped, is_standard=False, changes=True),
+    Route("getTableProtection", "GET", _TABLE, get_table_protection, is_standard=False),
+    Route("protectTable", "PUT", _TABLE, protect_table, is_standard=False, changes=True, replay=shown_again),
+    Route("getViewProtection", "GET", _VIEW, get_view_protection, is_standard=False),
+    Route("protectView", "PUT", _VIEW, protect_view, is_standard=False, changes=True, replay=shown_again),
+)

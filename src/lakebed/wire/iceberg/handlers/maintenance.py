@@ -1,0 +1,184 @@
+"""Maintenance of tables: what is configured, jobs and their reports, the scheduler and the worker, quarantine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from lakebed.tables.maintenance.config import ConfigSource, MaintenanceConfig
+from lakebed.tables.maintenance.operating import RunRequest
+from lakebed.tables.maintenance.review import QuarantineAction
+from lakebed.tables.maintenance.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content, ok
+from ..maintenance_answers import config_document, held_documents, report_document, scheduler_document
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+
+_Name = Annotated[str, Meta(min_length=1, max_length=256)]
+_Reason = Annotated[str, Meta(max_length=1024)]
+
+_CONFIG_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(MaintenanceConfig))
+
+
+class ConfigDocument(MaintenanceConfig, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """A configuration as it is put. What a GET has shown can be put again: `source` says nothing here."""
+
+    source: ConfigSource | None = None
+
+    @property
+    def config(self) -> MaintenanceConfig:
+        """The configuration alone."""
+        return MaintenanceConfig(**{name: getattr(self, name) for name in _CONFIG_FIELDS})
+
+
+class SchedulerRun(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of a scheduler's run."""
+
+    scheduler_id: _Name = DEFAULT_SCHEDULER
+
+
+class WorkerRun(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of a worker's run."""
+
+    worker_id: _Name = DEFAULT_WORKER
+
+
+class Heartbeat(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of a sign of life."""
+
+    lease_id: _Name
+    worker_id: _Name
+
+
+class Decision(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of a decision about quarantine."""
+
+    action: QuarantineAction
+    reason: _Reason = ""
+
+
+async def get_config(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What holds for a table."""
+    return ok(config_document(await services.maintenance.configs.get(request.caller, request.warehouse, request.table)))
+
+
+async def put_config(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Set a table's own."""
+    config = request.document(ConfigDocument).config
+    configs = services.maintenance.configs
+    return ok(config_document(await configs.put(request.caller, request.warehouse, request.table, config)))
+
+
+async def delete_config(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Remove a table's own: its table bucket's holds again."""
+    await services.maintenance.configs.put(request.caller, request.warehouse, request.table, None)
+    return no_content()
+
+
+async def get_default(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What holds for tables that set nothing."""
+    return ok(config_document(await services.maintenance.configs.get_default(request.caller, request.warehouse)))
+
+
+async def put_default(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Set the default of a table bucket."""
+    config = request.document(ConfigDocument).config
+    configs = services.maintenance.configs
+    return ok(config_document(await configs.put_default(request.caller, request.warehouse, config)))
+
+
+async def delete_default(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Remove the default of a table bucket: the built-in one holds again."""
+    await services.maintenance.configs.put_default(request.caller, request.warehouse, None)
+    return no_content()
+
+
+async def run_maintenance(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Plan, remove, expire snapshots or queue a compaction."""
+    asked = request.document(RunRequest)
+    return ok(report_document(await services.maintenance.run(request.caller, request.warehouse, request.table, asked)))
+
+
+async def get_job(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A job with its report."""
+    seen = await services.maintenance.job(request.caller, request.warehouse, request.table, request.names["job"])
+    return ok(report_document(seen))
+
+
+async def get_scheduler(services: CatalogServices, request: CatalogRequest) -> Response:
+    """How the maintenance of a table stands."""
+    known, view = await services.maintenance.scheduler(request.caller, request.warehouse, request.table)
+    return ok(scheduler_document(known, view))
+
+
+async def run_scheduler(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Queue a job. The body may be left out."""
+    asked = request.document(SchedulerRun) if request.body else SchedulerRun()
+    seen, view = await services.maintenance.schedule(
+        request.caller, request.warehouse, request.table, asked.scheduler_id
+    )
+    return ok({"report": report_document(seen), "scheduler": scheduler_document(seen.known, view)})
+
+
+async def run_worker(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Run a job to its end."""
+    asked = request.document(WorkerRun)
+    seen = await services.maintenance.work(request.caller, request.warehouse, request.table, asked.worker_id)
+    return ok(report_document(seen))
+
+
+async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A worker's sign of life."""
+    asked = request.document(Heartbeat)
+    seen = await services.maintenance.heartbeat(
+        request.caller,
+        request.warehouse,
+        request.table,
+        request.names["job"],
+        worker_id=asked.worker_id,
+        lease_id=asked.lease_id,
+    )
+    return ok(report_document(seen))
+
+
+async def decide_quarantine(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Look at what a job holds in quarantine, give it back, or remove it."""
+    asked = request.document(Decision)
+    seen, reviewed, view = await services.maintenance.quarantine(
+        request.caller, request.warehouse, request.table, request.names["job"], asked.action, asked.reason
+    )
+    return ok(
+        {
+            "action": asked.action,
+            "report": report_document(seen),
+            "scheduler": scheduler_document(seen.known, view),
+            "quarantined-objects": held_documents(reviewed.held),
+            "done-object-count": reviewed.let_go.done,
+            "kept-object-count": reviewed.let_go.kept,
+        }
+    )
+
+
+_TABLE = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/maintenance"
+_BUCKET = "/v1/buckets/{warehouse}/maintenance/config"
+
+ROUTES = (
+    Route("getMaintenanceConfig", "GET", _TABLE + "/config", get_config, is_standard=False),
+    Route("putMaintenanceConfig", "PUT", _TABLE + "/config", put_config, is_standard=False),
+    Route("deleteMaintenanceConfig", "DELETE", _TABLE + "/config", delete_config, is_standard=False),
+    Route("getBucketMaintenanceConfig", "GET", _BUCKET, get_default, is_standard=False),
+    Route("putBucketMaintenanceConfig", "PUT", _BUCKET, put_default, is_standard=False),
+    Route("deleteBucketMaintenanceConfig", "DELETE", _BUCKET, delete_default, is_standard=False),
+    Route("runMaintenance", "POST", _TABLE + "/metadata", run_maintenance, is_standard=False),
+    Route("getMaintenanceJob", "GET", _TABLE + "/jobs/{job}", get_job, is_standard=False),
+    Route("getMaintenanceScheduler", "GET", _TABLE + "/scheduler", get_scheduler, is_standard=False),
+    Route("runMaintenanceScheduler", "POST", _TABLE + "/scheduler/run", run_scheduler, is_standard=False),
+    Route("runMaintenanceWorker", "POST", _TABLE + "/worker/run", run_worker, is_standard=False),
+    Route("heartbeatMaintenanceJob", "POST", _TABLE + "/jobs/{job}/heartbeat", beat, is_standard=False),
+    Route("decideQuarantine", "POST", _TABLE + "/jobs/{job}/quarantine", decide_quarantine, is_standard=False),
+)

@@ -1,0 +1,115 @@
+"""Branches and tags by name: list, set, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from lakebed.tables.committing import CommitOptions
+from lakebed.tables.identifiers import display
+from lakebed.wire.http.message import Response
+
+from ..answers import ok
+from ..extensions import TABLE_PATH, ExtensionDocument, Word, read_extension
+from ..loading import commit_response, commit_shown_again
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+
+_Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class _CommitFields(ExtensionDocument, kw_only=True):
+    commit_id: Word = ""
+    idempotency_key: Word = ""
+    writer: Word = ""
+
+    @property
+    def options(self) -> CommitOptions:
+        """What the document says of the commit besides the change."""
+        return CommitOptions(self.commit_id or self.idempotency_key, writer=self.writer)
+
+
+class SetReference(_CommitFields, kw_only=True):
+    """The body of a change of a branch or tag."""
+
+    snapshot_id: _Long
+    type: Literal["branch", "tag"]
+    expected_snapshot_id: _Long | UnsetType | None = UNSET
+    min_snapshots_to_keep: _AtLeastOne | None = None
+    max_snapshot_age_ms: _AtLeastOne | None = None
+    max_ref_age_ms: _AtLeastOne | None = None
+
+
+class RemoveReference(_CommitFields, kw_only=True):
+    """The body of a deletion of a branch or tag; there may be none."""
+
+    force: bool = False
+    expected_snapshot_id: _Long | UnsetType | None = UNSET
+
+
+async def list_refs(services: CatalogServices, request: CatalogRequest) -> Response:
+    """All branches and tags of a table."""
+    found = await services.extensions.refs.list(request.caller, request.warehouse, request.table)
+    loaded = found.loaded
+    document: dict[str, Any] = {
+        "table-bucket": loaded.warehouse.name,
+        "namespace": display(loaded.namespace.levels),
+        "table": loaded.entry.name,
+        "current-metadata-location": loaded.entry.metadata_at,
+        "current-snapshot-id": found.metadata.current_snapshot_id,
+        "protected-ref-count": len(found.protected),
+        "user-defined-ref-count": len(found.user_defined),
+        "refs": {name: msgspec.Raw(reference.written) for name, reference in found.refs.items()},
+    }
+    return ok(document)
+
+
+async def set_ref(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Make a branch or tag, or move it."""
+    asked = read_extension(request, SetReference)
+    reference: dict[str, int | str | None] = {
+        "snapshot-id": asked.snapshot_id,
+        "type": asked.type,
+        "min-snapshots-to-keep": asked.min_snapshots_to_keep,
+        "max-snapshot-age-ms": asked.max_snapshot_age_ms,
+        "max-ref-age-ms": asked.max_ref_age_ms,
+    }
+    committed = await services.extensions.refs.set(
+        request.mutation,
+        request.warehouse,
+        request.table,
+        request.names["ref"],
+        reference,
+        asked.expected_snapshot_id,
+        asked.options,
+    )
+    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+
+
+async def delete_ref(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Delete a branch or tag."""
+    asked = read_extension(request, RemoveReference)
+    committed = await services.extensions.refs.remove(
+        request.mutation,
+        request.warehouse,
+        request.table,
+        request.names["ref"],
+        asked.expected_snapshot_id,
+        asked.options,
+        force=asked.force,
+    )
+    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+
+
+_ALL = TABLE_PATH + "/refs"
+_ONE = _ALL + "/{ref}"
+
+ROUTES = (
+    Route("listTableRefs", "GET", _ALL, list_refs, is_standard=False),
+    Route("setTableRef", "PUT", _ONE, set_ref, is_standard=False, changes=True, replay=commit_shown_again),
+    Route("deleteTableRef", "DELETE", _ONE, delete_ref, is_standard=False, changes=True, replay=commit_shown_again),
+)

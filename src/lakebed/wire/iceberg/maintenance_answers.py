@@ -1,0 +1,326 @@
+"""How jobs of maintenance and their reports are shown.
+
+The spelling of names is mixed, as clients of table buckets know it: each field is shown as they read it. A job's id is
+shown both ways, because some read one and some the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from lakebed.meta.tasks import Task
+from lakebed.tables.entries import Known
+from lakebed.tables.identifiers import display
+from lakebed.tables.maintenance.compaction import COMPACT_KIND
+from lakebed.tables.maintenance.config import EffectiveConfig
+from lakebed.tables.maintenance.model import (
+    AuditEvent,
+    CompactionReport,
+    CompactionStatus,
+    ExpirationReport,
+    Findings,
+    GraphReport,
+    Job,
+    JobRecord,
+    ObjectReport,
+    ObjectState,
+    RowLevelReport,
+)
+from lakebed.tables.maintenance.quarantine import Held
+from lakebed.tables.maintenance.scheduling import SchedulerView
+from lakebed.tables.maintenance.service import Seen
+
+Document = dict[str, Any]
+"""JSON. Any: fields are of many types."""
+
+
+def config_document(effective: EffectiveConfig) -> Document:
+    """A configuration, and who has set it."""
+    return {**msgspec.to_builtins(effective.config), "source": effective.source}
+
+
+def report_document(seen: Seen) -> Document:
+    """A job with all that it found."""
+    findings = seen.stored.findings
+    metadata, objects = findings.metadata, findings.objects
+    candidates = [one for one in metadata if one.state is not ObjectState.RETAINED]
+    return {
+        "job": job_document(seen.known, seen.stored.job),
+        "current_metadata_location": findings.metadata_at or seen.known.entry.metadata_at,
+        "retained_metadata_locations": findings.retained_metadata,
+        "cleanup_candidate_locations": _locations(candidates),
+        "deletable_metadata_locations": _locations(metadata, ObjectState.DELETABLE),
+        "cleanup-object-candidate-locations": _locations(objects),
+        "deletable-object-locations": _locations(objects, ObjectState.DELETABLE),
+        "object_reports": [_object(one) for one in metadata],
+        "object-cleanup-reports": [_object(one) for one in objects],
+        "referenced_object_reports": [_object(one) for one in findings.referenced],
+        "reachability-graph": None if findings.graph is None else _graph(findings.graph),
+        "snapshot-expiration": None if findings.expiration is None else _expiration(findings.expiration),
+        "compaction": _compaction_of(findings, seen.task),
+        "truncated": findings.truncated,
+        "audit-events": [_event(event) for event in seen.stored.record.audit],
+    }
+
+
+def job_document(known: Known, job: Job) -> Document:
+    """A job."""
+    counts = job.counts
+    return {
+        "job-id": job.id,
+        "job_id": job.id,
+        **_table(known),
+        "operation": job.operation,
+        "status": job.status,
+        "failure_reason": job.failure_reason or None,
+        "recommended-actions": job.actions,
+        "config_source": job.config_source,
+        "scheduler-id": job.scheduler_id or None,
+        "scheduler-lease-id": job.scheduler_lease_id or None,
+        "scheduled-at": _time(job.scheduled_ms),
+        "worker_id": job.worker_id or None,
+        "lease_id": job.lease_id or None,
+        "attempt": job.attempt,
+        "max-retry-attempts": job.max_attempts,
+        "next-retry-after": _time(job.next_retry_ms),
+        "quarantine-enabled": job.config.quarantine_enabled,
+        "quarantine-retention-seconds": job.config.quarantine_retention_seconds,
+        "heartbeat_at": _time(job.heartbeat_ms),
+        "started_at": _time(job.started_ms),
+        "finished_at": _time(job.finished_ms),
+        "current_metadata_location": job.metadata_at or None,
+        "current_generation": job.generation,
+        "retain_recent_metadata_files": job.retain_recent,
+        "safety_window_seconds": job.safety_window_ms // 1000,
+        "cleanup_watermark_unix_seconds": job.watermark_ms // 1000,
+        "planned_metadata_file_count": counts.planned_metadata_files,
+        "retained_metadata_file_count": counts.retained_metadata_files,
+        "deletable_metadata_file_count": counts.deletable_metadata_files,
+        "deleted_metadata_file_count": counts.deleted_metadata_files,
+        "cleanup_candidate_count": counts.cleanup_candidates,
+        "planned_object_file_count": counts.planned_object_files,
+        "cleanup_candidate_object_count": counts.cleanup_candidate_objects,
+        "deletable_object_count": counts.deletable_objects,
+        "deleted_object_count": counts.deleted_objects,
+        "quarantined_object_count": counts.quarantined_objects,
+        "unrecognized_object_count": counts.unrecognized_objects,
+    }
+
+
+def scheduler_document(known: Known, view: SchedulerView) -> Document:
+    """How the maintenance of a table stands."""
+    config = view.effective.config
+    return {
+        **_table(known),
+        "status": view.status,
+        "config_source": view.effective.source,
+        "background_enabled": config.background_enabled,
+        "worker_paused": config.worker_paused,
+        "delete_enabled": config.delete_enabled,
+        "worker_lease_timeout_seconds": config.worker_lease_timeout_seconds,
+        "max_retry_attempts": config.max_retry_attempts,
+        "retry_initial_backoff_seconds": config.retry_initial_backoff_seconds,
+        "retry_max_backoff_seconds": config.retry_max_backoff_seconds,
+        "recommended_actions": view.actions,
+        "current_job": None if view.current is None else job_document(known, view.current),
+        "quarantine": {
+            "enabled": config.quarantine_enabled,
+            "active": view.held.objects > 0,
+            "retention_seconds": config.quarantine_retention_seconds,
+            "quarantined_object_count": view.held.objects,
+            "source_job_id": view.held.source_job,
+        },
+        "audit_timeline": [_line(record) for record in view.timeline],
+    }
+
+
+def held_documents(held: Sequence[Held]) -> list[Document]:
+    """What a job holds in quarantine."""
+    return [
+        {
+            "key": one.key,
+            "held-key": one.held_key,
+            "object_kind": one.kind,
+            "size": one.size,
+            "moved-at": _time(one.moved_ms),
+            "purge-at": _time(one.purge_ms),
+        }
+        for one in held
+    ]
+
+
+def _table(known: Known) -> Document:
+    return {
+        "table_bucket": known.warehouse.name,
+        "namespace": display(known.namespace.levels),
+        "table": known.entry.name,
+        "table_id": known.entry.id,
+    }
+
+
+def _line(record: JobRecord) -> Document:
+    job = record.job
+    return {
+        "job_id": job.id,
+        "operation": job.operation,
+        "status": job.status,
+        "scheduler-id": job.scheduler_id or None,
+        "scheduled-at": _time(job.scheduled_ms),
+        "worker_id": job.worker_id or None,
+        "attempt": job.attempt,
+        "started_at": _time(job.started_ms),
+        "finished_at": _time(job.finished_ms),
+        "heartbeat_at": _time(job.heartbeat_ms),
+        "next_retry_after": _time(job.next_retry_ms),
+        "recommended_actions": job.actions,
+        "audit-events": [_event(event) for event in record.audit],
+    }
+
+
+def _event(event: AuditEvent) -> Document:
+    return {
+        "timestamp": _time(event.at_ms),
+        "actor": event.actor,
+        "action": event.step,
+        "reason": event.reason or None,
+        "before-status": event.before,
+        "after-status": event.after,
+        "before-quarantined-object-count": event.quarantined_before,
+        "after-quarantined-object-count": event.quarantined_after,
+        "recommended-actions": event.actions,
+    }
+
+
+def _object(report: ObjectReport) -> Document:
+    return {
+        "location": report.location,
+        "object_kind": report.kind,
+        "state": report.state,
+        "reasons": report.reasons,
+        "size": report.size,
+        "modified-at": _time(report.modified_ms),
+    }
+
+
+def _graph(graph: GraphReport) -> Document:
+    return {
+        "status": graph.status,
+        "metadata_file_count": graph.metadata_files,
+        "snapshot_count": graph.snapshots,
+        "manifest_list_count": graph.manifest_lists,
+        "manifest_file_count": graph.manifests,
+        "data_file_count": graph.data_files,
+        "delete_file_count": graph.delete_files,
+        "statistics_file_count": graph.statistics_files,
+        "reasons": graph.reasons,
+        "manual_review_reports": [_object(problem) for problem in graph.problems],
+    }
+
+
+def _expiration(report: ExpirationReport) -> Document:
+    return {
+        "status": report.status,
+        "min-snapshots-to-keep": report.min_snapshots_to_keep,
+        "max-snapshot-age-ms": report.max_snapshot_age_ms,
+        "candidate_snapshot_ids": report.candidates,
+        "expired_snapshot_ids": report.expired_snapshot_ids,
+        "expired_refs": report.expired_refs,
+        "committed_metadata_location": report.committed_metadata_at or None,
+        "reasons": report.reasons,
+        "snapshots": [
+            {
+                "snapshot-id": one.snapshot_id,
+                "timestamp-ms": one.timestamp_ms,
+                "state": one.state,
+                "reasons": one.reasons,
+                "refs": one.refs,
+            }
+            for one in report.snapshots
+        ],
+    }
+
+
+def _compaction_of(findings: Findings, task: Task | None) -> Document | None:
+    return None if findings.compaction is None else _compaction(findings.compaction, task)
+
+
+def _compaction(report: CompactionReport, task: Task | None) -> Document:
+    return {
+        "status": report.status,
+        "snapshot-id": report.snapshot_id,
+        "target-file-size-bytes": report.target_file_size_bytes,
+        "small-file-threshold-bytes": report.small_file_threshold_bytes,
+        "min-input-files": report.min_input_files,
+        "max-rewrite-bytes-per-job": report.max_rewrite_bytes_per_job,
+        "candidate-file-count": report.candidate_files,
+        "candidate-bytes": report.candidate_bytes,
+        "rewrite-group-count": report.group_count,
+        "rewrite-groups": [
+            {
+                "group_id": group.id,
+                "partition-spec-id": group.spec_id,
+                "sort-order-id": group.sort_order_id,
+                "input-file-locations": group.input_locations,
+                "input-file-count": group.input_files,
+                "input-bytes": group.input_bytes,
+                # The pipeline writes them: where, and how large, is not known before.
+                "output-file-location": None,
+                "output-bytes": None,
+            }
+            for group in report.groups
+        ],
+        "row-level-planning": _row_level(report.row_level, report.status),
+        "reasons": report.reasons,
+        "task-id": report.task_id,
+        "task": None if task is None else _task(task),
+    }
+
+
+def _row_level(report: RowLevelReport, status: CompactionStatus) -> Document:
+    reasons = [
+        reason
+        for reason, count in (
+            ("POSITION_DELETE_FILES", report.position_delete_files),
+            ("EQUALITY_DELETE_FILES", report.equality_delete_files),
+            ("DELETION_VECTORS", report.deletion_vectors),
+        )
+        if count
+    ]
+    needs_review = status is CompactionStatus.MANUAL_REVIEW_REQUIRED
+    return {
+        # Deletes are applied by the rewrite itself, so they are no reason to stop.
+        "status": status if needs_review else "APPLIED_BY_REWRITE" if report.delete_files else "NO_DELETE_FILES",
+        "delete-file-count": report.delete_files,
+        "position-delete-file-count": report.position_delete_files + report.deletion_vectors,
+        "equality-delete-file-count": report.equality_delete_files,
+        "deletion-vector-count": report.deletion_vectors,
+        "manual-review-count": report.delete_files if needs_review else 0,
+        "reasons": reasons,
+        "delete-files": report.delete_locations,
+    }
+
+
+def _task(task: Task) -> Document:
+    return {
+        "id": task.id,
+        "kind": COMPACT_KIND,
+        "state": task.state,
+        "attempts": task.attempts,
+        "worker": task.worker,
+        "changed-at": _time(task.changed_ms),
+    }
+
+
+def _locations(reports: Iterable[ObjectReport], state: ObjectState | None = None) -> list[str]:
+    return [one.location for one in reports if state is None or one.state is state]
+
+
+def _time(milliseconds: int | None) -> str | None:
+    """RFC 3339."""
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,74 @@
+"""DuckDB with a lake attached as `lake`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from tests.clients.boto import REGION, Keys, root_keys
+from tests.clients.iceberg.lake import OWN, Lake
+
+_EXTENSIONS: Final = ("avro", "httpfs", "iceberg")
+
+
+class Duck:
+    """A connection that remembers nothing of the catalog between statements but what DuckDB does."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+
+    def __call__(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:  # Any: whatever rows hold
+        """Run a statement; its rows."""
+        found: list[tuple[Any, ...]] = self.connection.execute(statement, parameters or None).fetchall()
+        return found
+
+
+@contextmanager
+def duckdb_on(
+    lake: Lake,
+    keys: Keys | None = None,
+    *,
+    mount: str = OWN,
+    service: str = "s3",
+    options: str = "",
+    endpoint: str | None = None,
+) -> Iterator[Duck]:
+    """DuckDB, signing as root unless told otherwise. `options` are further ones of ATTACH, each behind a comma.
+
+    Files are reached with the same keys: DuckDB 1.5.5 cannot ask for others where it signs its requests. `endpoint` is
+    for who stands between it and the server.
+    """
+    keys = keys or root_keys(lake.server)
+    # Extensions come from their packages: nothing is fetched, whatever a statement would like to have.
+    config: dict[str, Any] = {  # Any: DuckDB's own typing of values
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "threads": 2,
+    }
+    with duckdb.connect(config=config) as connection:
+        duck = Duck(connection)
+        for name in _EXTENSIONS:
+            duck(f"LOAD '{_extension(name)}'")
+        endpoint = endpoint or lake.server.endpoint
+        duck(
+            f"CREATE SECRET keys (TYPE s3, KEY_ID '{keys.access_key}', SECRET '{keys.secret_key}', REGION '{REGION}',"
+            f" ENDPOINT '{endpoint.removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
+        )
+        duck(
+            f"ATTACH '{lake.warehouse}' AS lake (TYPE iceberg, ENDPOINT '{endpoint}{mount}', SECRET keys,"
+            f" AUTHORIZATION_TYPE 'sigv4', SIGV4_SERVICE '{service}', SIGV4_REGION '{REGION}'{options})"
+        )
+        yield duck
+
+
+def _extension(name: str) -> Path:
+    """The extension's file, from the package that brings it."""
+    package = find_spec(f"duckdb_extension_{name}")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.conform.options import OPTIONS, SECRET_FLAGS, Target, add_options, option_values, read_target, redacted
+from lakebed.core.errors import InvalidInput
+from lakebed.core.settings import CLIENT_VARIABLES, load_settings
+
+KEYS = {"LAKEBED_ACCESS_KEY": "AKIA", "LAKEBED_SECRET_KEY": "hidden"}
+
+
+def parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return parser.parse_args(words)
+
+
+def target(*words: str, environ: Mapping[str, str] = KEYS) -> Target:
+    arguments = parse(*words)
+    return read_target(arguments, option_values(arguments, environ, 1_700_000_000))
+
+
+def test_defaults() -> None:
+    made = target()
+    assert made.profile.name == "lakebed"
+    assert made.resolved.catalog_uri == "http://127.0.0.1:9000/iceberg"
+    assert (made.region, made.bucket, made.catalog_name) == ("us-east-1", "lakebed-table-conform", "lakebed")
+    assert (made.namespace, made.table) == ("conform1700000000", "events1700000000")
+    assert made.timeout_seconds == 20
+    assert made.verifies_certificates
+    assert not made.uses_vended_credentials
+    assert made.rest_path == "/iceberg"
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_flag_wins_over_the_environment_which_wins_over_the_default(option: object) -> None:
+    assert isinstance(option, type(OPTIONS[0]))
+    for variable in option.variables:
+        values = option_values(parse(), {variable: "of-environment"}, 0)
+        assert values[option.name] == "of-environment"
+        values = option_values(parse(option.flag, "of-flag"), {variable: "of-environment"}, 0)
+        assert values[option.name] == "of-flag"
+
+
+def test_server_in_the_same_shell_passes_over_all_of_these_variables() -> None:
+    own = {name for option in OPTIONS for name in option.variables if name.startswith("LAKEBED_")}
+    assert own - {"LAKEBED_ROOT_ACCESS_KEY", "LAKEBED_ROOT_SECRET_KEY"} == CLIENT_VARIABLES
+    assert load_settings(environ=dict.fromkeys(CLIENT_VARIABLES, "x")) == load_settings(environ={})
+
+
+def test_root_s_keys_are_taken_where_no_others_are_given() -> None:
+    made = target(environ={"LAKEBED_ROOT_ACCESS_KEY": "ROOT", "LAKEBED_ROOT_SECRET_KEY": "hidden"})
+    assert made.access_key == "ROOT"
+
+
+@pytest.mark.parametrize("missing", sorted(KEYS))
+def test_without_keys_nothing_is_run(missing: str) -> None:
+    with pytest.raises(InvalidInput, match=missing):
+        target(environ={name: value for name, value in KEYS.items() if name != missing})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "inf", "nan"])
+def test_timeout_is_a_number_of_seconds(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--timeout"):
+        target("--timeout", text)
+
+
+def test_endpoint_is_an_address_of_the_web() -> None:
+    with pytest.raises(InvalidInput, match="--endpoint"):
+        target("--endpoint", "file:///etc")
+
+
+def test_profiles_for_reference_are_not_run() -> None:
+    with pytest.raises(InvalidInput, match="--print-vendor-profiles"):
+        target("--profile", "aws-s3tables")
+
+
+@pytest.mark.parametrize("words", [("--profile", "lakebed-vended-credentials"), ("--require-vended-credentials",)])
+def test_keys_of_the_catalog_are_used_where_asked_for(words: tuple[str, ...]) -> None:
+    assert target(*words).uses_vended_credentials
+
+
+def test_secret_does_not_show() -> None:
+    assert "hidden" not in repr(target())
+
+
+@given(st.lists(st.text(min_size=1)), st.sampled_from(sorted(SECRET_FLAGS)), st.booleans())
+def test_recorded_command_has_no_keys(words: list[str], flag: str, joined: bool) -> None:
+    secret = "s3cr3t-of-the-test"
+    given = [f"{flag}={secret}"] if joined else [flag, secret]
+    assert secret not in redacted([*(word for word in words if word not in SECRET_FLAGS), *given])

@@ -1,0 +1,51 @@
+"""What a server does by itself, at intervals."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lakebed.server.metadata import SQLITE_FILE
+from tests.fixtures.raw_http import Connection, Signer
+from tests.fixtures.server import RunningServer, running_server
+
+from .processes import wait_until
+
+
+def event_count(data: Path) -> int:
+    with sqlite3.connect(f"file:{data / SQLITE_FILE}?mode=ro", uri=True) as database:
+        (count,) = database.execute("SELECT count(*) FROM outbox").fetchone()
+        return int(count)
+
+
+def put_some(server: RunningServer) -> None:
+    signer = Signer(f"127.0.0.1:{server.port}")
+    with Connection(server.port) as connection:
+        assert connection.ask(signer.request("PUT", "/bucket")).status == 200
+        for number in range(5):
+            assert connection.ask(signer.request("PUT", f"/bucket/{number}", body=b"x")).status == 200
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_events_that_are_old_and_awaited_by_nobody_are_removed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running_server(data, LAKEBED_META__EVENT_RETENTION="1s", LAKEBED_META__TRIM_INTERVAL="200ms") as server:
+        put_some(server)
+        assert event_count(data) > 0
+        wait_until(lambda: event_count(data) == 0, "no event")
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_events_that_are_young_stay(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running_server(data, LAKEBED_META__TRIM_INTERVAL="50ms") as server:
+        put_some(server)
+        put_more = Signer(f"127.0.0.1:{server.port}")
+        with Connection(server.port) as connection:
+            for _ in range(50):
+                connection.ask(put_more.request("GET", "/bucket/1"))
+        assert event_count(data) == 6

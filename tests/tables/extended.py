@@ -1,0 +1,31 @@
+"""What table buckets add to a catalog, on the catalogs of these tests."""
+
+from __future__ import annotations
+
+from lakebed.governance.vault import MasterKeys
+from lakebed.server.catalog_extensions import Extensions, wire_extensions
+from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest
+
+from .catalogs import Catalog
+
+MASTER = MasterKeys({"first": b"1" * 32}, active="first")
+
+
+async def no_network(request: HttpRequest) -> HttpAnswer:
+    """Fails a test that was not meant to speak to anybody."""
+    raise AssertionError(f"a request went out: {request.url}")
+
+
+def extended(catalog: Catalog, http: Http = no_network) -> Extensions:
+    """The extensions, as the server wires them; `http` speaks to other catalogs."""
+    return wire_extensions(
+        catalog.store.facilities,
+        catalog.gate,
+        catalog.warehouses,
+        catalog.entries,
+        catalog.files,
+        catalog.commits,
+        catalog.registration,
+        MASTER,
+        http,
+    )

@@ -1,0 +1,17 @@
+"""A server to speak to, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.wire.iceberg.lake import Lake, opened_lake
+
+
+@pytest.fixture
+async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
+    """Both edges of a server with a table bucket `lake` and a namespace `ns` in it."""
+    async with opened_lake(tmp_path) as opened:
+        yield opened

@@ -1,0 +1,46 @@
+"""Tables with data, for the tests of what is done to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.tables.appends import appended
+from tests.tables.catalogs import name, wire_catalog
+from tests.wire.iceberg.lake import Answer, Lake
+
+TABLE = "/lake/namespaces/ns/tables/t"
+
+
+async def append(lake: Lake) -> dict[str, Any]:
+    """Append a file to the table `t` of `ns`; the table after it."""
+    updates = await appended(wire_catalog(lake.store), name())
+    answer = await lake.call("POST", TABLE, {"requirements": [], "updates": updates})
+    assert answer.status == 200, answer.body
+    document: dict[str, Any] = answer.document
+    return document
+
+
+async def table_with_data(lake: Lake) -> dict[str, Any]:
+    """A table `t` in `ns` with one snapshot."""
+    made = await lake.table()
+    assert made.status == 200, made.body
+    return await append(lake)
+
+
+async def set_property(lake: Lake, key: str, value: str) -> dict[str, Any]:
+    """Set a property of the table; the table after it."""
+    update = {"action": "set-properties", "updates": {key: value}}
+    document: dict[str, Any] = (await lake.call("POST", TABLE, {"requirements": [], "updates": [update]})).document
+    return document
+
+
+async def pointer(lake: Lake) -> dict[str, Any]:
+    """Where the table's pointer is."""
+    document: dict[str, Any] = (await lake.call("GET", TABLE + "/metadata-location")).document
+    return document
+
+
+def message(answer: Answer) -> str:
+    """What a refusal says."""
+    text: str = answer.document["error"]["message"]
+    return text

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.wire.iceberg.lake import Lake, allow
+
+from .grown import TABLE, append, message, pointer, set_property, table_with_data
+
+CATALOG = TABLE + "/catalog"
+EXTERNAL = CATALOG + "/external"
+SYNC = EXTERNAL + "/sync"
+GLUE = {"catalog": "glue", "external-namespace": "theirs", "external-table": "t"}
+REST: dict[str, Any] = {
+    "catalog": "iceberg-rest",
+    "externalNamespace": ["a", "b"],
+    "externalTable": "t",
+    "uri": "https://catalog.example/iceberg",
+    "warehouse": "lake",
+    "sync-mode": "poll",
+    "poll-interval-seconds": 30,
+    "auth": {"type": "bearer", "token": "t0k3n-of-theirs"},
+}
+
+
+async def history(lake: Lake) -> list[str]:
+    """Metadata files of a table that has no name any more, oldest first."""
+    files = [(await table_with_data(lake))["metadata-location"]]
+    for _ in range(2):
+        files.append((await append(lake))["metadata-location"])
+    assert (await lake.call("DELETE", TABLE)).status == 204
+    return files
+
+
+# -- import ----------------------------------------------------------------------------------------------------------
+
+
+async def test_import_brings_a_table_in_once(lake: Lake) -> None:
+    files = await history(lake)
+    made = await lake.call("POST", CATALOG + "/import", {"metadataLocation": files[2]})
+    assert made.status == 200
+    assert {"metadata-location", "metadata", "config"} <= made.document.keys()
+    assert made.document["metadata-location"] == files[2]
+    again = await lake.call("POST", CATALOG + "/import", {"metadata-location": files[2]})
+    assert again.document["metadata"] == made.document["metadata"]
+    assert (await pointer(lake))["generation"] == 1
+    other = await lake.call("POST", CATALOG + "/import", {"metadata-location": files[1]})
+    assert other.error == (409, "AlreadyExistsException")
+
+
+async def test_import_holds_the_other_catalog_s_version(lake: Lake) -> None:
+    files = await history(lake)
+    document = {"metadata-location": files[2], "external-version-token": "7"}
+    assert (await lake.call("POST", CATALOG + "/import", document)).status == 200
+    assert (await lake.call("POST", CATALOG + "/import", document)).status == 200
+    stale = await lake.call("POST", CATALOG + "/import", {**document, "external-version-token": "6"})
+    assert stale.error == (409, "CommitFailedException")
+    for wrong in ({}, {**document, "overwrite": True}, {"metadata-location": ""}):
+        assert (await lake.call("POST", CATALOG + "/import", wrong)).error == (400, "BadRequestException")
+
+
+async def test_repeated_import_is_answered_again(lake: Lake) -> None:
+    files = await history(lake)
+    key = str(uuid4())
+    document = {"metadata-location": files[2]}
+    first = await lake.call("POST", CATALOG + "/import", document, idempotency_key=key)
+    again = await lake.call("POST", CATALOG + "/import", document, idempotency_key=key)
+    assert first.document == again.document
+
+
+# -- bridges ---------------------------------------------------------------------------------------------------------
+
+
+async def test_bridge_is_configured_for_a_table_that_may_come(lake: Lake) -> None:
+    before = (await lake.call("GET", EXTERNAL)).document
+    assert (before["status"], before["unsupported-bridges"]) == ("bridge-unconfigured", [])
+    assert "bridge" not in before
+    kinds = {one["catalog"]: one["status"] for one in before["capabilities"]}
+    assert kinds == {
+        "polaris": "operator-sync-supported",
+        "glue": "operator-sync-supported",
+        "dlf": "operator-sync-supported",
+        "hive-metastore": "operator-sync-supported",
+        "iceberg-rest": "polling-supported",
+        "metadata-folder": "polling-supported",
+    }
+    made = await lake.call("PUT", EXTERNAL, {**GLUE, "policy-mode": "lakebed-authoritative"})
+    assert made.status == 200
+    after = (await lake.call("GET", EXTERNAL)).document
+    assert after == made.document
+    assert after["status"] == "bridge-configured"
+    bridge = after["bridge"]
+    assert (bridge["catalog"], bridge["external-namespace"], bridge["external-table"]) == ("glue", "theirs", "t")
+    assert (bridge["sync-mode"], bridge["rollback-strategy"]) == ("manual", "retain-current-pointer")
+    assert (bridge["last-sync-status"], bridge["last-synced-metadata-location"]) == ("never-synced", None)
+    assert (await lake.call("DELETE", EXTERNAL)).status == 204
+    assert (await lake.call("GET", EXTERNAL)).document["status"] == "bridge-unconfigured"
+    assert (await lake.call("DELETE", EXTERNAL)).error == (404, "NoSuchResourceException")
+
+
+async def test_secrets_are_never_shown_again(lake: Lake) -> None:
+    made = await lake.call("PUT", EXTERNAL, REST)
+    assert made.status == 200, made.body
+    shown = await lake.call("GET", EXTERNAL)
+    assert b"t0k3n" not in made.body + shown.body
+    bridge = shown.document["bridge"]
+    assert bridge["auth"] == {
+        "type": "bearer",
+        "access-key-id": "",
+        "region": "",
+        "service": "",
+        "has-secrets": True,
+    }
+    assert (bridge["external-namespace"], bridge["poll-interval-seconds"]) == ("a.b", 30)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"catalog": "unity"},
+        {"catalog": None},
+        {"sync-mode": "push"},
+        {"sync-mode": "poll"},
+        {"policy-mode": "external-authoritative"},
+        {"credential-mode": "theirs"},
+        {"external-table": ""},
+        {"external-table": "a/b"},
+        {"external-namespace": ""},
+        {"external-namespace": 7},
+        {"uri": "https://x"},
+        {"password": "x"},
+        {"auth": {"type": "basic"}},
+        {"auth": {"type": "bearer", "token": "x", "user": "y"}},
+        {"poll-interval-seconds": 0},
+        {"external-table-uuid": "no-uuid"},
+    ],
+)
+async def test_configurations_that_cannot_be_are_refused(lake: Lake, change: dict[str, Any]) -> None:
+    assert (await lake.call("PUT", EXTERNAL, {**GLUE, **change})).error == (400, "BadRequestException")
+
+
+async def test_namespace_must_be_there(lake: Lake) -> None:
+    path = "/lake/namespaces/none/tables/t/catalog/external"
+    assert (await lake.call("GET", path)).error == (404, "NoSuchNamespaceException")
+    assert (await lake.call("PUT", path, GLUE)).error == (404, "NoSuchNamespaceException")
+
+
+async def test_rights_are_asked_for(lake: Lake) -> None:
+    reader = await lake.user("reader", allow("s3tables:GetTableMetadataLocation"))
+    maker = await lake.user("maker", allow("s3tables:*"))
+    assert (await lake.call("GET", EXTERNAL, keys=reader)).status == 200
+    assert (await lake.call("PUT", EXTERNAL, GLUE, keys=reader)).error == (403, "ForbiddenException")
+    assert (await lake.call("PUT", EXTERNAL, GLUE, keys=maker)).status == 200
+    assert (await lake.call("PUT", EXTERNAL, REST, keys=maker)).error == (403, "ForbiddenException")
+
+
+# -- sync ------------------------------------------------------------------------------------------------------------
+
+
+async def test_sync_registers_then_commits(lake: Lake) -> None:
+    files = await history(lake)
+    first = await lake.call("POST", SYNC, {**GLUE, "metadata-location": files[0]})
+    assert first.status == 200, first.body
+    assert first.document["action"] == "registered"
+    table = first.document["table"]
+    assert table["metadata-location"] == files[0]
+    assert {"metadata", "config", "storage-credentials", "version-token"} <= table.keys()
+    second = await lake.call(
+        "POST",
+        SYNC,
+        {
+            **GLUE,
+            "metadata-location": files[2],
+            "expected-version-token": table["version-token"],
+            "expected-metadata-location": files[0],
+        },
+    )
+    assert second.document["action"] == "committed"
+    bridge = second.document["bridge"]
+    assert (bridge["last-sync-status"], bridge["last-synced-metadata-location"]) == ("committed", files[2])
+    assert (await pointer(lake))["metadata-location"] == files[2]
+
+
+async def test_conflicting_sync_touches_nothing(lake: Lake) -> None:
+    files = await history(lake)
+    table = (await lake.call("POST", SYNC, {**GLUE, "metadata-location": files[0]})).document["table"]
+    await set_property(lake, "mine", "1")
+    before = await pointer(lake)
+    stale = await lake.call(
+        "POST",
+        SYNC,
+        {
+            "metadata-location": files[2],
+            "expected-version-token": table["version-token"],
+            "expected-metadata-location": files[0],
+        },
+    )
+    assert stale.error == (409, "CommitFailedException")
+    assert await pointer(lake) == before
+    bridge = (await lake.call("GET", EXTERNAL)).document["bridge"]
+    assert (bridge["last-sync-status"], bridge["last-synced-metadata-location"]) == ("conflict", files[0])
+    assert bridge["last-sync-message"]
+
+
+async def test_sync_says_what_it_lacks(lake: Lake) -> None:
+    files = await history(lake)
+    other = str(uuid4())
+    for document in (
+        {**GLUE},
+        {"metadata-location": files[0]},
+        {"metadata-location": files[0], "external-table": "t"},
+        {**GLUE, "metadata-location": files[0], "expected-version-token": "x"},
+        {**GLUE, "metadata-location": files[0], "external-table-uuid": other},
+        {**GLUE, "metadata-location": files[0], "rollback-strategy": "restore-previous"},
+        {**GLUE, "metadata-location": files[0], "unknown": 1},
+    ):
+        assert (await lake.call("POST", SYNC, document)).error == (400, "BadRequestException")
+    assert (await lake.call("GET", TABLE)).status == 404
+    await lake.call("POST", SYNC, {**GLUE, "metadata-location": files[0]})
+    unstated = await lake.call("POST", SYNC, {"metadata-location": files[1]})
+    assert unstated.error == (400, "BadRequestException")
+    assert "expected-version-token" in message(unstated)
+
+
+async def test_repeated_sync_is_answered_again(lake: Lake) -> None:
+    files = await history(lake)
+    document = {**GLUE, "metadata-location": files[0]}
+    key = str(uuid4())
+    first = await lake.call("POST", SYNC, document, idempotency_key=key)
+    again = await lake.call("POST", SYNC, document, idempotency_key=key)
+    assert again.status == 200
+    assert again.document == first.document
+
+
+async def test_folder_of_metadata_files_is_followed_when_told_to(lake: Lake) -> None:
+    files = await history(lake)
+    folder = files[0].rpartition("/")[0]
+    configured = {"catalog": "metadata-folder", "metadata-folder": folder}
+    synced = await lake.call("POST", SYNC, configured)
+    assert synced.status == 200, synced.body
+    assert synced.document["table"]["metadata-location"] == files[2]
+    assert (await lake.call("POST", SYNC, {})).document["action"] == "unchanged"

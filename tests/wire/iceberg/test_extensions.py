@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput
+from lakebed.objects.model import Caller
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request
+from lakebed.wire.iceberg.extensions import ExtensionDocument, NoDocument, Word, read_extension
+from lakebed.wire.iceberg.operations import catalog_routes
+from lakebed.wire.iceberg.request import CatalogRequest
+from tests.objects.stores import ROOT
+
+
+class Document(ExtensionDocument):
+    """A document of two fields."""
+
+    metadata_location: str
+    commit_id: Word = ""
+
+
+def request(body: bytes, caller: Caller = ROOT) -> CatalogRequest:
+    http = Request("POST", "/", "", {}, RequestBody(0), "http", "127.0.0.1", "R1")
+    return CatalogRequest(http, caller, "/iceberg", {}, body)
+
+
+def read(document: object) -> Document:
+    return read_extension(request(json.dumps(document).encode()), Document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"metadata-location": "x", "commit-id": "c"},
+        {"metadataLocation": "x", "commitId": "c"},
+        {"metadataLocation": "x", "commit-id": "c"},
+    ],
+)
+def test_both_spellings_mean_the_same(document: dict[str, str]) -> None:
+    assert read(document) == Document(metadata_location="x", commit_id="c")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"metadata-location": "x", "unknown": 1},
+        {"metadata-location": "x", "unknownField": 1},
+        {"metadata_location": "x"},
+        {"metadata-location": "x", "metadataLocation": "x"},
+        {"metadata-location": 7},
+        {"metadata-location": "x", "commit-id": "a\nb"},
+        {"metadata-location": "x", "commit-id": "x" * 513},
+        {},
+        [],
+        "x",
+    ],
+)
+def test_what_is_not_known_or_not_right_is_refused(document: object) -> None:
+    with pytest.raises(InvalidInput):
+        read(document)
+
+
+@given(st.binary(max_size=200))
+def test_bodies_of_any_kind_are_read_or_refused(body: bytes) -> None:
+    with suppress(InvalidInput):
+        assert isinstance(read_extension(request(body), Document), Document)
+
+
+def test_no_body_is_an_empty_document() -> None:
+    assert read_extension(request(b""), NoDocument) == NoDocument()
+    assert read_extension(request(b"{}"), NoDocument) == NoDocument()
+    with pytest.raises(InvalidInput):
+        read_extension(request(b'{"a": 1}'), NoDocument)
+
+
+def test_extensions_are_served_and_not_declared_as_the_contract_s() -> None:
+    served = {(route.method, route.path) for route in catalog_routes().routes if not route.is_standard}
+    table = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
+    wanted = {
+        ("GET", "/v1/{warehouse}/catalog/migration"),
+        ("POST", "/v1/{warehouse}/catalog/migration"),
+        ("DELETE", "/v1/{warehouse}/catalog/migration"),
+        ("GET", f"{table}/refs"),
+        ("PUT", f"{table}/refs/{{ref}}"),
+        ("DELETE", f"{table}/refs/{{ref}}"),
+        ("GET", f"{table}/metadata-location"),
+        ("PUT", f"{table}/metadata-location"),
+        ("GET", f"{table}/catalog/export"),
+        ("POST", f"{table}/catalog/import"),
+        ("GET", f"{table}/catalog/external"),
+        ("PUT", f"{table}/catalog/external"),
+        ("POST", f"{table}/catalog/external/sync"),
+        ("GET", f"{table}/catalog/diagnostics"),
+        ("POST", f"{table}/catalog/recovery"),
+        ("POST", f"{table}/catalog/rollback"),
+    }
+    assert wanted <= served
