@@ -1,4 +1,4 @@
-"""Builds `md5_lanes.c` into the package where there is a C compiler; the package works without (ADR 12)."""
+"""Builds `md5_lanes.c` into the package where there is a C compiler; the package works without (ADR 11)."""
 
 from __future__ import annotations
 

@@ -67,6 +67,8 @@ _KEPT = {
     "entry_locations": "bucket, prefix",
     "entry_commits": "entry, generation",
     "idempotency_keys": "id",
+    "table_imports": "entry",
+    "bridges": "namespace, name",
     "table_reports": "seq",
     "tasks": "id",
     "buckets": "id",

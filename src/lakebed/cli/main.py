@@ -42,7 +42,7 @@ COMMANDS: Final = (
     Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),
-    Command("conform", "lakebed.cli.conform", "run a real client against a catalog, or print what is claimed and what is not supported"),
+    Command("conform", "lakebed.cli.conform", "try a catalog with a real client; print what is claimed"),
     Command("version", "lakebed.cli.version", "print the version"),
 )
 

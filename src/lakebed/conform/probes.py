@@ -6,7 +6,8 @@ an older and a newer form in the field; both are asked, so that a client of eith
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from .findings import NotConforming, either, expect, member
@@ -72,11 +73,9 @@ def probe_view(calls: CatalogCalls, target: Target) -> None:
     name = f"{target.table}_conform_view"
     views = f"{calls.namespace_path()}/views"
     calls.call("POST", views, _view(name, {}))
-    try:
+    with _deleting(calls, [f"{views}/{name}"]):
         expect(name in _names(calls.get(views)), "the view is listed")
         expect(member(calls.get(f"{views}/{name}"), "metadata-location"), "the view has a metadata-location")
-    finally:
-        calls.call("DELETE", f"{views}/{name}")
 
 
 def probe_views_in_pages(calls: CatalogCalls, target: Target) -> None:
@@ -86,21 +85,15 @@ def probe_views_in_pages(calls: CatalogCalls, target: Target) -> None:
     views = f"{space}/views"
     names = [f"{target.table}_first", f"{target.table}_second"]
     calls.call("POST", f"{target.bucket}/namespaces", {"namespace": [namespace]})
-    made: list[str] = []
-    try:
+    with _deleting(calls, [*(f"{views}/{name}" for name in names), space]):
         for name in names:
             calls.call("POST", views, _view(name, {"default-namespace": [namespace]}))
-            made.append(name)
         whole = calls.get(views)
         expect(member(whole, "next-page-token") is None, "a list that was not asked for in pages has no further page")
         expect(sorted(_names(whole)) == sorted(names), "both views are listed")
         expect(sorted(_pages(calls, views)) == sorted(names), "pages of one show each view once")
         for name in names:
             expect(member(calls.get(f"{views}/{name}"), "metadata-location"), "the view has a metadata-location")
-    finally:
-        for name in made:
-            calls.call("DELETE", f"{views}/{name}")
-        calls.call("DELETE", space)
 
 
 def probe_maintenance(calls: CatalogCalls) -> None:
@@ -148,6 +141,20 @@ def probe_scheduler(calls: CatalogCalls) -> None:
 def probe_diagnostics(calls: CatalogCalls) -> None:
     """(f) The catalog has something to say of the table."""
     expect(calls.get(f"{calls.table_path}/catalog/diagnostics"), "the diagnostics are not empty")
+
+
+@contextmanager
+def _deleting(calls: CatalogCalls, paths: Sequence[str]) -> Iterator[None]:
+    """Delete what a probe made. After a failure that is tried only: the failure is what is told."""
+    try:
+        yield
+    except NotConforming:
+        with suppress(NotConforming):
+            for path in paths:
+                calls.ask("DELETE", path)
+        raise
+    for path in paths:
+        calls.call("DELETE", path)
 
 
 def _configure(calls: CatalogCalls, base: str, *, background: bool) -> None:

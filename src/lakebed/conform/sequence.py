@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,10 +93,14 @@ class _Run:
         table = self._create(catalog)
         try:
             self._use(catalog, table)
-        finally:
-            # A run that failed has left its table, too.
+        except Exception:
+            # A run that failed has left its table, too; what is told is why it failed.
             if self._course.cleans_up:
-                self._clean_up(catalog)
+                with suppress(*_client_errors()):
+                    self._clean_up(catalog)
+            raise
+        if self._course.cleans_up:
+            self._clean_up(catalog)
 
     def _use(self, catalog: RestCatalog, table: Table) -> None:
         if self._target.uses_vended_credentials:

@@ -10,7 +10,7 @@ can only have fewer: each session policy must allow besides, and a session made 
 not outlive it.
 
 One kind has a right of its own, and only `delegate` makes it: keys to a table's files, for who has rights to the table
-and perhaps none to the bucket (ADR 13). A session made by such a session is held to the same policy as well.
+and perhaps none to the bucket (ADR 12). A session made by such a session is held to the same policy as well.
 """
 
 from __future__ import annotations

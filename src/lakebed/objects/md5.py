@@ -1,7 +1,7 @@
 """The MD5 of bodies that arrive at the same time: several in one go, where the package was built with a C compiler.
 
 S3 names what it stores by its MD5, which is half the work of taking in a large body. `md5_lanes.c` advances up to eight
-bodies together for little more than the price of one; without it `hashlib` does them one by one (ADR 12).
+bodies together for little more than the price of one; without it `hashlib` does them one by one (ADR 11).
 
 Either way a body's bytes are given with `begin` as they come, and must stay as they are until `wait` has returned for
 them. `wait` blocks: call it in a thread, while others may begin more.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lakebed.governance.vault import MasterKeys, Vault
@@ -9,7 +10,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.storage.credentials.http import Http, blocking_http
 from lakebed.tables.bridges.following import Following
 from lakebed.tables.bridges.outcomes import Outcomes
-from lakebed.tables.bridges.polling import Polling
+from lakebed.tables.bridges.polling import AT_ONCE, Polling
 from lakebed.tables.bridges.service import PURPOSE, Bridges
 from lakebed.tables.bridges.syncing import Syncing
 from lakebed.tables.committing import Commits
@@ -52,7 +53,10 @@ def wire_extensions(
     examination = Examination(facilities, entries, files)
     bridges = Bridges(facilities, gate, entries, Vault(master, PURPOSE))
     outcomes = Outcomes(facilities, bridges)
-    following = Following(facilities, entries, files, registration, bridges, outcomes, http or blocking_http())
+    if http is None:
+        # Threads of its own: a catalog that does not answer must not hold those back that plan scans.
+        http = blocking_http(threads=ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bridges"))
+    following = Following(facilities, entries, files, registration, bridges, outcomes, http)
     tables = TableExtensions(
         refs=References(entries, commits),
         pointers=pointers,

@@ -1,4 +1,4 @@
-"""Writes the bytes of a large file around the page cache, where the file system lets us (ADR 12).
+"""Writes the bytes of a large file around the page cache, where the file system lets us (ADR 11).
 
 The disk then takes them from our own memory. What is aligned, as bodies are received, is not copied at all; what is not
 goes through one aligned buffer. The end of a file is seldom aligned, and goes through the cache as usual.

@@ -39,21 +39,27 @@ def hadoop(held: Engine, lake: Lake) -> Iterator[None]:
         settings.unset(name)
 
 
-def test_table_is_registered_by_its_metadata(engine: Engine, namespace: str) -> None:
-    t, again = engine.table(namespace), engine.table(namespace, "again")
-    engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(3)")
-    engine.sql(f"INSERT INTO {t} VALUES (3)")
-    newest = engine.value(f"SELECT file FROM {t}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1")
-    register = f"CALL {engine.catalog}.system.register_table('{again}', '{newest}')"
+def test_table_is_registered_by_its_metadata(held: Engine, vended: Engine, namespace: str) -> None:
+    t = held.table(namespace)
+    held.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(3)")
+    held.sql(f"INSERT INTO {t} VALUES (3)")
+    newest = held.value(f"SELECT file FROM {t}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1")
+
+    def register(engine: Engine) -> list[tuple[Any, ...]]:  # Any: numbers
+        return engine.sql(f"CALL {engine.catalog}.system.register_table('{namespace}.again', '{newest}')")
+
     with pytest.raises(Py4JJavaError, match="overlaps that of another table"):
-        engine.sql(register)
-    engine.sql(f"DROP TABLE {t}")
-    ((_, records, data_files),) = engine.sql(register)
-    assert (records, data_files) == (4, engine.value(f"SELECT count(*) FROM {again}.files"))
-    engine.sql(f"INSERT INTO {again} VALUES (4)")
-    assert engine.value(f"SELECT count(*) FROM {again}") == 5
+        register(held)
+    held.sql(f"DROP TABLE {t}")
+    with pytest.raises(Py4JJavaError, match="ForbiddenException"):
+        register(vended)  # Rights to tables are none to files that are no table's.
+    ((_, records, _),) = register(held)
+    assert records == 4
+    again = vended.table(namespace, "again")
+    vended.sql(f"INSERT INTO {again} VALUES (4)")
+    assert vended.value(f"SELECT count(*) FROM {again}") == 5
     with pytest.raises(Py4JJavaError, match="already exists"):
-        engine.sql(register)
+        register(held)
 
 
 @pytest.mark.usefixtures("hadoop")

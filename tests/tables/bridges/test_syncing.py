@@ -171,8 +171,21 @@ async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: Cata
             await sync(catalog, request, mutation=Mutation(may(*rights)))
     maker = may(see, "s3tables:CreateTable", "s3:GetObject")
     await sync(catalog, request, mutation=Mutation(maker))
-    with pytest.raises(AccessDenied):
-        await sync(catalog, await next_request(catalog, history.files[2]), mutation=Mutation(maker))
+    async with catalog.unchanged():
+        with pytest.raises(AccessDenied):
+            await sync(catalog, await next_request(catalog, history.files[2]), mutation=Mutation(maker))
+
+
+async def test_who_may_not_move_the_table_does_not_have_others_asked(light_catalog: Catalog) -> None:
+    history = await foreign_history(light_catalog)
+    neighbour = Neighbour(history, at=1)
+    await sync(light_catalog, SyncRequest(POLLED), neighbour)
+    asked = len(neighbour.asked)
+    reader = Mutation(may("s3tables:GetTableMetadataLocation"))
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied):
+            await sync(light_catalog, SyncRequest(), neighbour, reader)
+    assert len(neighbour.asked) == asked
 
 
 async def test_folder_is_synced_from(light_catalog: Catalog) -> None:

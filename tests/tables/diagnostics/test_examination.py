@@ -111,7 +111,7 @@ async def test_missing_metadata_file_is_found_whatever_the_cache_remembers(light
     entry = await light_catalog.entry(name())
     key = entry.metadata_at.removeprefix("s3://lake/")
     await tamper(light_catalog, "DELETE FROM objects WHERE key = ?", key)
-    assert light_catalog.cache.get(entry.metadata_at) is not None
+    assert light_catalog.cache.get(entry.version_token) is not None
     found = await diagnose(light_catalog)
     assert found.metadata.status is MetadataStatus.MISSING_OBJECT
     assert found.status is RecoveryStatus.READ_ONLY_RECOMMENDED

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidInput, LakebedError, NoSuchPlanId, NoSuchPlanTask, NotFound
+from lakebed.core.paging import PageTokens
 from lakebed.tables.planning import MemoryPlanStore, PlanId, PlanningLimits, PlanningService, PlanResult, PlanStatus
 from tests.tables.planning.lakes import a_lake, a_request
 from tests.tables.validation.lake import Lake
@@ -247,6 +248,16 @@ async def test_so_are_their_tasks() -> None:
     ):
         with pytest.raises(NoSuchPlanTask):
             await desk.service.fetch_tasks(table_id, desk.lake.table, token)
+
+
+async def test_a_task_that_was_not_handed_out_is_unknown() -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    result = await desk.plan()
+    tokens = PageTokens("scan task", tuple[str, int])
+    assert tokens.encode((result.plan_id, 1)) == tasks_of(result)[0]
+    for unit in (-1, 0, 3):
+        with pytest.raises(NoSuchPlanTask):
+            await desk.fetch(tokens.encode((result.plan_id, unit)))
 
 
 async def test_a_plan_ends_with_its_time() -> None:

@@ -1,4 +1,4 @@
--- The Iceberg catalog: warehouses, namespaces, tables and views. See docs/adr/0014-one-catalog-transaction.md.
+-- The Iceberg catalog: warehouses, namespaces, tables and views. See docs/adr/0013-one-catalog-transaction.md.
 
 -- Buckets that are enabled for tables.
 CREATE TABLE warehouses (

@@ -11,6 +11,7 @@ import http.client
 import ssl
 import urllib.request
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -61,8 +62,11 @@ async def ask(http: Http, request: HttpRequest, *, tries: int, who: str) -> Http
                 return answer
 
 
-def blocking_http(ca_bundle: str | None = None) -> Http:
-    """An `Http` on the standard library, each request in a thread. `ca_bundle` replaces the system's authorities."""
+def blocking_http(ca_bundle: str | None = None, threads: Executor | None = None) -> Http:
+    """An `Http` on the standard library, each request in a thread: of the event loop's own, unless others are given.
+
+    `ca_bundle` replaces the system's authorities.
+    """
 
     def send(request: HttpRequest) -> HttpAnswer:
         parts = urlsplit(request.url)
@@ -90,7 +94,7 @@ def blocking_http(ca_bundle: str | None = None) -> Http:
         return HttpAnswer(answer.status, body)
 
     async def send_in_thread(request: HttpRequest) -> HttpAnswer:
-        return await asyncio.to_thread(send, request)
+        return await asyncio.get_running_loop().run_in_executor(threads, send, request)
 
     return send_in_thread
 

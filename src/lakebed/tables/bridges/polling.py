@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from lakebed.core.access import root_of
-from lakebed.core.errors import AccessDenied, LakebedError
+from lakebed.core.errors import AccessDenied, LakebedError, NotFound
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
@@ -22,7 +22,9 @@ from .following import Following
 from .model import Bridge, BridgeConfig, Bridged, ExternalTable
 from .outcomes import Outcomes
 
-_AT_ONCE: Final = 8
+AT_ONCE: Final = 8
+"""How many other catalogs are asked at a time."""
+
 _A_RUN: Final = 256
 _CLAIM_SECONDS: Final = 120
 """How long a look may take before somebody else looks: longer than all its requests together."""
@@ -44,7 +46,7 @@ class Polling:
 
         A look that fails is recorded and keeps no other from being made.
         """
-        turn = asyncio.Semaphore(_AT_ONCE)
+        turn = asyncio.Semaphore(AT_ONCE)
         due = await self._f.meta.rows(rows.DUE, self._f.clock.now_ms(), _A_RUN)
 
         async def look(warehouse_name: str, path: str, bridge: Bridge) -> bool:
@@ -61,7 +63,11 @@ class Polling:
     async def _look(self, warehouse_name: str, identifier: Identifier, bridge: Bridge) -> bool:
         if not await self._claim(bridge):
             return False
-        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        try:
+            found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        except NotFound:
+            # Its namespace was dropped a moment ago, and the bridge with it.
+            return False
         system = Caller(root_of(found.warehouse.bucket.owner))
         bridged = Bridged(found.warehouse, found.namespace, identifier, found.entry, bridge)
         try:

@@ -107,6 +107,12 @@ class Bridges:
             await self._admit_folder(caller, config.folder)
         return found
 
+    async def admit_move(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> None:
+        """Return if the caller may have the table follow the other side. Raises NoSuchNamespace, AccessDenied."""
+        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        action = Action.CREATE_TABLE if found.live is None else Action.UPDATE_METADATA_LOCATION
+        await self._admitted(caller, warehouse_name, identifier, action)
+
     async def remove(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> None:
         """Take the bridge off a name. The table stays as it is. Raises NotFound."""
         f = self._f

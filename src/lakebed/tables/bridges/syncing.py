@@ -66,6 +66,8 @@ class Syncing:
         caller = mutation.caller
         if request.config is not None:
             await self._bridges.admit_config(caller, warehouse_name, identifier, request.config, request.secrets)
+        # Before anybody is asked or anything is recorded.
+        await self._bridges.admit_move(caller, warehouse_name, identifier)
         bridged = await self._bridges.get(caller, warehouse_name, identifier)
         bridge = bridged.bridge
         if request.config is not None:

@@ -120,7 +120,7 @@ def decide(trigger: Trigger, config: MaintenanceConfig, current: Job | None, now
 def is_live(job: Job, now_ms: int) -> bool:
     """Whether a queued or running job is still somebody's."""
     sign_ms = job.heartbeat_ms if job.status is JobStatus.RUNNING else job.scheduled_ms
-    return sign_ms is not None and sign_ms + job.lease_ms >= now_ms
+    return sign_ms is not None and sign_ms + job.lease_ms > now_ms
 
 
 def attempts_so_far(job: Job) -> int:

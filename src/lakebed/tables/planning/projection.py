@@ -96,7 +96,7 @@ def _units(claim: Claim, term: Term, function: Callable[[Value], Value], *, wide
     below, above = operation is Operation.LT, operation is Operation.GT
     if wide:
         if below or operation is Operation.LT_EQ:
-            return Claim(Operation.LT_EQ, term, (function(value),))
+            return Claim(Operation.LT_EQ, term, (function(value - below),))
         return Claim(Operation.GT_EQ, term, (function(value + above),))
     # A unit lies wholly below a value if it ends before the value's own unit begins.
     if below or operation is Operation.LT_EQ:
