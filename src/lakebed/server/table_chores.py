@@ -15,16 +15,13 @@ from lakebed.tables.reports import Reports
 _WAIT_SECONDS: Final = 60.0
 
 
-class ChoreReport(NamedTuple):
-    """What one pass did."""
+class Forgotten(NamedTuple):
+    """What was too old to be kept."""
 
-    expired: int
-    """Dropped tables and views whose time to be restored is over."""
     answers: int
-    """Answers under idempotency keys that nobody can ask for any more."""
+    """Under idempotency keys."""
     reports: int
-    """Reports of engines that are too old."""
-    maintenance: BackgroundReport
+    """Of engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +35,21 @@ class TableChores:
     purges: PurgeWorker
     tasks: TaskQueue
 
-    async def run(self) -> ChoreReport:
-        """One pass over all but purges."""
-        expired = 0
+    async def give_up_dropped(self) -> int:
+        """Give up dropped tables and views that nobody restored in time; how many."""
+        total = 0
         # A page at a time, until there is none.
         while count := await self.dropping.expire_dropped():
-            expired += count
-        return ChoreReport(
-            expired, await self.keys.forget_old(), await self.reports.forget_old(), await self.maintenance.run_due()
-        )
+            total += count
+        return total
+
+    async def forget_old(self) -> Forgotten:
+        """Remove what nobody asks for any more."""
+        return Forgotten(await self.keys.forget_old(), await self.reports.forget_old())
+
+    async def maintain(self) -> BackgroundReport:
+        """Run the maintenance of tables that is due."""
+        return await self.maintenance.run_due()
 
     async def purge_next(self) -> int:
         """Wait until tables are to be purged, and purge them; how many, none if the time was over first.

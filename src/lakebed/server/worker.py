@@ -81,7 +81,10 @@ async def _serve(
             asyncio.create_task(_repeat("lifecycle", settings.objects.lifecycle_interval, parts, _expire(parts))),
             asyncio.create_task(_repeat("outbox", settings.meta.trim_interval, parts, _trim(parts, settings))),
             asyncio.create_task(_repeat("bridges", settings.tables.bridge_interval, parts, _poll_bridges(parts))),
-            asyncio.create_task(_repeat("tables", settings.tables.chore_interval, parts, _tend_tables(parts))),
+            *(
+                asyncio.create_task(_repeat(name, settings.tables.chore_interval, parts, chore))
+                for name, chore in _table_chores(parts).items()
+            ),
             asyncio.create_task(_purge_tables(parts)),
         ]
         _settle_memory()
@@ -211,23 +214,30 @@ def _poll_bridges(parts: Parts) -> Callable[[], Awaitable[None]]:
     return poll
 
 
-def _tend_tables(parts: Parts) -> Callable[[], Awaitable[None]]:
-    async def tend() -> None:
-        report = await parts.table_chores.run()
-        done = report.maintenance
-        for kind, count in (
-            ("dropped_table", report.expired),
-            ("idempotency_key", report.answers),
-            ("engine_report", report.reports),
-            ("job", done.jobs),
-            ("failed_job", done.failed),
-            ("deleted_file", done.deleted),
-            ("quarantined_file", done.quarantined),
-            ("purged_file", done.purged),
-        ):
-            parts.instruments.tended.of(kind).add(count)
+def _table_chores(parts: Parts) -> dict[str, Callable[[], Awaitable[None]]]:
+    """The catalog's chores by name. Apart, so that none waits for another, or fails with it."""
+    chores, tended = parts.table_chores, parts.instruments.tended
 
-    return tend
+    async def give_up() -> None:
+        tended.of("dropped_table").add(await chores.give_up_dropped())
+
+    async def forget() -> None:
+        forgotten = await chores.forget_old()
+        tended.of("idempotency_key").add(forgotten.answers)
+        tended.of("engine_report").add(forgotten.reports)
+
+    async def maintain() -> None:
+        report = await chores.maintain()
+        for kind, count in (
+            ("job", report.jobs),
+            ("failed_job", report.failed),
+            ("deleted_file", report.deleted),
+            ("quarantined_file", report.quarantined),
+            ("purged_file", report.purged),
+        ):
+            tended.of(kind).add(count)
+
+    return {"dropped tables": give_up, "old answers": forget, "table maintenance": maintain}
 
 
 async def _purge_tables(parts: Parts) -> None:

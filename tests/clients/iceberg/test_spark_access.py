@@ -1,0 +1,130 @@
+"""Who gets at a table's files with Spark, by which keys, and for how long."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.clients.boto import Connect, refused
+from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, Engine, Way, new_engine
+from tests.clients.iceberg.lake import Lake, new_lake
+from tests.clients.people import User, user_who_may
+from tests.fixtures.server import RunningServer, running_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+
+
+@pytest.mark.parametrize("way", ["vended", "signed"])
+def test_tables_are_written_and_read_by_who_has_no_rights_in_s3(
+    request: pytest.FixtureRequest, way: str, lake: Lake, engineer: User, namespace: str, connect: Connect, s3: Any
+) -> None:
+    engine: Engine = request.getfixturevalue(way)
+    t = engine.table(namespace)
+    engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(3)")
+    assert engine.value(f"SELECT count(*) FROM {t}") == 3
+    settings = dict(engine.spark.sparkContext.getConf().getAll()) | {
+        name: str(engine.spark.conf.get(f"spark.sql.catalog.{engine.catalog}.{name}", ""))
+        for name in ("s3.access-key-id", "client.access-key-id", "client.credentials-provider")
+    }
+    assert not any(value for name, value in settings.items() if "access-key" in name or "credentials" in name)
+    key = engine.value(f"SELECT file_path FROM {t}.files LIMIT 1").removeprefix(f"s3://{lake.warehouse}/")
+    with refused("AccessDenied", 403):
+        connect(lake.server, engineer.keys).get_object(Bucket=lake.warehouse, Key=key)
+    assert s3.get_object(Bucket=lake.warehouse, Key=key)["Body"].read().startswith(b"PAR1")
+
+
+@pytest.mark.parametrize("way", [VENDED, SIGNED], ids=lambda way: way.name)
+def test_reader_reads_and_does_not_write(
+    spark: SparkSession, lake: Lake, vended: Engine, namespace: str, way: Way, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    analyst = user_who_may(
+        lake.server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*"
+    )
+    vended.sql(f"CREATE TABLE {vended.table(namespace)} USING iceberg AS SELECT id FROM range(3)")
+    reads = new_engine(spark, lake, way, analyst.keys)
+    t = reads.table(namespace)
+    assert reads.value(f"SELECT count(*) FROM {t}") == 3
+    for statement in (
+        f"INSERT INTO {t} VALUES (9)",
+        f"DELETE FROM {t}",
+        f"ALTER TABLE {t} ADD COLUMN x INT",
+        f"CREATE TABLE {t}_2 USING iceberg AS SELECT 1 AS id",
+        f"DROP TABLE {t}",
+    ):
+        with pytest.raises(Exception, match=r"AccessDenied|Forbidden|not change|403"):
+            reads.sql(statement)
+    assert vended.value(f"SELECT count(*) FROM {vended.table(namespace)}") == 3
+
+
+def test_who_may_not_see_a_table_is_told_nothing_of_it(
+    spark: SparkSession, lake: Lake, vended: Engine, namespace: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    stranger = user_who_may(lake.server, tmp_path_factory.mktemp("stranger"), "s3tables:GetTableBucket")
+    vended.sql(f"CREATE TABLE {vended.table(namespace)} USING iceberg AS SELECT id FROM range(3)")
+    engine = new_engine(spark, lake, VENDED, stranger.keys)
+    for name in ("t", "none"):
+        with pytest.raises(Exception, match="ForbiddenException"):
+            engine.sql(f"SELECT * FROM {engine.table(namespace, name)}")
+
+
+# -- keys that run out -----------------------------------------------------------------------------------------------
+
+SHORT_SECONDS = 60
+"""The shortest life of keys that a server can be told to give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hasty:
+    """A table bucket on a server whose keys run out quickly."""
+
+    lake: Lake
+    user: User
+
+    def refreshes(self) -> int:
+        """How often clients asked for fresh keys and got them."""
+        with urllib.request.urlopen(f"{self.lake.server.endpoint}/metrics") as answer:
+            text = answer.read().decode()
+        name = r'lakebed_catalog_requests_total\{operation="loadCredentials",status="200"\}'
+        return sum(int(float(found)) for found in re.findall(rf"{name} (\S+)", text))
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hasty]:
+    folder = tmp_path_factory.mktemp("hasty")
+    flag = f"tables.credential_ttl={SHORT_SECONDS}"
+    server: RunningServer
+    with running_server(folder / "data", "--set", flag, workers=1) as server:
+        yield Hasty(new_lake(server), user_who_may(server, folder, "s3tables:*"))
+
+
+def test_writes_that_outlast_their_keys_get_fresh_ones(spark: SparkSession, hasty: Hasty) -> None:
+    """A row that takes longer than the keys live, in a table that is there and in tables that are not there yet."""
+    vended = new_engine(spark, hasty.lake, VENDED, hasty.user.keys)
+    signed = new_engine(spark, hasty.lake, SIGNED, hasty.user.keys)
+    vended.sql(f"CREATE NAMESPACE {vended.catalog}.ns")
+    vended.sql(f"CREATE TABLE {vended.table('ns', 'there')} (id BIGINT, slept STRING) USING iceberg")
+    slow = (
+        f"SELECT id, java_method('java.lang.Thread', 'sleep', {(SHORT_SECONDS + 15) * 1000}L) AS slept"
+        " FROM range(0, 1, 1, 1)"
+    )
+    before = hasty.refreshes()
+    statements = [
+        (vended, f"INSERT INTO {vended.table('ns', 'there')} {slow}"),
+        (vended, f"CREATE TABLE {vended.table('ns', 'staged')} USING iceberg AS {slow}"),
+    ]
+    with ThreadPoolExecutor(len(statements)) as threads:
+        for done in [threads.submit(engine.sql, statement) for engine, statement in statements]:
+            done.result()
+    assert hasty.refreshes() >= before + len(statements)
+    signed.sql(f"CREATE TABLE {signed.table('ns', 'signed')} USING iceberg AS {slow}")
+    for engine, name in ((vended, "there"), (vended, "staged"), (signed, "signed")):
+        assert engine.value(f"SELECT count(*) FROM {engine.table('ns', name)}") == 1
