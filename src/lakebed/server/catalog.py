@@ -33,6 +33,7 @@ from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
+from lakebed.tables.scanning import Scans
 from lakebed.tables.validation.commit import CommitValidator
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
@@ -87,6 +88,7 @@ def wire_catalog(
     extensions = wire_extensions(facilities, gate, warehouses, entries, files, commits, registration, master)
     dropping = Dropping(facilities, gate, warehouses, entries, keys, tasks)
     reports = Reports(facilities, entries)
+    scans = Scans(meta, files, entries, commits, clock)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
     maintenance, background = wire_maintenance(
         facilities,
@@ -113,6 +115,7 @@ def wire_catalog(
         dropping=dropping,
         renaming=Renaming(facilities, gate, entries, keys),
         reports=reports,
+        scans=scans,
         keys=keys,
         data_access=DataAccess(meta, gate),
         vending=vending,
@@ -124,6 +127,8 @@ def wire_catalog(
     return Catalog(
         CatalogApplication(services, catalog_routes(), clock=clock, observe=observe),
         services,
-        TableChores(dropping, keys, reports, background, PurgeWorker(facilities, deleter, tasks, worker_id), tasks),
+        TableChores(
+            dropping, keys, reports, scans, background, PurgeWorker(facilities, deleter, tasks, worker_id), tasks
+        ),
         extensions.polling,
     )

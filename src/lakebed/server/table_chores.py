@@ -11,6 +11,7 @@ from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.maintenance.background import Background, BackgroundReport
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.reports import Reports
+from lakebed.tables.scanning import Scans
 
 _WAIT_SECONDS: Final = 60.0
 
@@ -22,6 +23,8 @@ class Forgotten(NamedTuple):
     """Under idempotency keys."""
     reports: int
     """Of engines."""
+    plans: int
+    """Of scans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class TableChores:
     dropping: Dropping
     keys: IdempotencyKeys
     reports: Reports
+    scans: Scans
     maintenance: Background
     purges: PurgeWorker
     tasks: TaskQueue
@@ -45,7 +49,7 @@ class TableChores:
 
     async def forget_old(self) -> Forgotten:
         """Remove what nobody asks for any more."""
-        return Forgotten(await self.keys.forget_old(), await self.reports.forget_old())
+        return Forgotten(await self.keys.forget_old(), await self.reports.forget_old(), await self.scans.forget_old())
 
     async def maintain(self) -> BackgroundReport:
         """Run the maintenance of tables that is due."""

@@ -225,6 +225,7 @@ def _table_chores(parts: Parts) -> dict[str, Callable[[], Awaitable[None]]]:
         forgotten = await chores.forget_old()
         tended.of("idempotency_key").add(forgotten.answers)
         tended.of("engine_report").add(forgotten.reports)
+        tended.of("scan_plan").add(forgotten.plans)
 
     async def maintain() -> None:
         report = await chores.maintain()

@@ -46,9 +46,7 @@ def test_tables_are_written_and_read_by_who_has_no_rights_in_s3(
 def test_reader_reads_and_does_not_write(
     spark: SparkSession, lake: Lake, vended: Engine, namespace: str, way: Way, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    analyst = user_who_may(
-        lake.server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*"
-    )
+    analyst = user_who_may(lake.server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
     vended.sql(f"CREATE TABLE {vended.table(namespace)} USING iceberg AS SELECT id FROM range(3)")
     reads = new_engine(spark, lake, way, analyst.keys)
     t = reads.table(namespace)
@@ -60,7 +58,7 @@ def test_reader_reads_and_does_not_write(
         f"CREATE TABLE {t}_2 USING iceberg AS SELECT 1 AS id",
         f"DROP TABLE {t}",
     ):
-        with pytest.raises(Exception, match=r"AccessDenied|Forbidden|not change|403"):
+        with pytest.raises(Exception, match=r"Forbidden|Status Code: 403"):
             reads.sql(statement)
     assert vended.value(f"SELECT count(*) FROM {vended.table(namespace)}") == 3
 

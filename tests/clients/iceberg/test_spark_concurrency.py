@@ -50,6 +50,25 @@ def test_writers_of_two_ways_append_and_merge_at_once(vended: Engine, signed: En
     assert operations == [("append", 11), ("overwrite", 4)]
 
 
+def test_writers_of_two_tables_lose_nothing_of_either(vended: Engine, signed: Engine, namespace: str) -> None:
+    """Each writes one table after the other, the two in opposite order."""
+    for name in ("a", "b"):
+        vended.sql(
+            f"CREATE TABLE {vended.table(namespace, name)} (writer STRING, n INT) USING iceberg"
+            " TBLPROPERTIES ('commit.retry.num-retries' = '30')"
+        )
+
+    def write(engine: Engine, writer: str, order: str) -> None:
+        for number in range(4):
+            for name in order:
+                engine.sql(f"INSERT INTO {engine.table(namespace, name)} VALUES ('{writer}', {number})")
+
+    at_once(lambda: write(vended, "x", "ab"), lambda: write(signed, "y", "ba"))
+    for name in ("a", "b"):
+        rows = vended.sql(f"SELECT * FROM {vended.table(namespace, name)} ORDER BY writer, n")
+        assert rows == [(writer, number) for writer in "xy" for number in range(4)]
+
+
 def test_one_of_two_updates_of_the_same_rows_is_told_of_the_other(vended: Engine, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id, 0 AS n FROM range(10)")

@@ -68,8 +68,7 @@ def test_files_in_the_tables_directory_are_added_without_a_copy(held: Engine, la
     old = held.spark.range(10).selectExpr("id", "concat('name-', id) AS name", "id % 2 AS part")
     old.write.partitionBy("part").parquet(f"{place}/data/old")
     held.sql(
-        f"CREATE TABLE {t} (id BIGINT, name STRING, part BIGINT) USING iceberg PARTITIONED BY (part)"
-        f" LOCATION '{place}'"
+        f"CREATE TABLE {t} (id BIGINT, name STRING, part BIGINT) USING iceberg PARTITIONED BY (part) LOCATION '{place}'"
     )
     held.sql(f"CALL {held.catalog}.system.add_files('{t}', '`parquet`.`{place}/data/old`')")
     assert held.value(f"SELECT count(*) FROM {t}.files WHERE file_path LIKE '{place}/data/old/%'") > 1

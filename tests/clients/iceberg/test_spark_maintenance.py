@@ -29,7 +29,7 @@ def call(engine: Engine, procedure: str, **arguments: str) -> dict[str, Any]:  #
 
 def prefix_of(engine: Engine, table: str) -> str:
     """The keys of a table's files begin so."""
-    location: str = dict((row[0], row[1]) for row in engine.sql(f"DESCRIBE EXTENDED {table}"))["Location"]
+    location: str = {row[0]: row[1] for row in engine.sql(f"DESCRIBE EXTENDED {table}")}["Location"]
     return location.removeprefix(f"s3://{engine.lake.warehouse}/") + "/"
 
 
@@ -112,9 +112,7 @@ def test_expired_snapshots_take_their_files_with_them(engine: Engine, s3: Any, s
     assert (done["deleted_data_files_count"], done["deleted_manifest_lists_count"]) == (6, 3)
     assert engine.value(f"SELECT count(*) FROM {scattered} VERSION AS OF 'kept'") == 10
     engine.sql(f"ALTER TABLE {scattered} DROP TAG kept")
-    done = call(
-        engine, "expire_snapshots", table=f"'{scattered}'", older_than=LONG_HENCE, stream_results="true"
-    )
+    done = call(engine, "expire_snapshots", table=f"'{scattered}'", older_than=LONG_HENCE, stream_results="true")
     assert done["deleted_data_files_count"] == 2
     stored = {key for key in all_keys(s3, engine.lake.warehouse, prefix) if key.endswith(".parquet")}
     assert {f"s3://{engine.lake.warehouse}/{key}" for key in stored} == live
@@ -155,14 +153,10 @@ def _orphans(engine: Engine, table: str, older_than: int | None = None) -> list[
 def test_procedure_removes_orphans_by_listing_prefixes(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(5)")
-    assert engine.sql(
-        f"CALL {engine.catalog}.system.remove_orphan_files(table => '{t}', prefix_listing => true, dry_run => false)"
-    ) == []
+    procedure = f"CALL {engine.catalog}.system.remove_orphan_files"
+    assert engine.sql(f"{procedure}(table => '{t}', prefix_listing => true)") == []
     with pytest.raises(Exception, match="less than 24 hours"):
-        engine.sql(
-            f"CALL {engine.catalog}.system.remove_orphan_files"
-            f"(table => '{t}', prefix_listing => true, older_than => {LONG_HENCE})"
-        )
+        engine.sql(f"{procedure}(table => '{t}', prefix_listing => true, older_than => {LONG_HENCE})")
 
 
 def test_position_deletes_are_rewritten_and_compacted_away(engine: Engine, namespace: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 
 from tests.clients.boto import all_keys
 from tests.clients.iceberg.engine import SPARK_MARKS, Engine

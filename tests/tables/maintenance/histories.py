@@ -54,6 +54,8 @@ class History:
     refers: dict[int, set[str]] = field(default_factory=dict)
     """What each snapshot refers to."""
     versions: list[Version] = field(default_factory=list)
+    committed: set[str] = field(default_factory=set)
+    """The metadata files that the catalog itself has committed."""
     replaced: dict[str, int] = field(default_factory=dict)
     """When each metadata file was replaced by the next."""
 
@@ -81,6 +83,7 @@ class History:
         snapshots = frozenset(one["snapshot-id"] for one in self.document["snapshots"])
         statistics = frozenset(one["statistics-path"] for one in self.document.get("partition-statistics", []))
         self.versions.append(Version(location, number, snapshots, statistics))
+        self.committed.add(location)
 
     def manifest(self, snapshot_id: int, files: Sequence[DataFile], status: int, content: int) -> ManifestFile:
         number = self.document["last-sequence-number"] + 1
@@ -264,6 +267,8 @@ class HistoryReader:
         history = self._history
         if sql == catalog_rows.LOCATIONS_OF:
             return [("t/",)]
+        if sql == catalog_rows.COMMITTED_METADATA:
+            return [(1,)] if str(args[1]) in history.committed else []
         if sql == REPLACED_SINCE:
             return [(location,) for location, at_ms in history.replaced.items() if at_ms > int(str(args[1]))]
         assert sql in (object_rows.LIST_PAGE_FROM_WITHIN, object_rows.LIST_PAGE_WITHIN), sql

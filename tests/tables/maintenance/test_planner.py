@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +172,25 @@ def test_files_that_expiration_lets_go_can_be_removed_though_the_log_still_names
     assert len(plan.retained) == len(history.versions)
     # Files that are asked to stay are usable: what they name stays with them.
     assert survey(history, len(history.versions), 1000).deletable == []
+
+
+def test_a_table_that_somebody_else_writes_ahead_of_is_left_alone() -> None:
+    history = History()
+    history.append("main", 0)
+    ahead = {**history.document, "last-updated-ms": history.now_ms + 10}
+    location = history.put("metadata/v9.metadata.json", json.dumps(ahead).encode())
+    history.stray("data")
+    history.wait(100_000)
+    plan = survey(history, 0, 1000)
+    found = decided(plan)[location]
+    assert (found.state, found.reasons) == (ObjectState.MANUAL_REVIEW_REQUIRED, (Reason.NEWER_THAN_CURRENT,))
+    assert plan.deletable == []
+    history.put("metadata/v0.metadata.json", json.dumps({**ahead, "last-updated-ms": 1}).encode())
+    history.wait(100_000)
+    assert survey(history, 0, 1000).deletable == []
+    # A copy of what was there before, or another table's, is nobody's.
+    history.files.contents[location] = json.dumps({**ahead, "last-updated-ms": 1}).encode()
+    assert location in {report.location for report in survey(history, 0, 1000).deletable}
+    other = {**ahead, "table-uuid": "00000000-0000-0000-0000-000000000000"}
+    history.files.contents[location] = json.dumps(other).encode()
+    assert location in {report.location for report in survey(history, 0, 1000).deletable}

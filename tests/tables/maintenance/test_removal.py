@@ -299,6 +299,19 @@ async def test_a_metadata_file_that_another_table_was_registered_with_stays(work
     assert await workshop.catalog.metadata(name("again"))
 
 
+async def test_files_with_odd_names_go_like_others(workshop: Workshop) -> None:
+    table = await workshop.table()
+    home = await workshop.home(table)
+    odd = {f"{home}data//a.parquet", f"{home}data/../b.parquet", f"{home}data/\u00e9 %2F\\\n.parquet"}
+    for key in odd:
+        await workshop.store.put("lake", key, BODY)
+    workshop.age()
+    await workshop.configure(table, delete_enabled=True)
+    stored = await workshop.run(table, delete=True)
+    assert (stored.job.status, stored.job.counts.deleted_objects) == (JobStatus.SUCCESSFUL, 3)
+    assert not odd & set(await workshop.keys())
+
+
 async def test_files_of_a_neighbour_are_never_looked_at(workshop: Workshop) -> None:
     table = await workshop.table("t", location="s3://lake/x/t")
     near = await workshop.table("t10", location="s3://lake/x/t10")

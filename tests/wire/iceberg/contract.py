@@ -63,6 +63,7 @@ GOOD: Final[Mapping[str, Json]] = {
         "source": {"namespace": ["ns"], "name": "t"},
         "destination": {"namespace": ["ns"], "name": "made"},
     },
+    "planTableScan": {"filter": True, "case-sensitive": True},
     "reportMetrics": {
         "report-type": "scan-report",
         "table-name": "t",

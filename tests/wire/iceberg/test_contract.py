@@ -26,7 +26,9 @@ DOCUMENT: Final = Path(
 """Apache Iceberg's description of the protocol, which this repository has no copy of."""
 
 OPERATIONS: Final = [route.name for route in catalog_routes().routes if route.is_standard]
-REFUSES_ALL: Final = frozenset({"registerTable", "registerView", "signRequest"})
+REFUSES_ALL: Final = frozenset(
+    {"registerTable", "registerView", "signRequest", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks"}
+)
 """Operations that no made-up request satisfies: they name files, or requests to an object store."""
 
 pytestmark = [

@@ -37,6 +37,8 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.NoSuchNamespace,
         e.NoSuchTable,
         e.NoSuchView,
+        e.NoSuchPlanId,
+        e.NoSuchPlanTask,
         e.CommitConflict,
         e.PointerMoved,
         e.NamespaceNotEmpty,

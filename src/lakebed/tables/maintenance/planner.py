@@ -123,12 +123,12 @@ def judge_metadata(
 
 
 def judge_unlisted(
-    file: StoredFile, snapshots: frozenset[int] | None, history: History, watermark_ms: int
+    file: StoredFile, snapshots: frozenset[int], history: History, watermark_ms: int, problem: Reason | None = None
 ) -> ObjectReport:
-    """Decide on a metadata file that nothing keeps so far; `snapshots` are those it names, None if it is unreadable."""
+    """Decide on a metadata file that nothing keeps so far, which names these snapshots, unless it is a problem."""
     reasons: tuple[Reason, ...]
-    if snapshots is None:
-        state, reasons = ObjectState.MANUAL_REVIEW_REQUIRED, (Reason.UNREADABLE_METADATA,)
+    if problem is not None:
+        state, reasons = ObjectState.MANUAL_REVIEW_REQUIRED, (problem,)
     elif snapshots & history.protected:
         state, reasons = ObjectState.RETAINED, (Reason.PROTECTED_SNAPSHOT_REF,)
     else:
@@ -187,8 +187,8 @@ class Plan:
     objects: tuple[ObjectReport, ...]
     """Other files that are candidates."""
     graph: GraphReport
-    etags: Mapping[str, str]
-    """Of what may be removed: a file that was written anew is another one."""
+    files: Mapping[str, StoredFile]
+    """What may be removed, by location, as it was found: a file that was written anew is another one."""
     unrecognized: int = 0
     is_partial: bool = False
     """Whether there were more metadata files than one plan looks into."""

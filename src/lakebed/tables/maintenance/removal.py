@@ -27,7 +27,6 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.objects.publish import Displaced, current_of
 from lakebed.tables import rows as catalog_rows
-from lakebed.tables.files import parse_location
 from lakebed.tables.locations import RESERVED_PREFIX
 from lakebed.tables.model import Entry
 from lakebed.tables.rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from
@@ -147,14 +146,15 @@ class Remover:
         now_ms: int,
         displaced: Displaced,
     ) -> tuple[ObjectState, Reason]:
-        key = parse_location(doomed.location).key
+        planned = plan.files[doomed.location]
+        key = planned.key
         if not key.startswith(prefixes) or key.startswith(RESERVED_PREFIX):
             return ObjectState.RETAINED, Reason.CHANGED_SINCE_PLAN
         current = await current_of(tx, bucket, key)
         if (
             current is None
             or current.modified_ms > plan.watermark_ms
-            or (current.etag, current.modified_ms) != (plan.etags[doomed.location], doomed.modified_ms)
+            or (current.etag, current.modified_ms) != (planned.etag, planned.modified_ms)
         ):
             return ObjectState.RETAINED, Reason.CHANGED_SINCE_PLAN
         try:

@@ -48,10 +48,13 @@ _SMALL_BYTES: Final = 32 * 1024
 
 
 class _Named(NamedTuple):
-    """What a metadata file names that the current one does not."""
+    """What a metadata file says."""
 
     root: Root
+    """What it names that the current one does not."""
     snapshot_ids: frozenset[int]
+    is_ahead: bool
+    """Whether it is of the same table, and was written after the current one."""
 
 
 class Surveyor:
@@ -76,15 +79,15 @@ class Surveyor:
         roots = [*split.roots, *sorted(filter(_is_ours, elsewhere))]
         wanted = list(dict.fromkeys([*roots, *(file.location for file in unlisted)]))
         named = await self._read_metadata(wanted[:MAX_METADATA_READ], table)
-        problems = [
-            Problem(location, ObjectKind.METADATA_FILE, Reason.UNREADABLE_METADATA)
-            for location, found in named.items()
-            if found is None
-        ]
+        suspects = await self._suspects(entry.id, named, unlisted)
+        problems = [Problem(location, ObjectKind.METADATA_FILE, reason) for location, reason in suspects.items()]
         if max(len(roots), len(replaced)) > MAX_METADATA_READ:
             problems.append(Problem("", ObjectKind.METADATA_FILE, Reason.TOO_MANY_FILES))
         if not history.collects:
             problems.append(Problem("", ObjectKind.METADATA_FILE, Reason.GC_DISABLED))
+        if Reason.NEWER_THAN_CURRENT in suspects.values():
+            # Which of the metadata files whoever is ahead still needs is not for us to say.
+            history = history._replace(collects=False)
         followed = [found.root for location in roots if (found := named.get(location)) is not None]
         reached = await self._walker.walk([root_of(table), *followed])
         problems += reached.problems
@@ -99,6 +102,7 @@ class Surveyor:
             # One that vanished meanwhile needs no decision.
             unlisted=[file for file in unlisted if file.location in named],
             named=named,
+            suspects=suspects,
             reached=reached,
             problems=problems,
             unrecognized=unrecognized,
@@ -138,6 +142,20 @@ class Surveyor:
                 found[location] = None
         return found
 
+    async def _suspects(
+        self, entry_id: str, named: Mapping[str, _Named | None], unlisted: Sequence[StoredFile]
+    ) -> dict[str, Reason]:
+        """Metadata files after which nothing can be said of what is needed, and why."""
+        suspects = {location: Reason.UNREADABLE_METADATA for location, found in named.items() if found is None}
+        for file in unlisted:
+            found = named.get(file.location)
+            if found is not None and found.is_ahead:
+                # One of our own commits that the table was rolled back from is nobody else's.
+                ours = await self._reader.row(catalog_rows.COMMITTED_METADATA, entry_id, file.location)
+                if ours is None:
+                    suspects[file.location] = Reason.NEWER_THAN_CURRENT
+        return suspects
+
     async def _missing(self, reached: Reached, there: set[str]) -> list[Problem]:
         """What is referred to and not there. Files outside the table's directories are looked for one by one."""
         missing: list[Problem] = []
@@ -162,6 +180,7 @@ def _assembled(
     retained: Mapping[str, tuple[Reason, ...]],
     unlisted: Sequence[StoredFile],
     named: Mapping[str, _Named | None],
+    suspects: Mapping[str, Reason],
     reached: Reached,
     problems: Sequence[Problem],
     unrecognized: int,
@@ -173,15 +192,16 @@ def _assembled(
         referred.update(dict.fromkeys(locations, kind))
     stays: list[ObjectReport] = []
     candidates: list[ObjectReport] = []
-    etags: dict[str, str] = {}
+    files: dict[str, StoredFile] = {}
     for file in unlisted:
         if file.location in referred:
             continue
         found = named[file.location]
-        report = judge_unlisted(file, None if found is None else found.snapshot_ids, history, watermark_ms)
+        names = frozenset[int]() if found is None else found.snapshot_ids
+        report = judge_unlisted(file, names, history, watermark_ms, suspects.get(file.location))
         (stays if report.state is ObjectState.RETAINED else candidates).append(report)
         if report.state is ObjectState.DELETABLE:
-            etags[file.location] = file.etag
+            files[file.location] = file
     referenced: list[ObjectReport] = []
     objects: list[ObjectReport] = []
     for kind, file in listed:
@@ -193,7 +213,7 @@ def _assembled(
             )
             (referenced if report.state is ObjectState.RETAINED else objects).append(report)
             if report.state is ObjectState.DELETABLE:
-                etags[file.location] = file.etag
+                files[file.location] = file
     return Plan(
         metadata_at=known.entry.metadata_at,
         generation=known.entry.generation,
@@ -205,7 +225,7 @@ def _assembled(
         referenced=tuple(referenced),
         objects=tuple(objects),
         graph=graph_report(reached, problems, len(stays), most=MAX_LISTED),
-        etags=etags,
+        files=files,
         unrecognized=unrecognized,
         is_partial=is_partial,
         has_young_roots=has_young_roots,
@@ -226,7 +246,8 @@ def _kept(file: StoredFile, reasons: tuple[Reason, ...]) -> ObjectReport:
 async def _parsed(data: bytes, table: TableMetadata) -> _Named:
     def parse() -> _Named:
         other = parse_table(unpack_metadata(data))
-        return _Named(root_of(other, known=table.snapshots), frozenset(other.snapshots))
+        is_ahead = other.uuid == table.uuid and other.last_updated_ms > table.last_updated_ms
+        return _Named(root_of(other, known=table.snapshots), frozenset(other.snapshots), is_ahead)
 
     return parse() if len(data) <= _SMALL_BYTES else await asyncio.to_thread(parse)
 

@@ -44,6 +44,8 @@ CATALOG_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
     e.NoSuchNamespace: Refusal(404, "NoSuchNamespaceException"),
     e.NoSuchTable: Refusal(404, "NoSuchTableException"),
     e.NoSuchView: Refusal(404, "NoSuchViewException"),
+    e.NoSuchPlanId: Refusal(404, "NoSuchPlanIdException"),
+    e.NoSuchPlanTask: Refusal(404, "NoSuchPlanTaskException"),
     e.AlreadyExists: Refusal(409, "AlreadyExistsException"),
     e.PreconditionFailed: Refusal(409, "CommitFailedException"),
     e.StateConflict: Refusal(409, "CommitFailedException"),

@@ -18,6 +18,7 @@ from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
+from lakebed.tables.scanning import Scans
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.s3.authenticate import Authenticator
@@ -43,6 +44,7 @@ class CatalogServices:
     dropping: Dropping
     renaming: Renaming
     reports: Reports
+    scans: Scans
     keys: IdempotencyKeys
     data_access: DataAccess
     vending: Vending

@@ -1,0 +1,142 @@
+"""Scan plans of tables: who may ask for one, and where it is kept between the calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.model import Caller
+
+from .committing import Commits
+from .entries import Entries, Found
+from .files import FileSource
+from .gate import Action
+from .identifiers import Identifier
+from .metadata.table import TableMetadata
+from .model import Entry, EntryKind
+from .planning import PlanningService, parse_request
+from .planning.plans import PlanId, PlanRecord, PlanStatus
+from .planning.service import PlanResult
+
+log = logging.getLogger("lakebed.tables")
+
+_INSERT: Final = "INSERT INTO scan_plans (id, entry, status, record, expires_ms) VALUES (?, ?, ?, ?, ?)"
+_GET: Final = "SELECT record FROM scan_plans WHERE id = ?"
+_REPLACE: Final = "UPDATE scan_plans SET status = ?, record = ? WHERE id = ? AND status = ?"
+_EXPIRE: Final = "DELETE FROM scan_plans WHERE expires_ms <= ?"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PlanRecord).decode
+
+
+class StoredPlans:
+    """Plans in the metadata store. Implements `planning.plans.PlanStore`."""
+
+    def __init__(self, meta: MetaStore) -> None:
+        self._meta = meta
+
+    async def insert(self, record: PlanRecord) -> None:
+        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(_INSERT, record.id, record.table_id, record.status.value, _encode(record), record.expires_ms)
+
+        await self._meta.transact(work)
+
+    async def get(self, plan_id: PlanId) -> PlanRecord | None:
+        """The plan; None if it is unknown."""
+        row = await self._meta.row(_GET, plan_id)
+        return None if row is None else _decode(row[0])
+
+    async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
+        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+
+        async def work(tx: Transaction) -> bool:
+            return await tx.run(_REPLACE, record.status.value, _encode(record), record.id, expected.value) > 0
+
+        return await self._meta.transact(work)
+
+    async def remove_expired(self, now_ms: int) -> int:
+        """Forget plans whose time is over. Tells how many."""
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(_EXPIRE, now_ms)
+
+        return await self._meta.transact(work)
+
+
+class Planned(NamedTuple):
+    """A plan, and the table that it is of."""
+
+    found: Found
+    entry: Entry
+    table: TableMetadata
+    result: PlanResult
+
+
+class Scans:
+    """Plans scans for callers who may read the table's data."""
+
+    def __init__(self, meta: MetaStore, files: FileSource, entries: Entries, commits: Commits, clock: Clock) -> None:
+        self._entries = entries
+        self._commits = commits
+        self._clock = clock
+        self._plans = StoredPlans(meta)
+        self._planning = PlanningService(files, self._plans, clock)
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def plan(self, caller: Caller, warehouse: str, identifier: Identifier, document: object) -> Planned:
+        """Plan a scan; what takes long goes on in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
+        found, entry, table = await self._table(caller, warehouse, identifier)
+        result = await self._planning.plan(entry.id, table, parse_request(document))
+        if result.status is PlanStatus.SUBMITTED:
+            self._carry_out(entry, table, result.plan_id)
+        return Planned(found, entry, table, result)
+
+    async def result(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> Planned:
+        """Where a plan is. Raises NoSuchPlanId."""
+        found, entry, table = await self._table(caller, warehouse, identifier)
+        result = await self._planning.result(entry.id, table, plan_id)
+        if result.status is PlanStatus.SUBMITTED:
+            # The worker that was at it may have died; two at it come to the same.
+            self._carry_out(entry, table, result.plan_id)
+        return Planned(found, entry, table, result)
+
+    async def cancel(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> None:
+        """Give a plan up. Raises NoSuchPlanId."""
+        _, entry, _ = await self._table(caller, warehouse, identifier)
+        await self._planning.cancel(entry.id, plan_id)
+
+    async def tasks(self, caller: Caller, warehouse: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
+        """The files of one task of a plan. Raises NoSuchPlanTask."""
+        _, entry, table = await self._table(caller, warehouse, identifier)
+        return await self._planning.fetch_tasks(entry.id, table, plan_task)
+
+    async def forget_old(self) -> int:
+        """Remove plans nobody can come back for; how many."""
+        return await self._plans.remove_expired(self._clock.now_ms())
+
+    async def _table(
+        self, caller: Caller, warehouse: str, identifier: Identifier
+    ) -> tuple[Found, Entry, TableMetadata]:
+        found = await self._entries.get(caller, warehouse, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
+        entry = found.live
+        assert entry is not None  # noqa: S101  # `get` has raised otherwise
+        return found, entry, await self._commits.parsed(entry)
+
+    def _carry_out(self, entry: Entry, table: TableMetadata, plan_id: PlanId) -> None:
+        async def run() -> None:
+            try:
+                await self._planning.carry_out(entry.id, table, plan_id)
+            except LakebedError as error:
+                log.warning("a scan plan was not carried out; asking for it tries again", exc_info=error)
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)

@@ -1,0 +1,78 @@
+"""Scan planning by the server: plan, look again, give up, fetch tasks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.tables.planning.plans import PlanStatus
+from lakebed.tables.scanning import Planned
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content, ok
+from ..delegation import delegate
+from ..errors import refusal_of
+from ..request import CatalogRequest, parse_document
+from ..routes import Route
+from ..services import CatalogServices
+
+
+class TaskDocument(msgspec.Struct, rename="kebab"):
+    """The body of fetchScanTasks."""
+
+    plan_task: str
+
+
+async def plan_table_scan(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Which files a query reads."""
+    document = parse_document(request.body, dict[str, object])
+    planned = await services.scans.plan(request.caller, request.warehouse, request.table, document)
+    return await _answer(services, request, planned)
+
+
+async def fetch_planning_result(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Where a plan is."""
+    planned = await services.scans.result(request.caller, request.warehouse, request.table, request.names["plan-id"])
+    return await _answer(services, request, planned)
+
+
+async def cancel_planning(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a plan up."""
+    await services.scans.cancel(request.caller, request.warehouse, request.table, request.names["plan-id"])
+    return no_content()
+
+
+async def fetch_scan_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The files of one task of a plan."""
+    asked = request.document(TaskDocument)
+    return ok(await services.scans.tasks(request.caller, request.warehouse, request.table, asked.plan_task))
+
+
+async def _answer(services: CatalogServices, request: CatalogRequest, planned: Planned) -> Response:
+    result = planned.result
+    document = result.document()
+    if result.failure is not None:
+        refusal = refusal_of(result.failure)
+        document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
+    if result.status is PlanStatus.COMPLETED:
+        granted = await delegate(
+            services,
+            request,
+            planned.found.warehouse,
+            request.table,
+            planned.entry.location,
+            planned.table.properties,
+            entry=planned.entry,
+        )
+        if granted.credentials:
+            document["storage-credentials"] = granted.credentials
+    return ok(document)
+
+
+_TABLE = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
+
+ROUTES = (
+    Route("planTableScan", "POST", _TABLE + "/plan", plan_table_scan),
+    Route("fetchPlanningResult", "GET", _TABLE + "/plan/{plan-id}", fetch_planning_result),
+    Route("cancelPlanning", "DELETE", _TABLE + "/plan/{plan-id}", cancel_planning),
+    Route("fetchScanTasks", "POST", _TABLE + "/tasks", fetch_scan_tasks),
+)

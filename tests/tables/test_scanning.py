@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from lakebed.core.errors import AccessDenied, AlreadyExists
+from lakebed.tables.planning import MemoryPlanStore, PlanId, PlanRecord, PlanStatus, PlanStore, ScanRequest
+from lakebed.tables.scanning import Scans, StoredPlans
+from tests.objects.stores import ROOT, user
+
+from .catalogs import Catalog, name
+
+
+def record(
+    plan_id: str, table_id: str, status: PlanStatus = PlanStatus.SUBMITTED, expires_ms: int = 1000
+) -> PlanRecord:
+    return PlanRecord(
+        id=PlanId(plan_id),
+        table_id=table_id,
+        request=ScanRequest(filter={"type": "eq", "term": "id", "value": 1}),
+        schema_id=0,
+        status=status,
+        created_ms=0,
+        expires_ms=expires_ms,
+    )
+
+
+@pytest.mark.parametrize("kind", ["stored", "memory"])
+async def test_plans_are_kept_replaced_and_forgotten(catalog: Catalog, kind: str) -> None:
+    table_id = (await catalog.create()).entry.id
+    store: PlanStore = StoredPlans(catalog.store.meta) if kind == "stored" else MemoryPlanStore()
+    first = record("p1", table_id)
+    await store.insert(first)
+    await store.insert(record("p2", table_id, expires_ms=2000))
+    with pytest.raises(AlreadyExists):
+        await store.insert(first)
+    assert await store.get(PlanId("p1")) == first
+    assert await store.get(PlanId("p3")) is None
+    done = msgspec.structs.replace(first, status=PlanStatus.COMPLETED)
+    assert not await store.replace(done, PlanStatus.CANCELLED)
+    assert await store.get(PlanId("p1")) == first
+    assert await store.replace(done, PlanStatus.SUBMITTED)
+    assert await store.get(PlanId("p1")) == done
+    assert await store.remove_expired(999) == 0
+    assert await store.remove_expired(1000) == 1
+    assert await store.get(PlanId("p1")) is None
+    assert await store.get(PlanId("p2")) is not None
+
+
+async def test_who_may_not_read_the_data_gets_no_plan(catalog: Catalog) -> None:
+    await catalog.create()
+    scans = Scans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
+    with pytest.raises(AccessDenied):
+        await scans.plan(user("nobody"), "lake", name(), {})
+    planned = await scans.plan(ROOT, "lake", name(), {})
+    assert planned.result.status is PlanStatus.COMPLETED
+    await scans.cancel(ROOT, "lake", name(), planned.result.plan_id)
+    catalog.store.clock.advance(3_600)
+    assert await scans.forget_old() == 1
