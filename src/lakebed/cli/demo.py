@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from lakebed.core.errors import NotSupported, Unavailable
 
+from .demo_tables import TableDemo
 from .output import console
 
 _FOLDER: Final = ".demo"
@@ -50,6 +51,7 @@ class _Demo:
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     keys: dict[str, str] = field(default_factory=dict)
+    tables: TableDemo | None = None
 
     def play(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -63,6 +65,9 @@ class _Demo:
             ("kill -9 the whole server, start it again", self._crash),
             ("encrypt at rest", self._encrypt),
             ("hand out keys for one prefix only", self._vend),
+            ("make a table: PyIceberg has no keys but those the catalog hands out", self._table),
+            ("evolve the table, travel back", lambda: self._tables().evolve()),
+            ("let the server plan a scan", lambda: self._tables().plan()),
             ("every change left its event", self._events),
         ]
         screen = console()
@@ -216,6 +221,14 @@ class _Demo:
         except limited.exceptions.ClientError as error:
             return f"inside the prefix: read; outside: {error.response['Error']['Code']}"
         raise Unavailable("keys for one prefix opened another")
+
+    def _table(self) -> str:
+        self.tables = TableDemo(f"http://127.0.0.1:{self.port}", self.keys, self._client())
+        return self.tables.write()
+
+    def _tables(self) -> TableDemo:
+        assert self.tables is not None  # noqa: S101  # the step before has made it
+        return self.tables
 
     def _events(self) -> str:
         self.stop()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql.functions import col
 
 from tests.clients.iceberg.engine import SPARK_MARKS, Engine
+from tests.clients.iceberg.lake import Lake
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
@@ -70,7 +74,7 @@ def test_frames_are_appended_and_overwritten(vended: Engine, namespace: str) -> 
     frame.where("part = 1").writeTo(t).append()
     assert vended.value(f"SELECT count(*) FROM {t}") == 13
     frame.where("part = 1").writeTo(t).overwritePartitions()
-    frame.limit(1).writeTo(t).overwrite(frame.part == 2)
+    frame.limit(1).writeTo(t).overwrite(col("part") == 2)
     assert vended.sql(f"SELECT part, count(*) FROM {t} GROUP BY part ORDER BY part") == [(0, 5), (1, 3)]
 
 
@@ -90,15 +94,16 @@ def test_stream_of_one_table_flows_into_another(engine: Engine, namespace: str, 
     assert engine.sql(f"SELECT id FROM {target} ORDER BY id") == [(0,), (1,)]
 
 
-def test_wide_rows_go_up_in_parts(engine: Engine, namespace: str) -> None:
+def test_large_files_go_up_in_parts(engine: Engine, lake: Lake, s3: Any, namespace: str) -> None:
     t = engine.table(namespace)
-    engine.sql(f"CREATE TABLE {t} (id BIGINT, noise STRING) USING iceberg")
-    engine.sql(f"INSERT INTO {t} SELECT id, repeat(uuid(), 60) FROM range(0, 60000, 1, 1)")
-    ((files, size),) = engine.sql(f"SELECT count(*), max(file_size_in_bytes) FROM {t}.files")
-    assert files == 1
-    # Past what goes up in one piece.
-    assert size > 32 * 1024 * 1024
-    assert engine.sql(f"SELECT count(*), sum(length(noise)) FROM {t}") == [(60_000, 60_000 * 36 * 60)]
+    engine.sql(
+        f"CREATE TABLE {t} (id BIGINT, noise STRING) USING iceberg"
+        " TBLPROPERTIES ('write.parquet.compression-codec' = 'uncompressed')"
+    )
+    engine.sql(f"INSERT INTO {t} SELECT id, repeat(uuid(), 30) FROM range(0, 60000, 1, 1)")
+    key = engine.value(f"SELECT file_path FROM {t}.files").removeprefix(f"s3://{lake.warehouse}/")
+    assert re.search(r"-\d+\"$", s3.head_object(Bucket=lake.warehouse, Key=key)["ETag"])
+    assert engine.sql(f"SELECT count(*), sum(length(noise)) FROM {t}") == [(60_000, 60_000 * 36 * 30)]
 
 
 # -- single rows -----------------------------------------------------------------------------------------------------
@@ -199,9 +204,13 @@ def test_manifests_are_merged_as_files_are_appended(vended: Engine, namespace: s
             f"CREATE TABLE {t} (id BIGINT) USING iceberg"
             f" TBLPROPERTIES ('format-version' = '{version}', 'commit.manifest.min-count-to-merge' = '3')"
         )
+        row_ids: list[int] = []
         for number in range(5):
             vended.sql(f"INSERT INTO {t} VALUES ({number})")
+            if version == 3:
+                found = [row[0] for row in vended.sql(f"SELECT _row_id FROM {t} ORDER BY id")]
+                assert found[:number] == row_ids
+                assert len(set(found)) == number + 1
+                row_ids = found
         assert vended.value(f"SELECT count(*) FROM {t}.manifests") < 5
         assert vended.sql(f"SELECT id FROM {t} ORDER BY id") == [(number,) for number in range(5)]
-        if version == 3:
-            assert [row[0] for row in vended.sql(f"SELECT _row_id FROM {t} ORDER BY id")] == list(range(5))

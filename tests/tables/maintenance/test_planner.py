@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.tables.maintenance import surveying
 from lakebed.tables.maintenance.model import GraphStatus, ObjectReport, ObjectState, Reason
 from lakebed.tables.maintenance.planner import Plan
 from lakebed.tables.maintenance.surveying import Surveyor
+
+from tests.tables.manifests.avro_files import a_file
 
 from .histories import History, histories
 
@@ -194,3 +198,69 @@ def test_a_table_that_somebody_else_writes_ahead_of_is_left_alone() -> None:
     other = {**ahead, "table-uuid": "00000000-0000-0000-0000-000000000000"}
     history.files.contents[location] = json.dumps(other).encode()
     assert location in {report.location for report in survey(history, 0, 1000).deletable}
+
+
+def test_more_metadata_files_than_one_plan_decides_on_are_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(log_size=1)
+    for _ in range(6):
+        history.commit()
+    history.wait(10_000)
+    monkeypatch.setattr(surveying, "MAX_UNLISTED", 3)
+    plan = survey(history, 0, 1000)
+    assert (len(plan.deletable), plan.is_partial, plan.has_pending) == (3, True, True)
+    # The oldest come first.
+    assert [report.location for report in plan.deletable] == [version.location for version in history.versions[:3]]
+    for report in plan.deletable:
+        history.files.remove(report.location)
+    rest = survey(history, 0, 1000)
+    assert (len(rest.deletable), rest.is_partial) == (2, False)
+
+
+def test_more_metadata_files_than_one_plan_reads_stop_the_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(log_size=1)
+    history.stray("data")
+    history.wait(10_000)
+    for _ in range(6):
+        history.commit()
+    monkeypatch.setattr(surveying, "MAX_METADATA_READ", 3)
+    plan = survey(history, 0, 1000)
+    assert plan.graph.reasons == (Reason.TOO_MANY_FILES,)
+    assert not [report for report in plan.objects if report.state is ObjectState.DELETABLE]
+    history.wait(10_000)
+    assert survey(history, 0, 1000).graph.status is GraphStatus.COMPLETE
+
+
+def test_files_outside_the_table_s_directories_count_and_are_looked_for() -> None:
+    history = History()
+    history.append("main", 0)
+    # A table that was registered may go on reading files elsewhere.
+    file = a_file("s3://lake/elsewhere/a.parquet", file_size_in_bytes=100)
+    history.files.put(file.file_path, 100, history.now_ms)
+    line = history.manifest(77, [file], 1, 0)
+    history.snapshot("main", [(line, [file]), *history.head("main")], 77)
+    history.wait(10_000)
+    plan = survey(history, 0, 1000)
+    assert plan.graph.status is GraphStatus.COMPLETE
+    assert file.file_path in history.files.stats
+    assert file.file_path not in decided(plan)
+    history.files.remove(file.file_path)
+    assert survey(history, 0, 1000).graph.reasons == (Reason.MISSING_OBJECT,)
+
+
+def test_a_metadata_file_outside_them_that_was_current_a_moment_ago_keeps_its_files() -> None:
+    history = History(log_size=1)
+    history.append("main", 0)
+    kept = set(history.refers[max(history.refers)])
+    outside = "s3://lake/elsewhere/0.metadata.json"
+    history.files.put(outside, history.files.contents[history.versions[-1].location], history.now_ms)
+    history.document |= {"snapshots": [], "refs": {}, "current-snapshot-id": -1}
+    history.commit()
+    history.files.remove(history.versions[-2].location)
+    history.wait(10_000)
+    history.replaced.clear()
+    history.replaced[outside] = history.now_ms
+    plan = survey(history, 0, 1000)
+    assert plan.has_pending
+    assert all(decided(plan)[location].state is ObjectState.RETAINED for location in kept)
+    history.wait(10_000)
+    assert {report.location for report in survey(history, 0, 1000).deletable} >= kept

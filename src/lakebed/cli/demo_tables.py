@@ -1,0 +1,94 @@
+"""The demo's tables: PyIceberg against the catalog, with nothing but a key to sign with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lakebed.core.errors import NotSupported, Unavailable
+
+_BUCKET: Final = "warehouse"
+_TABLE: Final = "sales.orders"
+
+
+class TableDemo:
+    """The steps that a table goes through."""
+
+    def __init__(self, endpoint: str, keys: Mapping[str, str], s3: Any) -> None:  # Any: boto3 has no types
+        self._endpoint = endpoint
+        self._keys = keys
+        self._s3 = s3
+        self._catalog: Any = None  # Any: PyIceberg is there at run time only
+
+    def write(self) -> str:
+        """A table bucket and a table in it; the client is given keys to the table's files and has no others."""
+        self._s3.create_bucket(Bucket=_BUCKET)
+        self._signed("PUT", f"/iceberg/v1/buckets/{_BUCKET}")
+        arrow, load_catalog = _pyiceberg()
+        self._catalog = load_catalog(
+            "demo",
+            **{
+                "type": "rest",
+                "uri": f"{self._endpoint}/iceberg",
+                "warehouse": _BUCKET,
+                "rest.sigv4-enabled": "true",
+                "rest.signing-name": "s3",
+                "rest.signing-region": "us-east-1",
+                "client.region": "us-east-1",
+                "client.access-key-id": self._keys["aws_access_key_id"],
+                "client.secret-access-key": self._keys["aws_secret_access_key"],
+                "s3.access-key-id": "",
+            },
+        )
+        self._catalog.create_namespace("sales")
+        rows = arrow.table({"id": list(range(1000)), "country": [("de", "fr", "it")[n % 3] for n in range(1000)]})
+        table = self._catalog.create_table(_TABLE, schema=rows.schema)
+        for _ in range(3):
+            table.append(rows)
+        vended = table.io.properties["s3.access-key-id"]
+        return f"3 appends, {table.scan().to_arrow().num_rows:,} rows; the files were written with the key {vended}"
+
+    def evolve(self) -> str:
+        """A new column, a delete, and the first snapshot as it was."""
+        from pyiceberg.types import DoubleType
+
+        table = self._catalog.load_table(_TABLE)
+        first = table.history()[0].snapshot_id
+        with table.update_schema() as update:
+            update.add_column("price", DoubleType())
+        table.delete("country = 'it'")
+        now, then = table.scan().to_arrow().num_rows, table.scan(snapshot_id=first).to_arrow().num_rows
+        columns = ", ".join(field.name for field in table.schema().fields)
+        return f"columns {columns}; {now:,} rows now, {then:,} in the first snapshot"
+
+    def plan(self) -> str:
+        """The files of a query, found by the server."""
+        document = b'{"filter": {"type": "gt", "term": "id", "value": 2000}}'
+        path = f"/iceberg/v1/{_BUCKET}/namespaces/sales/tables/orders/plan"
+        nothing = self._signed("POST", path, document)
+        everything = self._signed("POST", path, b"{}")
+        found = len(nothing["file-scan-tasks"]), len(everything["file-scan-tasks"])
+        return f"id > 2000: {found[0]} of {found[1]} files are read"
+
+    def _signed(self, method: str, path: str, body: bytes | None = None) -> Any:  # Any: a JSON document
+        import requests
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.credentials import Credentials
+
+        asked = AWSRequest(method, self._endpoint + path, data=body)
+        credentials = Credentials(self._keys["aws_access_key_id"], self._keys["aws_secret_access_key"])
+        SigV4Auth(credentials, "s3", "us-east-1").add_auth(asked)
+        answer = requests.request(method, asked.url, data=body, headers=dict(asked.headers), timeout=30)
+        if answer.status_code != 200:
+            raise Unavailable(f"the catalog answered {answer.status_code}: {answer.text[:200]}")
+        return answer.json()
+
+
+def _pyiceberg() -> tuple[Any, Any]:  # Any: neither is installed with Lakebed itself
+    try:
+        import pyarrow
+        from pyiceberg.catalog import load_catalog
+    except ImportError as error:
+        raise NotSupported("the demo's tables are PyIceberg's; install it: pip install 'pyiceberg[pyarrow]'") from error
+    return pyarrow, load_catalog
