@@ -9,6 +9,7 @@ from lakebed.server.table_chores import TableChores
 from lakebed.tables import dropping
 from lakebed.tables.idempotency import LIFETIME_MS, RequestKey
 from lakebed.tables.reports import KEPT_MS
+from lakebed.tables.scanning import Scans
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.maintenance.workshop import Workshop, open_workshop
@@ -24,8 +25,15 @@ async def workshop(light_store: ObjectStore) -> Workshop:
 @pytest.fixture
 def chores(workshop: Workshop) -> TableChores:
     catalog = workshop.catalog
+    meta, clock = workshop.store.meta, workshop.store.clock
     return TableChores(
-        catalog.dropping, catalog.keys, catalog.reports, workshop.background, catalog.purges, catalog.tasks
+        dropping=catalog.dropping,
+        keys=catalog.keys,
+        reports=catalog.reports,
+        scans=Scans(meta, catalog.files, catalog.entries, catalog.commits, clock),
+        maintenance=workshop.background,
+        purges=catalog.purges,
+        tasks=catalog.tasks,
     )
 
 
@@ -46,11 +54,11 @@ async def test_answers_and_reports_that_are_too_old_are_forgotten(workshop: Work
     table = await workshop.table()
     await workshop.catalog.create("d", key=RequestKey("k", ""))
     await workshop.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
-    assert await chores.forget_old() == (0, 0)
+    assert await chores.forget_old() == (0, 0, 0)
     workshop.age(LIFETIME_MS / 1000 + 1)
-    assert await chores.forget_old() == (1, 0)
+    assert await chores.forget_old() == (1, 0, 0)
     workshop.age(KEPT_MS / 1000)
-    assert await chores.forget_old() == (0, 1)
+    assert await chores.forget_old() == (0, 1, 0)
 
 
 async def test_maintenance_that_is_due_is_run(workshop: Workshop, chores: TableChores) -> None:

@@ -88,15 +88,17 @@ def test_manifests_are_rewritten(engine: Engine, scattered: str) -> None:
     ]
 
 
-@pytest.mark.skipif(ICEBERG_VERSION != "1.11.0", reason="the defect is that of Iceberg 1.11.0: apache/iceberg#16699")
-def test_rewrite_that_would_give_rows_other_ids_is_refused(vended: Engine, namespace: str) -> None:
-    """This release forgets the row ids of files when it rewrites manifests, and the files would be given new ones."""
+def test_rewritten_manifests_give_rows_no_other_ids(vended: Engine, namespace: str) -> None:
+    """Iceberg 1.11.0 forgets the row ids of files on the way (apache/iceberg#16699): that is not let in."""
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '3')")
     for number in range(2):
         vended.sql(f"INSERT INTO {t} VALUES ({number})")
-    with pytest.raises(Py4JJavaError, match="listed with other row ids"):
-        call(vended, "rewrite_manifests", table=f"'{t}'")
+    if ICEBERG_VERSION == "1.11.0":
+        with pytest.raises(Py4JJavaError, match="listed with other row ids"):
+            call(vended, "rewrite_manifests", table=f"'{t}'")
+    else:
+        assert call(vended, "rewrite_manifests", table=f"'{t}'")["added_manifests_count"] == 1
     assert vended.sql(f"SELECT id, _row_id FROM {t} ORDER BY id") == [(0, 0), (1, 1)]
     vended.sql(f"INSERT INTO {t} VALUES (2)")
     assert vended.value(f"SELECT count(*) FROM {t}") == 3
