@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import urllib.request
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ import pytest
 
 from tests.clients.boto import REGION, Keys
 from tests.clients.iceberg.lake import ALIAS, DELEGATION, OWN, Lake
+from tests.fixtures.server import RunningServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,3 +97,11 @@ def new_engine(spark: SparkSession, lake: Lake, way: Way, keys: Keys, more: Mapp
     for key, value in settings.items():
         spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
     return Engine(spark, name, lake)
+
+
+def answered(server: RunningServer, operation: str) -> int:
+    """How many requests for an operation of the catalog a server has granted so far, all its workers together."""
+    with urllib.request.urlopen(f"{server.endpoint}/metrics") as answer:
+        text = answer.read().decode()
+    series = rf'lakebed_catalog_requests_total\{{operation="{operation}",status="2\d\d"\}} (\S+)'
+    return sum(int(float(found)) for found in re.findall(series, text))

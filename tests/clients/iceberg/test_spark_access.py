@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.clients.boto import Connect, refused
-from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, Engine, Way, new_engine
+from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, Engine, Way, answered, new_engine
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.people import User, user_who_may
 from tests.fixtures.server import RunningServer, running_server
@@ -89,10 +87,7 @@ class Hasty:
 
     def refreshes(self) -> int:
         """How often clients asked for fresh keys and got them."""
-        with urllib.request.urlopen(f"{self.lake.server.endpoint}/metrics") as answer:
-            text = answer.read().decode()
-        name = r'lakebed_catalog_requests_total\{operation="loadCredentials",status="200"\}'
-        return sum(int(float(found)) for found in re.findall(rf"{name} (\S+)", text))
+        return answered(self.lake.server, "loadCredentials")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tests.clients.boto import all_keys
 from tests.clients.iceberg.engine import SPARK_MARKS, Engine
 from tests.clients.iceberg.lake import Lake
 
-pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+pytestmark = SPARK_MARKS
 
 
 def columns(engine: Engine, table: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 
 from tests.clients.iceberg.engine import SPARK_MARKS, Engine
 
-pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+pytestmark = SPARK_MARKS
 
 
 @pytest.fixture
