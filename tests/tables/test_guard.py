@@ -231,6 +231,19 @@ async def test_table_that_was_dropped_and_can_be_restored_keeps_its_files_to_its
         await delete(catalog, ROOT, parse_location(dropped.metadata_at).key)
 
 
+@pytest.mark.parametrize("action", CONTENT_CHANGES)
+async def test_keys_of_an_engine_do_not_change_the_files_of_a_table_that_can_be_restored(
+    catalog: Catalog, file: str, action: Action
+) -> None:
+    await catalog.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: "3600"}, removals=[])
+    dropped = await catalog.dropping.drop(Mutation(ROOT), "lake", name("t"), EntryKind.TABLE, purge=True)
+    keys = delegated(dropped.id)
+    await read(catalog, keys, file)
+    with pytest.raises(AccessDenied, match="can be restored"):
+        await action(catalog, keys, file)
+    assert await catalog.store.get("lake", file) == b"rows"
+
+
 # -- what nobody may -------------------------------------------------------------------------------------------------
 
 

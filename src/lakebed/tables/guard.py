@@ -50,6 +50,9 @@ class TableGuard:
         if principal.is_anonymous:
             raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
         if principal.session is not None and principal.session.delegated_for == found.entry.id:
+            if found.entry.dropped_ms is not None and not reads:
+                # Engines delete files after a drop. Those of a table that can be restored must outlive that.
+                raise AccessDenied(f"the table was dropped and can be restored: its files stay. key={key}")
             # The catalog asked for this right when it handed out the keys, and their policy was asked just now.
             return
         self._gate.check(
