@@ -27,8 +27,9 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    """A server of one's own, to be hurt."""
+    """A server of one's own, to be hurt: it answers from its first worker on, so its others are waited for."""
     with running_server(tmp_path / "data") as running:
+        wait_until(lambda: '"ready"' in running.log_text(), "all workers are ready")
         yield running
 
 
