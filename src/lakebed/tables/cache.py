@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
+from .metadata.parsing import parse_table
 from .metadata.table import TableMetadata
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -17,13 +18,20 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 class CachedMetadata:
     """One file: its JSON, and what was parsed of it."""
 
-    __slots__ = ("document", "referenced", "table")
+    __slots__ = ("_table", "document", "referenced")
 
     def __init__(self, document: bytes, table: TableMetadata | None = None) -> None:
         self.document = document
-        self.table = table
+        self._table = table
         self.referenced: bytes | None = None
         """The JSON without the snapshots that no branch or tag names, once somebody asked for it."""
+
+    @property
+    def table(self) -> TableMetadata:
+        """What it says, if it is a table's. Parsed when first asked for: most loads show the JSON as it is."""
+        if self._table is None:
+            self._table = parse_table(self.document)
+        return self._table
 
 
 class MetadataCache:

@@ -30,7 +30,6 @@ from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import PATH_PROPERTIES, check_location, check_path_properties, table_directories
 from .metadata.builder import build_table
-from .metadata.parsing import parse_table
 from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
 from .metadata.serialization import serialize_table
 from .metadata.table import TableMetadata
@@ -138,10 +137,7 @@ class Commits:
 
     async def parsed(self, entry: Entry) -> TableMetadata:
         """A table's current metadata."""
-        kept = await self._entries.metadata(entry)
-        if kept.table is None:
-            kept.table = parse_table(kept.document)
-        return kept.table
+        return (await self._entries.metadata(entry)).table
 
     # -- the commit -----------------------------------------------------------------------------------------------
 

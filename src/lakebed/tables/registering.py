@@ -17,7 +17,7 @@ from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import check_location, check_path_properties
 from .metadata import TableMetadata, ViewMetadata, parse_table, parse_view
-from .model import Entry, EntryKind
+from .model import EntryKind
 from .publishing import COMMITTED, Also, Pointer, Publisher
 from .validation.commit import CommitValidator
 
@@ -81,7 +81,7 @@ class Registration:
         check_path_properties(found.warehouse, metadata.location, metadata.properties)
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
-            base = await self._parsed(entry)
+            base = (await self._entries.metadata(entry)).table
         await self._validator.check(base, metadata, adopted=base is None)
         pointer = Pointer(
             found=found,
@@ -152,9 +152,3 @@ class Registration:
                 f"there is no metadata file at the location. metadata-location={metadata_at}",
                 argument="metadata-location",
             ) from error
-
-    async def _parsed(self, entry: Entry) -> TableMetadata:
-        kept = await self._entries.metadata(entry)
-        if kept.table is None:
-            kept.table = parse_table(kept.document)
-        return kept.table

@@ -28,7 +28,7 @@ from tests.tables.planning.layouts import Fields, a_layout, a_table, py_spec
 pytestmark = pytest.mark.slow
 
 NAMES = ColumnNames(SCHEMA)
-TRANSFORMS = ("identity", "bucket[3]", "truncate[1]", "truncate[2]", "truncate[10]", *TIME_UNITS)
+TRANSFORMS = ("identity", "bucket[3]", "truncate[1]", "truncate[2]", "truncate[10]", *sorted(TIME_UNITS))
 PAIRS = [
     (column.name, transform)
     for column in COLUMNS

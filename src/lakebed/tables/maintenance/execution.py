@@ -14,7 +14,7 @@ from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.events import tell
 from lakebed.tables.files import TableFiles
-from lakebed.tables.metadata import TableMetadata, parse_table
+from lakebed.tables.metadata import TableMetadata
 
 from .audit import noted
 from .findings import findings_of, with_outcomes
@@ -50,10 +50,7 @@ class Executor:
 
     async def table(self, known: Known) -> TableMetadata:
         """A table's current metadata."""
-        kept = await self._entries.metadata(known.entry)
-        if kept.table is None:
-            kept.table = parse_table(kept.document)
-        return kept.table
+        return (await self._entries.metadata(known.entry)).table
 
     async def survey(self, entry_id: str, *, retain_recent: int, watermark_ms: int) -> Surveyed:
         """Plan for a table as it is now. Raises NotFound."""

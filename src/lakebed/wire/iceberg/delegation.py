@@ -5,7 +5,7 @@ The client says what it can do in `X-Iceberg-Access-Delegation`; the catalog may
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -74,13 +74,14 @@ async def delegate(
     warehouse: Warehouse,
     identifier: Identifier,
     location: str,
-    properties: Mapping[str, str],
+    properties: Callable[[], Mapping[str, str]],
     *,
     entry: Entry | None = None,
     entry_id: str = "",
 ) -> Delegation:
     """What a client is told and given to reach the files of a table, or of one that is staged under `entry_id`.
 
+    `properties` are asked for only where they decide: to know them, a table's metadata has to be parsed.
     Raises AccessDenied when the client asks for access and the caller may not even read; LocationTaken when a staged
     table's directories are not free.
     """
@@ -93,7 +94,7 @@ async def delegate(
             data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
         else:
             data = await services.data_access.of_staged(
-                request.caller, warehouse, identifier, entry_id, location, properties
+                request.caller, warehouse, identifier, entry_id, location, properties()
             )
     except AccessDenied:
         if entry is not None and request.http.method == "POST":
@@ -101,10 +102,11 @@ async def delegate(
             return Delegation(config)
         raise
     # Nothing is on record of a staged table by which a request could be signed: whoever is to write it needs keys.
-    where = Whereabouts(data.table, location, properties)
     if mode is Mode.SIGNING and entry is not None:
+        where = Whereabouts(data.table, location, properties())
         return Delegation(config | _signing_settings(request, warehouse, identifier, where))
-    vended = vend(services, request, warehouse, identifier, data, None if entry is not None else where)
+    unrecorded = None if entry is not None else Whereabouts(data.table, location, properties())
+    vended = vend(services, request, warehouse, identifier, data, unrecorded)
     return Delegation(
         config | vended.settings,
         [vended.storage_credential],

@@ -10,7 +10,7 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.cache import CachedMetadata
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.metadata import parse_table, serialize_table
+from lakebed.tables.metadata import serialize_table
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.wire.http.message import Headers, Response
 
@@ -38,8 +38,6 @@ def shown_document(metadata: CachedMetadata, mode: str) -> bytes:
     if mode == ALL:
         return metadata.document
     if metadata.referenced is None:
-        if metadata.table is None:
-            metadata.table = parse_table(metadata.document)
         metadata.referenced = serialize_table(metadata.table, referenced_snapshots_only=True)
     return metadata.referenced
 
@@ -54,10 +52,8 @@ async def table_response(
 ) -> Response:
     """A table as createTable, loadTable and registerTable show it; 304 if the client has it already."""
     mode = snapshots_mode(request)
-    if metadata.table is None:
-        metadata.table = parse_table(metadata.document)
     granted = await delegate(
-        services, request, warehouse, identifier, entry.location, metadata.table.properties, entry=entry
+        services, request, warehouse, identifier, entry.location, lambda: metadata.table.properties, entry=entry
     )
     tag = _tag(request, entry.version_token, mode, granted)
     if _is_known(request, tag, services.clock.now_ms()):

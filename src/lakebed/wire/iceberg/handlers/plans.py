@@ -60,7 +60,7 @@ async def _answer(services: CatalogServices, request: CatalogRequest, planned: P
             planned.found.warehouse,
             request.table,
             planned.entry.location,
-            planned.table.properties,
+            lambda: planned.table.properties,
             entry=planned.entry,
         )
         if granted.credentials:

@@ -96,8 +96,8 @@ async def create_table(services: CatalogServices, request: CatalogRequest) -> Re
             staged.found.warehouse,
             staged.identifier,
             staged.metadata.location,
-            staged.metadata.properties,
-            entry_id=(staged.metadata.uuid or "").replace("-", ""),
+            lambda: staged.metadata.properties,
+            entry_id=staged.entry_id,
         )
         return ok(
             {
