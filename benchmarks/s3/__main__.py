@@ -16,15 +16,18 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.s3 import loadtool, results, servers, tables
+from benchmarks import loadtool, results, servers
+from benchmarks.cache import CACHE
+from benchmarks.machine import machine
+from benchmarks.s3 import tables
 from benchmarks.s3.compare import compare
-from benchmarks.s3.machine import machine
 from benchmarks.s3.scale import scale
 from benchmarks.s3.scenarios import ENTRIES
-from benchmarks.s3.signing import Signing
 from benchmarks.s3.site import Bodies, Site
 from benchmarks.s3.soak import soak
 from benchmarks.s3.transfer_memory import transfer_memory
+from benchmarks.signing import Signing
+from benchmarks.table import Table
 
 MEMORY = "memory"
 NAMES = [entry.make(True).name for entry in ENTRIES] + [MEMORY]
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     load_average = os.getloadavg()[0]
     rounds = asked.rounds or (2 if asked.quick else 5)
     seconds = asked.seconds or (1 if asked.quick else 4)
-    parent = asked.folder or loadtool.CACHE / "bench"
+    parent = asked.folder or CACHE / "bench"
     parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(parent).free < NEEDED_BYTES:
         tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
@@ -86,6 +89,7 @@ def main(arguments: Sequence[str]) -> int:
             machine=machine(folder),
             servers={recipe.name: recipe.version for recipe in recipes},
             durability={recipe.name: recipe.durability for recipe in recipes},
+            written="a PUT",
             load_average=load_average,
             rounds=rounds,
             seconds=seconds,
@@ -139,11 +143,9 @@ def _compare(asked: argparse.Namespace, sites: Sequence[Site], circumstances: re
     return code
 
 
-def _finish(
-    section: str, circumstances: results.Circumstances, result: object, table: tables.Table, failed: bool
-) -> int:
+def _finish(section: str, circumstances: results.Circumstances, result: object, table: Table, failed: bool) -> int:
     table.show()
-    tell(f"kept in {results.keep(section, circumstances, result, table)}")
+    tell(f"kept in {results.keep(f's3-{section}', circumstances, result, table)}")
     return 1 if failed else 0
 
 

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from benchmarks.s3.scenarios import Entry, Scenario, Unit
-from benchmarks.s3.signing import Signing
-from benchmarks.s3.site import Sample, Site
-
-
-class Side(msgspec.Struct, frozen=True):
-    """What one server did in one scenario: medians over the rounds."""
-
-    speed: float
-    """In the row's unit."""
-    p50_seconds: float
-    p99_seconds: float
-    server_cpu_seconds: float
-    """An operation."""
-    client_cpu_seconds: float
-    """An operation."""
-    errors: dict[str, int]
+from benchmarks.s3.site import Site
+from benchmarks.samples import Sample, Side, side_of
+from benchmarks.signing import Signing
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -106,26 +92,8 @@ def _row(entry: Entry, scenario: Scenario, sites: Sequence[Site], signing: Signi
         signing=signing.value,
         unit=entry.unit.value,
         goal=entry.goal,
-        sides={name: _median(each, entry.unit) for name, each in samples.items()},
+        sides={name: side_of(each, lambda sample: speed(sample, entry.unit)) for name, each in samples.items()},
         rounds=samples,
-    )
-
-
-def _median(samples: Sequence[Sample], unit: Unit) -> Side:
-    def middle(value: Callable[[Sample], float]) -> float:
-        return statistics.median(value(sample) if sample.operations else 0.0 for sample in samples)
-
-    errors: dict[str, int] = {}
-    for sample in samples:
-        for text, count in sample.errors.items():
-            errors[text] = errors.get(text, 0) + count
-    return Side(
-        speed=middle(lambda each: speed(each, unit)),
-        p50_seconds=middle(lambda each: each.p50_seconds),
-        p99_seconds=middle(lambda each: each.p99_seconds),
-        server_cpu_seconds=middle(lambda each: each.server_cpu_seconds / each.operations),
-        client_cpu_seconds=middle(lambda each: each.client_cpu_seconds / each.operations),
-        errors=errors,
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,27 +15,17 @@ from typing import Final
 import apsw
 import msgspec
 
-from benchmarks.s3.endpoint import Ask
+from benchmarks.endpoint import Ask
 from benchmarks.s3.scenarios import PAGE, listing
-from benchmarks.s3.signing import Signing
-from benchmarks.s3.site import Sample, Site
+from benchmarks.s3.site import Site
+from benchmarks.samples import Cost, Sample, cost_of
+from benchmarks.signing import Signing
 
 BUCKET: Final = "scale"
 FOLDERS: Final = 1_000
 COPIED_AT_ONCE: Final = 500_000
 START_GOAL_SECONDS: Final = 1.0
 START_GOAL_OBJECTS: Final = 1_000_000
-
-
-class Cost(msgspec.Struct, frozen=True):
-    """Medians over the rounds."""
-
-    operations_a_second: float
-    server_cpu_seconds: float
-    """An operation."""
-    p50_seconds: float
-    p99_seconds: float
-    errors: int
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -56,13 +45,13 @@ def scale(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float, tell
     for size in sizes:
         tell(f"scale: growing to {size:,} objects")
         site.server.stop()
-        _copy_rows(_database(site.server.folder / "data"), present, size)
+        _copy_rows(_database(site.server.data), present, size)
         present = size
         start_seconds = site.server.start()
         paths = {}
         for name, asks in _asks(site, size).items():
             samples = [_sample(site, asks, seconds) for _ in range(rounds + 1)][1:]  # the first warms up
-            paths[name] = _cost(samples)
+            paths[name] = cost_of(samples)
             tell(f"scale: {size:,} objects, {name}: {paths[name].server_cpu_seconds * 1e6:,.0f} µs of server CPU")
         found.append(Scale(size, start_seconds, paths))
     return found
@@ -95,19 +84,6 @@ def _asks(site: Site, size: int) -> dict[str, list[Ask]]:
 
 def _sample(site: Site, asks: Sequence[Ask], seconds: float) -> Sample:
     return site.measure(lambda: site.tool.run(site.endpoint, asks, Signing.HEADER, seconds=seconds))
-
-
-def _cost(samples: Sequence[Sample]) -> Cost:
-    good = [sample for sample in samples if sample.operations]
-    if not good:
-        raise RuntimeError(f"no request succeeded. errors={samples[0].errors} answer={samples[0].first_error_answer!r}")
-    return Cost(
-        operations_a_second=statistics.median(each.operations / each.elapsed_seconds for each in good),
-        server_cpu_seconds=statistics.median(each.server_cpu_seconds / each.operations for each in good),
-        p50_seconds=statistics.median(each.p50_seconds for each in good),
-        p99_seconds=statistics.median(each.p99_seconds for each in good),
-        errors=sum(sum(each.errors.values()) for each in samples),
-    )
 
 
 def _database(folder: Path) -> Path:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from benchmarks.s3.endpoint import Ask
-from benchmarks.s3.signing import Signing
-from benchmarks.s3.site import Sample, Site
+from benchmarks.endpoint import Ask
+from benchmarks.s3.site import Site
 from benchmarks.s3.transfers import DeleteBatches, MultipartDownload, MultipartUpload
+from benchmarks.samples import Sample
+from benchmarks.signing import Signing
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

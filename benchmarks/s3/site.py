@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from benchmarks.s3.endpoint import Ask, Body, Endpoint
-from benchmarks.s3.loadtool import LoadTool, Report
-from benchmarks.s3.servers import Server
+from benchmarks.endpoint import Ask, Body, Endpoint
+from benchmarks.loadtool import LoadTool, Report
+from benchmarks.samples import Sample, sampled
+from benchmarks.servers import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +35,6 @@ class Bodies:
         return Body(path, len(content), sha256)
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """One round on one server."""
-
-    operations: int
-    bytes: int
-    elapsed_seconds: float
-    p50_seconds: float
-    p99_seconds: float
-    server_cpu_seconds: float
-    client_cpu_seconds: float
-    errors: dict[str, int]
-    first_error_answer: str
-
-
 @dataclass(frozen=True, slots=True)
 class Site:
     """One side of a comparison."""
@@ -69,21 +54,4 @@ class Site:
 
     def measure(self, work: Callable[[], Report]) -> Sample:
         """Run `work` and add the processor time the server took for it."""
-        before = self.server.cpu_seconds()
-        try:
-            report = work()
-        except RuntimeError as error:
-            state = "running" if self.server.is_alive else "gone"
-            error.add_note(f"{self.server.recipe.name} is {state}. log={self.server.log_tail()}")
-            raise
-        return Sample(
-            operations=report.operations,
-            bytes=report.bytes,
-            elapsed_seconds=report.elapsed_seconds,
-            p50_seconds=report.p50_seconds,
-            p99_seconds=report.p99_seconds,
-            server_cpu_seconds=self.server.cpu_seconds() - before,
-            client_cpu_seconds=report.cpu_seconds,
-            errors=report.errors,
-            first_error_answer=report.first_error_answer,
-        )
+        return sampled([self.server], work)

@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.s3.endpoint import Ask
-from benchmarks.s3.processes import MemoryWatch, Reading
+from benchmarks.endpoint import Ask
+from benchmarks.processes import MemoryWatch, Reading
 from benchmarks.s3.scenarios import KIB, MIB, PAGE, listing
-from benchmarks.s3.signing import Signing
 from benchmarks.s3.site import Site
 from benchmarks.s3.transfers import upload
+from benchmarks.signing import Signing
 
 BUCKET: Final = "soak"
 KEYS: Final = 2_000

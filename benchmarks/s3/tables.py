@@ -1,50 +1,14 @@
-"""Results as tables: rich on a terminal, Markdown in a file or a pipe."""
+"""Results of the S3 benchmarks as tables."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from rich.console import Console
-from rich.table import Table as RichTable
 
 from benchmarks.s3.compare import Row
 from benchmarks.s3.scale import START_GOAL_OBJECTS, START_GOAL_SECONDS, Scale
 from benchmarks.s3.soak import Soak
 from benchmarks.s3.transfer_memory import GOAL_MIB, Held
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Text in rows and columns."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def markdown(self) -> str:
-        """As GitHub reads it; every column but the first is numbers."""
-        rule = ["---", *("--:" for _ in self.columns[1:])]
-        lines = (f"| {' | '.join(cells)} |" for cells in (self.columns, rule, *self.rows))
-        return "\n".join(lines) + "\n"
-
-    def show(self) -> None:
-        """Print, in colour where somebody looks."""
-        if not sys.stdout.isatty():
-            print(f"\n{self.title}\n\n{self.markdown()}", end="")
-            return
-        table = RichTable(title=self.title)
-        for index, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if index else "left")
-        for cells in self.rows:
-            table.add_row(*(_coloured(cell) for cell in cells))
-        Console().print(table)
-
-
-def _coloured(cell: str) -> str:
-    colour = {"yes": "green", "no": "red"}.get(cell)
-    return f"[{colour}]{cell}[/]" if colour else cell
+from benchmarks.table import Table, cost_cell
 
 
 def comparison(rows: Sequence[Row], names: Sequence[str]) -> Table:
@@ -100,9 +64,7 @@ def scales(found: Sequence[Scale]) -> Table:
         cells = [f"{each.objects:,}", f"{each.start_seconds:.2f}"]
         if each.objects == START_GOAL_OBJECTS:
             cells[1] += f" (goal < {START_GOAL_SECONDS:g})"
-        for cost in each.paths.values():
-            failed = f" ({cost.errors} errors)" if cost.errors else ""
-            cells.append(f"{cost.server_cpu_seconds * 1e6:,.0f} µs, {cost.operations_a_second:,.0f} op/s{failed}")
+        cells += [cost_cell(cost) for cost in each.paths.values()]
         lines.append(cells)
     columns = ["objects", "start to ready, s", *found[0].paths]
     return Table("Lakebed as the bucket grows: server CPU an operation, operations a second", columns, lines)

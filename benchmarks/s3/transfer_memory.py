@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.s3.endpoint import Ask
-from benchmarks.s3.loadtool import Report
-from benchmarks.s3.processes import MemoryWatch
-from benchmarks.s3.signing import Signing
+from benchmarks.endpoint import Ask
+from benchmarks.loadtool import Report
+from benchmarks.processes import MemoryWatch
 from benchmarks.s3.site import Site
+from benchmarks.signing import Signing
 
 MIB: Final = 1024 * 1024
 CLIENTS: Final = 64

@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.s3.endpoint import Ask
-from benchmarks.s3.loadtool import Report
-from benchmarks.s3.signing import Signing
-from benchmarks.s3.site import Sample, Site
+from benchmarks.endpoint import Ask
+from benchmarks.loadtool import Report
+from benchmarks.s3.site import Site
+from benchmarks.samples import Sample
+from benchmarks.signing import Signing
 
 PART_BYTES: Final = 16 * 1024 * 1024
 BATCH: Final = 1_000

@@ -1,4 +1,4 @@
-"""The load program: built once from `load/`, then run with a plan of signed requests."""
+"""The load program: built once from `load/`, then run with a plan of requests made in advance."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.s3.endpoint import Ask, Endpoint, signed_head
-from benchmarks.s3.signing import Signing
+from benchmarks.cache import CACHE
+from benchmarks.endpoint import Ask, Body, Endpoint, request_head
+from benchmarks.signing import Signing
 
 SOURCES = Path(__file__).parent / "load"
-CACHE = Path(os.environ.get("LAKEBED_CACHE") or Path.home() / ".cache" / "lakebed")
+AT_ONCE = 5_000
+"""Requests of a plan that carry their bodies with them, at most, where they are sent for set-up."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -33,6 +35,10 @@ class Report(msgspec.Struct, frozen=True):
     errors: dict[str, int]
     first_error_answer: str
     etags: list[str] = msgspec.field(default_factory=list)
+    chains: list[int] = msgspec.field(default_factory=list)
+    """How many requests of each chain were answered rightly."""
+    conflicts: int = 0
+    """Requests that came too late, where that is a right answer."""
 
 
 def build() -> Path:
@@ -41,7 +47,7 @@ def build() -> Path:
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.read_bytes())
     folder = CACHE / "bin"
-    binary = folder / f"s3load-{digest.hexdigest()[:12]}"
+    binary = folder / f"load-{digest.hexdigest()[:12]}"
     if binary.exists():
         return binary
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
@@ -67,32 +73,38 @@ class LoadTool:
         self,
         endpoint: Endpoint,
         asks: Sequence[Ask],
-        signing: Signing,
+        signing: Signing = Signing.HEADER,
         *,
         connections: int = 8,
         seconds: float = 0,
         rate: int = 0,
         etags: bool = False,
+        once: bool = False,
+        chains: Sequence[int] = (),
     ) -> Load:
         """Sign `asks` and start sending them: round and round for `seconds`, or each once when that is 0.
 
+        `once` sends each at most once in that time. `chains` are the lengths of runs of requests which follow from each
+        other: each run has a connection of its own, is sent once and in order, and ends at the first wrong answer.
         `rate` paces each connection to so many bytes a second, both ways.
         """
         signer = endpoint.signer()
-        bodies = {ask.body.path: 0 for ask in asks if ask.body}
-        for index, path in enumerate(bodies):
-            bodies[path] = index
+        files = list(dict.fromkeys(ask.body.path for ask in asks if isinstance(ask.body, Body)))
+        places = {path: index for index, path in enumerate(files)}
         plan = {
             "address": endpoint.address,
             "connections": connections if seconds else min(connections, len(asks)),
             "seconds": seconds,
             "rate": rate,
             "etags": etags,
-            "bodies": [str(path) for path in bodies],
+            "once": once,
+            "chains": chains,
+            "bodies": [str(path) for path in files],
             "requests": [
                 {
-                    "head": signed_head(signer, ask, signing),
-                    "body": bodies[ask.body.path] if ask.body else -1,
+                    "head": request_head(signer, ask, signing),
+                    "tail": ask.body if isinstance(ask.body, bytes) else None,
+                    "body": places[ask.body.path] if isinstance(ask.body, Body) else -1,
                     "bodyless": ask.method == "HEAD",
                     "status": ask.status,
                     "shortest": ask.length[0],
@@ -109,20 +121,33 @@ class LoadTool:
         self,
         endpoint: Endpoint,
         asks: Sequence[Ask],
-        signing: Signing,
+        signing: Signing = Signing.HEADER,
         *,
         connections: int = 8,
         seconds: float = 0,
         etags: bool = False,
+        once: bool = False,
+        chains: Sequence[int] = (),
     ) -> Report:
         """`start` and wait."""
-        return self.start(endpoint, asks, signing, connections=connections, seconds=seconds, etags=etags).wait()
+        return self.start(
+            endpoint,
+            asks,
+            signing,
+            connections=connections,
+            seconds=seconds,
+            etags=etags,
+            once=once,
+            chains=chains,
+        ).wait()
 
     def deliver(self, endpoint: Endpoint, asks: Sequence[Ask], connections: int = 32) -> None:
         """Send each once for set-up; raises RuntimeError when any answer is not as asked."""
-        report = self.run(endpoint, asks, Signing.HEADER, connections=connections)
-        if report.errors or report.operations != len(asks):
-            raise RuntimeError(f"set-up failed. errors={report.errors} answer={report.first_error_answer[-500:]!r}")
+        for start in range(0, len(asks), AT_ONCE):
+            batch = asks[start : start + AT_ONCE]
+            report = self.run(endpoint, batch, connections=connections)
+            if report.errors or report.operations != len(batch):
+                raise RuntimeError(f"set-up failed. errors={report.errors} answer={report.first_error_answer[-500:]!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.s3.machine import Machine
-from benchmarks.s3.tables import Table
+from benchmarks.machine import Machine
+from benchmarks.table import Table
 
-FOLDER: Final = Path(__file__).resolve().parents[1]
+FOLDER: Final = Path(__file__).resolve().parent
 PAGE: Final = FOLDER / "RESULTS.md"
 
 
@@ -27,34 +27,39 @@ class Circumstances(msgspec.Struct, frozen=True):
     servers: dict[str, str]
     """Versions by name."""
     durability: dict[str, str]
-    """What an acknowledged PUT means, by name."""
+    """What an acknowledged write means, by name."""
+    written: str
+    """The write whose acknowledgement that is."""
     load_average: float
     """Of the minute before: what else the machine was doing."""
     rounds: int
     seconds: float
+    """The length of a round; 0 where a round is a piece of work, however long it takes."""
     complete: bool
 
     def describe(self) -> str:
         """Lines that stand above the table."""
         servers = ", ".join(f"{name} {version}" for name, version in self.servers.items())
         durability = "".join(f"- {name}: {meaning}\n" for name, meaning in self.durability.items())
+        rounds = f"{self.rounds} round{'s' if self.rounds > 1 else ''}"
+        length = f" of {self.seconds:g} s" if self.seconds else ""
         return (
             f"Measured {self.measured_at:%Y-%m-%d} on {self.machine.describe()}. {servers}. "
-            f"{self.rounds} rounds of {self.seconds:g} s; load average before: {self.load_average:.2f}.\n\n"
-            f"On stable storage when a PUT is answered:\n\n{durability}"
+            f"{rounds}{length}; load average before: {self.load_average:.2f}.\n\n"
+            f"On stable storage when {self.written} is answered:\n\n{durability}"
         )
 
 
 def keep(section: str, circumstances: Circumstances, result: object, table: Table) -> Path:
-    """Write the JSON; a complete run also renews the section of the page."""
+    """Write the JSON; a complete run also renews the section of the page. Sections are named `s3-compare` and so on."""
     folder = FOLDER / "results"
     folder.mkdir(exist_ok=True)
-    path = folder / (f"s3-{section}.json" if circumstances.complete else f"s3-{section}-partial.json")
+    path = folder / (f"{section}.json" if circumstances.complete else f"{section}-partial.json")
     encoded = msgspec.json.encode({"circumstances": circumstances, "result": result})
     path.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
     if circumstances.complete:
         text = f"{circumstances.describe()}\n{table.markdown()}"
-        PAGE.write_text(replaced(PAGE.read_text(), f"s3-{section}", text))
+        PAGE.write_text(replaced(PAGE.read_text(), section, text))
     return path
 
 

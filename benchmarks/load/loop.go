@@ -18,6 +18,14 @@ const (
 // number in package syscall.)
 const edges = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
 
+// queue is the requests that one connection, or all of them together, send in order.
+type queue struct {
+	first, next, end int
+	again            bool // from the first on, when all are sent
+	chained          bool // each follows from the one before: after a wrong answer the others cannot be right
+	done             int
+}
+
 // loop serves all connections from one thread.
 type loop struct {
 	plan   *Plan
@@ -25,7 +33,7 @@ type loop struct {
 	report Report
 	epoll  int
 	conns  map[int32]*conn
-	next   int
+	queues []*queue
 	until  time.Time
 }
 
@@ -34,17 +42,35 @@ func newLoop(plan *Plan, bodies []body) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{plan: plan, bodies: bodies, epoll: epoll, conns: map[int32]*conn{}}
+	l := &loop{plan: plan, bodies: bodies, epoll: epoll, conns: map[int32]*conn{}, queues: queues(plan)}
 	l.report.Errors = map[string]int{}
 	if plan.ETags {
 		l.report.ETags = make([]string, len(plan.Requests))
 	}
-	for range plan.Connections {
-		if err := l.connect(&conn{in: make([]byte, bufferSize), rate: plan.Rate}); err != nil {
+	connections := plan.Connections
+	if len(plan.Chains) > 0 {
+		connections = len(plan.Chains)
+	}
+	for i := range connections {
+		own := l.queues[i%len(l.queues)]
+		if err := l.connect(&conn{in: make([]byte, bufferSize), rate: plan.Rate, queue: own}); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
+}
+
+func queues(plan *Plan) []*queue {
+	if len(plan.Chains) == 0 {
+		return []*queue{{end: len(plan.Requests), again: plan.Seconds > 0 && !plan.Once}}
+	}
+	var all []*queue
+	first := 0
+	for _, length := range plan.Chains {
+		all = append(all, &queue{first: first, next: first, end: first + length, chained: true})
+		first += length
+	}
+	return all
 }
 
 func (l *loop) connect(c *conn) error {
@@ -124,6 +150,9 @@ func (l *loop) drive(c *conn, idle bool) {
 			if l.report.FirstAnswer == "" {
 				l.report.FirstAnswer = string(c.in[:min(c.filled, 1200)])
 			}
+			if c.queue.chained {
+				c.queue.next = c.queue.end
+			}
 			delete(l.conns, int32(c.fd))
 			syscall.Close(c.fd)
 			if err := l.connect(c); err != nil {
@@ -133,6 +162,7 @@ func (l *loop) drive(c *conn, idle bool) {
 		case !done:
 			return
 		default:
+			c.queue.done++
 			l.report.latencies = append(l.report.latencies, time.Since(c.began))
 			l.report.Bytes += c.moved
 			if l.plan.ETags {
@@ -149,11 +179,15 @@ func (l *loop) begin(c *conn) bool {
 	if l.plan.Seconds > 0 && !now.Before(l.until) {
 		return false
 	}
-	if l.plan.Seconds == 0 && l.next >= len(l.plan.Requests) {
-		return false
+	q := c.queue
+	if q.next >= q.end {
+		if !q.again {
+			return false
+		}
+		q.next = q.first
 	}
-	index := l.next % len(l.plan.Requests)
-	l.next++
+	index := q.next
+	q.next++
 	request := &l.plan.Requests[index]
 	var b *body
 	if request.Body >= 0 {

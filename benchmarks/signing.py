@@ -1,7 +1,7 @@
-"""SigV4 in advance: request heads that the load program only has to send.
+"""Request heads made in advance, which the load program only has to send: signed with SigV4, or not at all.
 
-Written apart from the server's own SigV4 on purpose: a misreading of the rules would not cancel out. Paths and query
-values are given unencoded.
+The SigV4 is written apart from the server's own on purpose: a misreading of the rules would not cancel out. Paths and
+query values are given unencoded.
 """
 
 from __future__ import annotations
@@ -82,8 +82,7 @@ class Signer:
             lines = dict(signed)
         if length is not None:
             lines["content-length"] = str(length)
-        target = quote(path, safe="/" + SAFE) + ("?" + _encode(asked) if asked else "")
-        return f"{method} {target} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items()) + "\r\n"
+        return _head(method, path, asked, lines)
 
     def _authorization(self, names: str, signature: str) -> str:
         return f"AWS4-HMAC-SHA256 Credential={self._credential}, SignedHeaders={names}, Signature={signature}"
@@ -96,6 +95,34 @@ class Signer:
         digest = hashlib.sha256(canonical.encode()).hexdigest()
         text = f"AWS4-HMAC-SHA256\n{self._stamp}\n{self._scope}\n{digest}"
         return hmac.digest(self._key, text.encode(), "sha256").hex()
+
+
+class Unsigned:
+    """Writes heads for a server that asks nobody who he is."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def head(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        payload_sha256: str,
+        length: int | None,
+        signing: Signing,
+    ) -> str:
+        """The request line and headers, ending in the empty line; nothing is said of the payload but its length."""
+        lines = {**headers, "host": self._host}
+        if length is not None:
+            lines["content-length"] = str(length)
+        return _head(method, path, query, lines)
+
+
+def _head(method: str, path: str, query: Mapping[str, str], lines: Mapping[str, str]) -> str:
+    target = quote(path, safe="/" + SAFE) + ("?" + _encode(query) if query else "")
+    return f"{method} {target} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items()) + "\r\n"
 
 
 def _encode(query: Mapping[str, str]) -> str:

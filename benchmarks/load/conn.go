@@ -65,6 +65,7 @@ const (
 type conn struct {
 	fd      int
 	rate    int64
+	queue   *queue
 	index   int
 	request *Request
 	began   time.Time
@@ -105,7 +106,8 @@ func (c *conn) dial(address string) error {
 func (c *conn) begin(index int, request *Request, b *body, now time.Time) {
 	c.index, c.request, c.began = index, request, now
 	c.phase, c.filled, c.paced, c.moved = sendingHead, 0, 0, 0
-	c.out, c.file, c.offset, c.size = append(c.out[:0], request.Head...), nil, 0, 0
+	c.out, c.file, c.offset, c.size = append(c.out[:0], request.Head...), nil, 0, int64(len(request.Tail))
+	c.out = append(c.out, request.Tail...)
 	if b != nil {
 		c.size = b.size
 		if b.bytes != nil {

@@ -1,4 +1,4 @@
-"""The servers under test: how each is started, and what its acknowledgement of a PUT means."""
+"""Servers under test: how each is started, and what its acknowledgement means. Ours, and the one for objects."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import lakebed as package
-from benchmarks.s3 import processes
-from benchmarks.s3.endpoint import Endpoint
-from benchmarks.s3.loadtool import CACHE
-from benchmarks.s3.signing import Credentials
+from benchmarks import processes
+from benchmarks.cache import CACHE
+from benchmarks.endpoint import Endpoint
+from benchmarks.signing import Credentials
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 WORKERS = 2
 
 
@@ -33,10 +33,13 @@ class Recipe:
     name: str
     version: str
     durability: str
-    """What is on stable storage when a PUT is acknowledged."""
+    """What is on stable storage when a write is acknowledged."""
     command: Callable[[Path, int], list[str]]
-    environment: Callable[[Credentials], Mapping[str, str]]
+    """Of a folder and a port."""
+    environment: Callable[[Path, int, Credentials], Mapping[str, str]]
     ready_path: str
+    asks_who: bool = True
+    """Whether its requests are signed."""
 
 
 def lakebed(workers: int = WORKERS) -> Recipe:
@@ -53,7 +56,7 @@ def lakebed(workers: int = WORKERS) -> Recipe:
             *(str(program), "serve", "--data", str(folder)),
             *("--listen", f"127.0.0.1:{port}", "--workers", str(workers)),
         ],
-        environment=lambda who: {
+        environment=lambda folder, port, who: {
             "LAKEBED_ROOT_ACCESS_KEY": who.access_key,
             "LAKEBED_ROOT_SECRET_KEY": who.secret_key,
         },
@@ -72,7 +75,7 @@ def minio(cores: int = WORKERS) -> Recipe:
             "body, metadata file written with O_DSYNC; folders are not synced after a rename"
         ),
         command=lambda folder, port: [str(program), "server", "--quiet", "--address", f"127.0.0.1:{port}", str(folder)],
-        environment=lambda who: {
+        environment=lambda folder, port, who: {
             "MINIO_ROOT_USER": who.access_key,
             "MINIO_ROOT_PASSWORD": who.secret_key,
             "MINIO_BROWSER": "off",
@@ -100,8 +103,19 @@ class Server:
 
     recipe: Recipe
     folder: Path
-    endpoint: Endpoint
+    address: str
+    credentials: Credentials = field(repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def data(self) -> Path:
+        """Where it keeps everything."""
+        return self.folder / "data"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it listens and who we are to it."""
+        return Endpoint(self.address, self.credentials if self.recipe.asks_who else None)
 
     @property
     def pid(self) -> int:
@@ -121,14 +135,14 @@ class Server:
 
     def start(self, patience_seconds: float = 120) -> float:
         """Start and wait until ready; the seconds that took."""
-        port = int(self.endpoint.address.rsplit(":", 1)[1])
-        data = self.folder / "data"
+        port = int(self.address.rsplit(":", 1)[1])
+        data = self.data
         data.mkdir(parents=True, exist_ok=True)
         begin = time.monotonic()
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 self.recipe.command(data, port),
-                env={**os.environ, **self.recipe.environment(self.endpoint.credentials)},
+                env={**os.environ, **self.recipe.environment(data, port, self.credentials)},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -141,7 +155,7 @@ class Server:
         return time.monotonic() - begin
 
     def _is_ready(self) -> bool:
-        connection = http.client.HTTPConnection(self.endpoint.address, timeout=5)
+        connection = http.client.HTTPConnection(self.address, timeout=5)
         try:
             connection.request("GET", self.recipe.ready_path)
             return connection.getresponse().status == 200
@@ -171,7 +185,7 @@ class Server:
 def running(recipe: Recipe, folder: Path) -> Iterator[Server]:
     """A server on a free port with made-up credentials, stopped at the end."""
     who = Credentials("BENCH" + secrets.token_hex(6).upper(), secrets.token_hex(20))
-    server = Server(recipe, folder, Endpoint(f"127.0.0.1:{_free_port()}", who))
+    server = Server(recipe, folder, f"127.0.0.1:{free_port()}", who)
     server.start()
     try:
         yield server
@@ -179,7 +193,8 @@ def running(recipe: Recipe, folder: Path) -> Iterator[Server]:
         server.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on right now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-// Command s3load replays pre-built, pre-signed HTTP requests over a few
+// Command load replays pre-built, pre-signed HTTP requests over a few
 // keep-alive connections and reports what came back.
 //
 // It reads a plan (JSON) from the file named by its argument and writes a
@@ -24,6 +24,8 @@ type Plan struct {
 	Address     string    `json:"address"`
 	Connections int       `json:"connections"`
 	Seconds     float64   `json:"seconds"` // go round the requests this long; 0 sends each once
+	Once        bool      `json:"once"`    // send each at most once, also where there is time for more
+	Chains      []int     `json:"chains"`  // lengths of runs of requests: each has a connection, and is sent once in order
 	Rate        int64     `json:"rate"`    // bytes a second and connection, each way; 0 is unpaced
 	Bodies      []string  `json:"bodies"`  // files
 	Requests    []Request `json:"requests"`
@@ -33,6 +35,7 @@ type Plan struct {
 // Request is one request and what its answer must look like.
 type Request struct {
 	Head     string `json:"head"`     // request line and headers, with the empty line
+	Tail     []byte `json:"tail"`     // a short body of its own
 	Body     int    `json:"body"`     // index into Bodies, or -1
 	Bodyless bool   `json:"bodyless"` // the answer announces a length but has no body
 	Status   int    `json:"status"`
@@ -52,13 +55,14 @@ type Report struct {
 	Errors      map[string]int `json:"errors"`
 	FirstAnswer string         `json:"first_error_answer"`
 	ETags       []string       `json:"etags,omitempty"`
+	Chains      []int          `json:"chains,omitempty"` // how many of each were answered rightly
 
 	latencies []time.Duration
 }
 
 func main() {
 	if len(os.Args) != 2 {
-		fail(errors.New("usage: s3load PLAN"))
+		fail(errors.New("usage: load PLAN"))
 	}
 	text, err := os.ReadFile(os.Args[1])
 	if err != nil {
@@ -83,6 +87,11 @@ func main() {
 	}
 	report := loop.report
 	report.Elapsed, report.CPU = time.Since(begin).Seconds(), cpuSeconds()-cpu
+	if len(plan.Chains) > 0 {
+		for _, q := range loop.queues {
+			report.Chains = append(report.Chains, q.done)
+		}
+	}
 	report.summarise()
 	if err := json.NewEncoder(os.Stdout).Encode(report); err != nil {
 		fail(err)
@@ -109,6 +118,6 @@ func cpuSeconds() float64 {
 }
 
 func fail(err error) {
-	fmt.Fprintln(os.Stderr, "s3load:", err)
+	fmt.Fprintln(os.Stderr, "load:", err)
 	os.Exit(1)
 }

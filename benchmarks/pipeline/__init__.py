@@ -1,0 +1,1 @@
+"""The pipeline: how long planning takes, and what Spark does for tables."""

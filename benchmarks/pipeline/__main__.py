@@ -1,0 +1,138 @@
+"""`python -m benchmarks.pipeline`: run the benchmarks, print the tables, keep the results."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyspark
+
+from benchmarks import results
+from benchmarks.cache import CACHE
+from benchmarks.machine import machine
+from benchmarks.pipeline import planning, tables, waking
+from benchmarks.pipeline.compare import compare
+from benchmarks.pipeline.planning import Pass
+from benchmarks.pipeline.scenarios import Compaction, Merge, Scenario
+from benchmarks.pipeline.site import DISK, DISK_DURABILITY, LAKEBED, recipe, running_server, sites
+from benchmarks.results import Circumstances
+from benchmarks.table import Table
+from lakebed.pipeline.versions import ICEBERG_VERSION
+
+PLANNING: Final = "planning"
+WORKER: Final = "worker"
+NAMES: Final = (PLANNING, WORKER, Compaction.name, Merge.name)
+NEEDED_BYTES: Final = 12 * 1024**3
+
+TABLES, QUICK_TABLES = planning.GOAL_TABLES, 1_000
+FILES, QUICK_FILES = 1_000, 100
+ROWS, QUICK_ROWS = 10_000_000, 100_000
+WORKERS, QUICK_WORKERS = 3, 1
+TASKS, QUICK_TASKS = 6, 3
+"""Of each worker."""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.pipeline", description="Spark's work through Lakebed and on the bare disk."
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
+    parser.add_argument("--rounds", type=int, help="rounds a site and kind of work (5; quick: 2)")
+    parser.add_argument("--quick", action="store_true", help="less of everything; not kept in RESULTS.md")
+    parser.add_argument("--folder", type=Path, help="where everything is kept (default: the cache folder)")
+    return parser.parse_args(arguments)
+
+
+def tell(line: str) -> None:
+    """Progress, apart from the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what was asked for; 1 when something came out wrong."""
+    asked = parse(arguments)
+    load_average = os.getloadavg()[0]
+    wanted = asked.only or NAMES
+    parent = asked.folder or CACHE / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(parent).free < NEEDED_BYTES:
+        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
+        return 2
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pipeline-", dir=parent)))
+        ours = recipe()
+        circumstances = Circumstances(
+            measured_at=datetime.now(UTC),
+            machine=machine(folder),
+            servers={LAKEBED: ours.version},
+            durability={LAKEBED: ours.durability},
+            written="a commit",
+            load_average=load_average,
+            rounds=asked.rounds or (2 if asked.quick else 5),
+            seconds=0,
+            complete=not (asked.quick or asked.rounds or asked.only),
+        )
+        tell(circumstances.describe())
+        code = 0
+        if PLANNING in wanted:
+            code |= _plan(asked, folder, circumstances)
+        server = stack.enter_context(running_server(folder / "lakebed"))
+        spark = {"Spark": pyspark.__version__, "Iceberg": ICEBERG_VERSION}
+        circumstances = msgspec.structs.replace(circumstances, servers=circumstances.servers | spark)
+        if WORKER in wanted:
+            workers, tasks = (QUICK_WORKERS, QUICK_TASKS) if asked.quick else (WORKERS, TASKS)
+            begun = waking.measure(server, folder / "workers", workers=workers, tasks=tasks, tell=tell)
+            code |= _finish(WORKER, msgspec.structs.replace(circumstances, rounds=workers), begun, tables.woken(begun))
+        scenarios = [each for each in _scenarios(asked.quick) if each.name in wanted]
+        if scenarios:
+            both = stack.enter_context(sites(server, folder / "disk"))
+            rows, broken = compare(scenarios, both, rounds=circumstances.rounds, tell=tell)
+            circumstances = msgspec.structs.replace(
+                circumstances,
+                durability={**circumstances.durability, DISK: DISK_DURABILITY},
+                complete=circumstances.complete and not broken,
+            )
+            code |= _finish("compare", circumstances, rows, tables.comparison(rows), failed=bool(broken))
+    return code
+
+
+def _scenarios(quick: bool) -> list[Scenario]:
+    return [Compaction(QUICK_FILES if quick else FILES), Merge(QUICK_ROWS if quick else ROWS)]
+
+
+def _plan(asked: argparse.Namespace, folder: Path, circumstances: Circumstances) -> int:
+    count = QUICK_TABLES if asked.quick else TABLES
+    # In a process of its own: it is its memory that is looked at.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        passes = pool.submit(_passes, folder / PLANNING, count).result()
+    circumstances = msgspec.structs.replace(circumstances, rounds=1)
+    return _finish(PLANNING, circumstances, passes, tables.planned(passes, count))
+
+
+def _passes(folder: Path, count: int) -> list[Pass]:
+    return asyncio.run(planning.measure(folder, count))
+
+
+def _finish(section: str, circumstances: Circumstances, result: object, table: Table, *, failed: bool = False) -> int:
+    table.show()
+    tell(f"kept in {results.keep(f'pipeline-{section}', circumstances, result, table)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped and the folder removed
+    sys.exit(main(sys.argv[1:]))

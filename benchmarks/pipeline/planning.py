@@ -1,0 +1,371 @@
+"""How long it takes to plan many tables with policies, and how much memory: `python -m benchmarks.pipeline.planning`.
+
+The scheduler, its stores and its services are those of a server, in this process and without the edges. Tables are
+published as commits publish them; one in ten has twelve small files and as many manifests, which planning has to read.
+Four policies hold for all of them, some namespaces and tables have their own.
+
+    --tables N      how many tables; by default 10,000, which are to be planned within 10 s
+    --quick         1,000 tables: a look, not a result
+    --folder DIR    where the stores are; by default a temporary folder
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from benchmarks.catalog import files as appends
+from benchmarks.machine import machine
+from benchmarks.table import Table
+from lakebed.core.access import DEFAULT_ACCOUNT, root_of
+from lakebed.core.clock import SystemClock
+from lakebed.core.settings import ServerSettings, Settings
+from lakebed.governance.policies.content import (
+    DATA_COMPACTION,
+    METADATA_COMPACTION,
+    ORPHAN_FILE_REMOVAL,
+    SNAPSHOT_EXPIRY,
+)
+from lakebed.governance.vault import MasterKeys
+from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.buckets import Buckets
+from lakebed.objects.digests import Expectations
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
+from lakebed.objects.reading import ObjectReader
+from lakebed.objects.writing import NewObject, ObjectWriter
+from lakebed.server.composition import lay_ground, open_storage
+from lakebed.server.identity import establish_identity
+from lakebed.server.metadata import open_metadata
+from lakebed.tables.cache import MetadataCache
+from lakebed.tables.entries import Entries
+from lakebed.tables.files import FileAddress, TableFiles
+from lakebed.tables.gate import Gate
+from lakebed.tables.idempotency import Answer, IdempotencyKeys, Mutation
+from lakebed.tables.identifiers import Identifier
+from lakebed.tables.model import EntryKind
+from lakebed.tables.namespaces import Namespaces
+from lakebed.tables.publishing import CREATED, Pointer, Publisher
+from lakebed.tables.upkeep.attaching import CATALOG, Attaching, TargetName
+from lakebed.tables.upkeep.planner import Planned
+from lakebed.tables.upkeep.policies import NewPolicy, Policies
+from lakebed.tables.upkeep.policy_types import PolicyTypes
+from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
+from lakebed.tables.warehouses import Warehouses
+
+LAKE: Final = "lake"
+TABLES_A_NAMESPACE: Final = 100
+COMMITS: Final = 12
+"""Of a table: enough for its metadata to have some length."""
+MESSY_ONE_IN: Final = 10
+GOAL_TABLES: Final = 10_000
+GOAL_SECONDS: Final = 10.0
+GOAL_GROWTH_MIB: Final = 64.0
+AT_ONCE: Final = 64
+DAY_MS: Final = 86_400_000
+
+ROOT: Final = Caller(root_of(DEFAULT_ACCOUNT))
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """One pass over all tables."""
+
+    name: str
+    seconds: float
+    looked_at: int
+    tasks: int
+    start_mib: float
+    """Resident memory before it."""
+    half_mib: float
+    end_mib: float
+
+    def is_fast(self, tables: int) -> bool:
+        """Whether it took no longer than it may, for so many tables."""
+        return self.seconds <= GOAL_SECONDS * tables / GOAL_TABLES
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether memory grew no more in its second half than it may."""
+        return self.end_mib - self.half_mib <= GOAL_GROWTH_MIB
+
+
+@dataclass
+class Site:
+    """The services that the benchmark calls."""
+
+    facilities: Facilities
+    writer: ObjectWriter
+    files: TableFiles
+    entries: Entries
+    publisher: Publisher
+    namespaces: Namespaces
+    warehouses: Warehouses
+    policies: Policies
+    attaching: Attaching
+    upkeep: UpkeepParts
+    sizes: list[int] = field(default_factory=list)
+
+    async def put(self, location: str, body: bytes) -> None:
+        key = location.removeprefix(f"s3://{LAKE}/")
+        await self.writer.put(ROOT, LAKE, NewObject(key, DEFAULT_ATTRIBUTES), _Whole(body), Expectations())
+
+    async def policy(self, name: str, kind: str, target: TargetName, **config: Any) -> None:
+        content = json.dumps({"enable": True, "config": config})
+        await self.policies.create(Mutation(ROOT), LAKE, ("ns0",), NewPolicy(name, kind, content), lambda _: b"")
+        await self.attaching.attach(Mutation(ROOT), LAKE, ("ns0",), name, target, {})
+
+
+class _Whole:
+    """Bytes at hand, as a stream."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+        self.length: int | None = len(body)
+
+    async def next_chunk(self) -> bytes | None:
+        body, self._body = self._body, None
+        return body or None
+
+
+def wire(facilities: Facilities) -> Site:
+    """The services, as a server wires them."""
+    meta, clock = facilities.meta, facilities.clock
+    writer, gate = ObjectWriter(facilities), Gate(facilities)
+    files = TableFiles(facilities, writer, ObjectReader(facilities))
+    keys, warehouses = IdempotencyKeys(meta, clock), Warehouses(facilities, gate)
+    entries = Entries(meta, files, gate, MetadataCache())
+    namespaces = Namespaces(facilities, gate, warehouses, keys)
+    types = PolicyTypes(facilities, gate, warehouses, keys)
+    policies = Policies(facilities, gate, warehouses, namespaces, keys, types)
+    queue = TaskQueue(meta, clock, random.Random(1))
+    return Site(
+        facilities=facilities,
+        writer=writer,
+        files=files,
+        entries=entries,
+        publisher=Publisher(facilities, files, entries, keys),
+        namespaces=namespaces,
+        warehouses=warehouses,
+        policies=policies,
+        attaching=Attaching(facilities, gate, warehouses, entries, keys, types, policies),
+        upkeep=wire_upkeep(
+            facilities,
+            gate,
+            warehouses,
+            entries,
+            files,
+            queue,
+            holder="benchmark",
+            interval_seconds=3600,
+            debounce_seconds=0,
+        ),
+    )
+
+
+async def build(site: Site, tables: int) -> None:
+    """Make the tables and their policies."""
+    await Buckets(site.facilities).create(ROOT, LAKE)
+    await site.warehouses.enable(ROOT, LAKE)
+    for first in range(0, tables, TABLES_A_NAMESPACE):
+        namespace = f"ns{first // TABLES_A_NAMESPACE}"
+        await site.namespaces.create(Mutation(ROOT), LAKE, (namespace,), {})
+        await publish(site, namespace, range(first, min(tables, first + TABLES_A_NAMESPACE)))
+    await site.policy("compaction", DATA_COMPACTION, CATALOG, **{"min-input-files": 5, "layout": True})
+    await site.policy("manifests", METADATA_COMPACTION, CATALOG)
+    await site.policy("expiry", SNAPSHOT_EXPIRY, CATALOG, **{"max-snapshot-age-ms": 365 * DAY_MS})
+    await site.policy("orphans", ORPHAN_FILE_REMOVAL, CATALOG, **{"older-than-ms": 365 * DAY_MS})
+    for number in range(0, tables // TABLES_A_NAMESPACE, 10):
+        target = TargetName.of([f"ns{number}"])
+        await site.policy(f"of-namespace-{number}", DATA_COMPACTION, target, **{"min-input-files": 6})
+    for number in range(0, tables, 100):
+        target = TargetName.of([f"ns{number // TABLES_A_NAMESPACE}"], f"t{number}")
+        await site.policy(f"of-table-{number}", SNAPSHOT_EXPIRY, target, **{"max-snapshot-age-ms": 400 * DAY_MS})
+
+
+async def publish(site: Site, namespace: str, numbers: range) -> None:
+    """Publish the tables of a namespace, all in one transaction."""
+    pointers: list[Pointer] = []
+    uploads: list[tuple[str, bytes]] = []
+    for number in numbers:
+        identifier = Identifier((namespace,), f"t{number}")
+        location = f"s3://{LAKE}/{namespace}/t{number}"
+        is_messy = number % MESSY_ONE_IN == 0
+        document = json.dumps(metadata(location, number, is_messy=is_messy)).encode()
+        address = FileAddress(LAKE, f"{namespace}/t{number}/metadata/v1.metadata.json")
+        site.sizes.append(len(document))
+        if is_messy:
+            uploads += manifests(location)
+        pointers.append(
+            Pointer(
+                found=await site.entries.find(site.facilities.meta, LAKE, identifier),
+                identifier=identifier,
+                kind=EntryKind.TABLE,
+                entry_id=UUID(int=number + 1).hex,
+                uuid=str(UUID(int=number + 1)),
+                format_version=2,
+                location=location,
+                properties={},
+                metadata_at=str(address),
+                file=await site.files.prepare(address, document),
+                event=CREATED,
+                operation="create",
+            )
+        )
+    for start in range(0, len(uploads), AT_ONCE):
+        await asyncio.gather(*(site.put(*upload) for upload in uploads[start : start + AT_ONCE]))
+    await site.publisher.publish(Mutation(ROOT), pointers, Answer(200))
+
+
+def metadata(location: str, number: int, *, is_messy: bool) -> dict[str, Any]:
+    """A table's metadata. One that is well has as many snapshots, and by its summary few small files."""
+    now_ms = time.time_ns() // 1_000_000
+    snapshots = []
+    for commit in range(1, COMMITS + 1):
+        snapshot = appends.snapshot(location, commit, now_ms - (COMMITS - commit) * 60_000)
+        if not is_messy:
+            large = {"total-data-files": "40", "total-files-size": str(40 << 29), "added-data-files": "0"}
+            snapshot["summary"] |= {**large, "added-files-size": "0"}
+        snapshots.append(snapshot)
+    return {
+        "format-version": 2,
+        "table-uuid": str(UUID(int=number + 1)),
+        "location": location,
+        "last-sequence-number": COMMITS,
+        "last-updated-ms": now_ms,
+        "last-column-id": appends.COLUMNS,
+        "schemas": [appends.table_schema()],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {},
+        "current-snapshot-id": appends.snapshot_id(COMMITS),
+        "refs": {"main": {"snapshot-id": appends.snapshot_id(COMMITS), "type": "branch"}},
+        "snapshots": snapshots,
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+
+
+def manifests(location: str) -> Iterator[tuple[str, bytes]]:
+    """The manifests of the current snapshot, and its list."""
+    lines = []
+    for commit in range(1, COMMITS + 1):
+        written = appends.manifest(location, commit)
+        lines.append(appends.line(location, commit, len(written)))
+        yield appends.manifest_path(location, commit), written
+    yield appends.list_path(location, COMMITS), appends.manifest_list(lines, COMMITS)
+
+
+async def pass_over_all(site: Site, name: str, tables: int) -> Pass:
+    """One pass of the scheduler over all tables."""
+    scheduler = site.upkeep.scheduler
+    assert await scheduler.hold()
+    scheduler._next_pass_ms = 0
+    gc.collect()
+    start_mib = half_mib = resident_mib()
+    total, seen = Planned(), 0
+    began = time.perf_counter()
+    while True:
+        await scheduler.hold()
+        done = await scheduler.step()
+        total = total.plus(done.planned)
+        seen += done.planned.tables
+        if seen * 2 <= tables:
+            half_mib = resident_mib()
+        if done.passed:
+            break
+    seconds = time.perf_counter() - began
+    return Pass(name, seconds, total.tables, total.tasks, start_mib, half_mib, resident_mib())
+
+
+def resident_mib() -> float:
+    """Resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1024**2
+
+
+async def measure(folder: Path, tables: int) -> list[Pass]:
+    """Build the tables, and plan them."""
+    settings = Settings(server=ServerSettings(data=folder / "data"))
+    identity, clock = establish_identity(settings), SystemClock()
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    meta = await open_metadata(settings, master)
+    storage, open_writer = await open_storage(settings, clock)
+    facilities = lay_ground(settings, identity, master, clock, meta, storage, open_writer).facilities
+    try:
+        site = wire(facilities)
+        tell(f"making {tables:,} tables")
+        began = time.perf_counter()
+        await build(site, tables)
+        average = sum(site.sizes) / len(site.sizes) / 1024
+        tell(f"made in {time.perf_counter() - began:.0f} s, {average:.1f} KiB of metadata each")
+        # What the build left in the cache is not there when a server starts.
+        site.entries._cache._kept.clear()
+        site.entries._cache._bytes = 0
+        # The events of the build are not what is measured here.
+        await site.upkeep.scheduler.hold()
+        return [
+            await pass_over_all(site, "all tables are new", tables),
+            await pass_over_all(site, "nothing has changed", tables),
+        ]
+    finally:
+        facilities.ingester.close()
+        await storage.close()
+        await meta.close()
+
+
+def tell(text: str) -> None:
+    """Say how far it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Measure, print, and say whether the goals are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, default=GOAL_TABLES)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--folder", type=Path)
+    arguments = parser.parse_args()
+    tables = 1_000 if arguments.quick else arguments.tables
+    with tempfile.TemporaryDirectory(prefix="lakebed-planning-", dir=arguments.folder) as folder:
+        passes = asyncio.run(measure(Path(folder), tables))
+        described = machine(Path(folder)).describe()
+    rows = [
+        [
+            one.name,
+            f"{one.seconds:.2f} s",
+            f"{one.looked_at:,}",
+            f"{one.tasks:,}",
+            *(f"{mib:.0f} MiB" for mib in (one.start_mib, one.half_mib, one.end_mib)),
+        ]
+        for one in passes
+    ]
+    columns = ("pass", "seconds", "tables looked at", "tasks", "memory before", "half way", "after")
+    Table(f"Planning of {tables:,} tables with policies. {described}", columns, rows).show()
+    slow = [one.name for one in passes if not one.is_fast(tables)]
+    grown = [one.name for one in passes if not one.is_flat]
+    for name in slow:
+        tell(f"slower than {GOAL_SECONDS:g} s for {GOAL_TABLES:,} tables: {name}")
+    for name in grown:
+        tell(f"memory grew by more than {GOAL_GROWTH_MIB:g} MiB in the second half: {name}")
+    return 1 if slow or grown else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,3 +1,0 @@
-module s3load
-
-go 1.22
