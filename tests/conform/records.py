@@ -6,15 +6,7 @@ from lakebed.conform.evidence import SCHEMA, SCHEMA_VERSION, Document, Evidence,
 
 
 def record(test: str, status: Status = "passed", *, client: str = "lakebed", scenario: str = "all") -> Record:
-    return Record(
-        client=client,
-        client_version="1.2.3",
-        scenario=scenario,
-        status=status,
-        test=test,
-        date_utc="2026-01-31T12:00:00Z",
-        git_sha="abc",
-    )
+    return Record(client=client, scenario=scenario, status=status, test=test)
 
 
 def document(*records: Record) -> Document:
@@ -22,9 +14,9 @@ def document(*records: Record) -> Document:
         schema=SCHEMA,
         schema_version=SCHEMA_VERSION,
         lakebed_version="0.1",
-        git_sha="abc",
-        git_is_clean=True,
+        source_digest="abc",
         date_utc="2026-01-31T12:00:00Z",
+        client_versions={one.client: "1.2.3" for one in records if one.status == "passed" and one.client != "lakebed"},
         records=list(records),
     )
 

@@ -22,6 +22,10 @@ from .test_options import target
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
+def new_bucket() -> str:
+    return f"conform-{uuid.uuid4().hex[:16]}"
+
+
 def conform(
     server: RunningServer, *words: str, access_key: str | None = None, endpoint: str | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -29,7 +33,7 @@ def conform(
         "LAKEBED_ENDPOINT": endpoint or server.endpoint,
         "LAKEBED_ACCESS_KEY": access_key or server.access_key,
         "LAKEBED_SECRET_KEY": server.secret_key,
-        "LAKEBED_TABLE_BUCKET": f"conform-{uuid.uuid4().hex[:16]}",
+        "LAKEBED_TABLE_BUCKET": new_bucket(),
     }
     command = [sys.executable, "-m", "lakebed", "conform", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
@@ -42,20 +46,28 @@ def assert_passed(done: subprocess.CompletedProcess[str]) -> None:
     assert lines[-1] == "PASS"
 
 
+def assert_passes_and_cleans_up(server: RunningServer, profile: str) -> None:
+    place = ("--profile", profile, "--bucket", new_bucket())
+    assert_passed(conform(server, *place, "--cleanup"))
+    root = {"LAKEBED_ACCESS_KEY": server.access_key, "LAKEBED_SECRET_KEY": server.secret_key}
+    with CatalogCalls(target(*place, "--endpoint", server.endpoint, environ=root)) as calls:
+        assert calls.get(f"{place[-1]}/namespaces")["namespaces"] == []
+
+
 def test_lakebed_passes(lakebed_server: RunningServer) -> None:
-    assert_passed(conform(lakebed_server, "--profile", "lakebed", "--cleanup"))
+    assert_passes_and_cleans_up(lakebed_server, "lakebed")
 
 
 def test_lakebed_compat_passes(lakebed_server: RunningServer) -> None:
-    assert_passed(conform(lakebed_server, "--profile", "lakebed-compat", "--cleanup"))
+    assert_passes_and_cleans_up(lakebed_server, "lakebed-compat")
 
 
 def test_lakebed_vended_credentials_passes(lakebed_server: RunningServer) -> None:
-    assert_passed(conform(lakebed_server, "--profile", "lakebed-vended-credentials", "--cleanup"))
+    assert_passes_and_cleans_up(lakebed_server, "lakebed-vended-credentials")
 
 
 def test_table_that_is_in_the_way_is_replaced_if_asked_for(lakebed_server: RunningServer) -> None:
-    place = ("--bucket", f"conform-{uuid.uuid4().hex[:16]}", "--namespace", "outer.inner", "--table", "t")
+    place = ("--bucket", new_bucket(), "--namespace", "outer.inner", "--table", "t")
     quick = (*place, "--skip-catalog-api-probes")
     assert_passed(conform(lakebed_server, *quick))
     again = conform(lakebed_server, *quick)
@@ -96,7 +108,7 @@ def test_server_that_is_not_there_is_told_in_one_line(lakebed_server: RunningSer
 
 
 def test_printed_probes_are_refused_as_they_say(lakebed_server: RunningServer) -> None:
-    bucket = f"conform-{uuid.uuid4().hex[:16]}"
+    bucket = new_bucket()
     place = ("--bucket", bucket, "--namespace", "ns", "--table", "t")
     assert_passed(conform(lakebed_server, *place, "--skip-catalog-api-probes"))
     root = {"LAKEBED_ACCESS_KEY": lakebed_server.access_key, "LAKEBED_SECRET_KEY": lakebed_server.secret_key}

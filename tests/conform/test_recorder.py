@@ -1,16 +1,22 @@
-"""The recorder of test results: what it keeps, and what it makes of it."""
+"""The recorder of test results: what it keeps, when it writes, and what it makes of it."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
 from lakebed.conform.evidence import parse_evidence
-from tests.fixtures.evidence import Recorder, client_of, is_kept
+from lakebed.conform.inventories import selectors
+from tests.fixtures import evidence
+from tests.fixtures.evidence import VERSIONS, Recorder, client_of, is_kept
 
+ROOT = Path(__file__).parents[2]
 PYICEBERG = "tests/clients/iceberg/test_pyiceberg_writing.py::test_a"
 
 Outcome = Literal["passed", "failed", "skipped"]
@@ -18,16 +24,44 @@ When = Literal["setup", "call", "teardown"]
 
 
 @pytest.fixture
-def recorder(tmp_path: Path) -> Recorder:
-    return Recorder(tmp_path / "evidence.json", tmp_path)
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "evidence.json"
+
+
+@pytest.fixture
+def recorder(path: Path) -> Recorder:
+    """One that has a test of every selector before it."""
+    made = Recorder(path)
+    made.expect(suite())
+    return made
+
+
+def suite(*more: str) -> list[str]:
+    tests = [one.replace("*", "x") for one in sorted(selectors())]
+    return [*(one if "::" in one else f"{one}::test_x" for one in tests), PYICEBERG, *more]
 
 
 def report(test: str, outcome: Outcome, when: When = "call") -> pytest.TestReport:
     return pytest.TestReport(test, ("", None, ""), {}, outcome, None, when)
 
 
-def became(recorder: Recorder) -> dict[str, str]:
-    return {one.test: one.status for one in recorder.document(datetime(2026, 1, 31, tzinfo=UTC)).records}
+def run(recorder: Recorder, *tests: str) -> None:
+    for test in tests:
+        recorder.pytest_runtest_logreport(report(test, "passed", "setup"))
+        recorder.pytest_runtest_logreport(report(test, "passed"))
+        recorder.pytest_runtest_logreport(report(test, "passed", "teardown"))
+
+
+def finish(recorder: Recorder, status: int = pytest.ExitCode.OK) -> int:
+    session: Any = SimpleNamespace(exitstatus=status)  # Any: a session has more than is asked of it
+    recorder.pytest_sessionfinish(session, status)
+    ended: int = session.exitstatus
+    return ended
+
+
+def became(recorder: Recorder, *tests: str) -> dict[str, str]:
+    made = recorder.document(datetime(2026, 1, 31, tzinfo=UTC))
+    return {one.test: one.status for one in made.records if one.test in tests}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +70,12 @@ def became(recorder: Recorder) -> dict[str, str]:
         ("tests/clients/iceberg/test_pyiceberg_writing.py", "pyiceberg", "writing"),
         ("tests/clients/test_pyiceberg_vended_keys.py", "pyiceberg", "vended_keys"),
         ("tests/clients/iceberg/test_duckdb.py", "duckdb", "all"),
-        ("tests/clients/test_mc.py", "lakebed", "clients/test_mc"),
+        ("tests/clients/iceberg/test_trino.py", "trino", "all"),
+        ("tests/clients/test_mc.py", "mc", "all"),
+        ("tests/clients/test_minio_py.py", "minio_py", "all"),
+        ("tests/clients/test_boto3.py", "boto3", "all"),
+        ("tests/clients/sdk/test_versioning.py", "boto3", "versioning"),
+        ("tests/clients/sdk/test_signatures.py", "lakebed", "clients/sdk/test_signatures"),
         ("tests/tables/test_committing.py", "lakebed", "tables/test_committing"),
         ("tests/conform/test_live_run.py", "pyiceberg", "conform"),
     ],
@@ -45,47 +84,113 @@ def test_client_and_scenario_are_those_of_the_file(file: str, client: str, scena
     assert client_of(f"{file}::test_a") == (client, scenario)
 
 
+def test_every_file_of_client_tests_is_named_for_a_client() -> None:
+    folder = ROOT / "tests" / "clients"
+    files = [path.relative_to(ROOT).as_posix() for path in (*folder.glob("test_*.py"), *folder.glob("iceberg/test_*"))]
+    assert [file for file in files if client_of(file)[0] == "lakebed"] == []
+
+
+@pytest.mark.parametrize("client", VERSIONS)
+def test_client_s_version_begins_with_a_number(client: str) -> None:
+    assert VERSIONS[client]().lstrip("v")[0].isdigit()
+
+
 @pytest.mark.parametrize(
     ("test", "kept"),
     [
         (PYICEBERG, True),
+        ("tests/clients/test_boto3.py::TestBoto3::test_a", True),
         ("tests/tables/test_committing.py::test_tables_change_all_or_none", True),
         ("tests/core/test_ids.py::test_a", False),
-        ("tests/clients/test_mc.py::test_a", False),
     ],
 )
 def test_tests_that_no_claim_needs_are_left_out(test: str, kept: bool) -> None:
     assert is_kept(test) is kept
 
 
-def test_one_failure_of_many_parameters_is_a_failure(recorder: Recorder) -> None:
-    for name, outcome in (("[a]", "passed"), ("[b]", "failed"), ("[c]", "passed")):
-        recorder.pytest_runtest_logreport(report(PYICEBERG + name, outcome))  # type: ignore[arg-type]  # of the literals
-    assert became(recorder) == {PYICEBERG: "failed"}
+def test_whole_run_writes_a_file_that_the_command_reads(recorder: Recorder, path: Path) -> None:
+    run(recorder, *suite())
+    assert finish(recorder) == pytest.ExitCode.OK
+    known = parse_evidence(path.read_bytes())
+    assert {one.test for one in known.records} == set(suite())
+    assert known.versions_of("pyiceberg") == [VERSIONS["pyiceberg"]()]
+    assert known.described()["is_of_these_sources"]
+    assert str(ROOT) not in path.read_text()
 
 
-@pytest.mark.parametrize("when", ["setup", "teardown"])
-def test_failure_around_a_test_is_a_failure(recorder: Recorder, when: When) -> None:
-    recorder.pytest_runtest_logreport(report(PYICEBERG, "passed"))
-    recorder.pytest_runtest_logreport(report(PYICEBERG, "failed", when))
-    assert became(recorder) == {PYICEBERG: "failed"}
+def test_all_parameters_are_one_test_that_passed_if_none_was_left_out(recorder: Recorder) -> None:
+    whole, partly = PYICEBERG.replace("test_a", "test_whole"), PYICEBERG.replace("test_a", "test_partly")
+    recorder.expect(suite(f"{whole}[a]", f"{whole}[b]", f"{partly}[a]", f"{partly}[b]"))
+    run(recorder, f"{whole}[a]", f"{whole}[b]", f"{partly}[a]")
+    recorder.pytest_runtest_logreport(report(f"{partly}[b]", "skipped", "setup"))
+    assert became(recorder, whole, partly) == {whole: "passed", partly: "skipped"}
 
 
-def test_skipped_test_has_not_passed(recorder: Recorder) -> None:
+def test_client_that_only_skipped_has_no_version(recorder: Recorder) -> None:
     recorder.pytest_runtest_logreport(report(PYICEBERG, "skipped", "setup"))
-    recorder.pytest_runtest_logreport(report(PYICEBERG, "passed", "teardown"))
-    assert became(recorder) == {PYICEBERG: "skipped"}
+    made = recorder.document(datetime(2026, 1, 31, tzinfo=UTC))
+    assert [one.status for one in made.records] == ["skipped"]
+    assert made.client_versions == {}
 
 
-def test_file_is_one_that_the_command_reads(recorder: Recorder, tmp_path: Path) -> None:
-    recorder.pytest_runtest_logreport(report(PYICEBERG, "passed"))
-    recorder.pytest_sessionfinish(pytest.ExitCode.OK)
-    known = parse_evidence((tmp_path / "evidence.json").read_bytes())
-    assert [one.client for one in known.records] == ["pyiceberg"]
-    assert known.records[0].client_version != "unrecorded"
+@pytest.mark.parametrize("status", [pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED])
+def test_run_that_did_not_pass_leaves_the_file_as_it_was(recorder: Recorder, path: Path, status: int) -> None:
+    run(recorder, *suite())
+    assert finish(recorder, status) == status
+    assert not path.exists()
 
 
-def test_interrupted_session_leaves_the_file_as_it_was(recorder: Recorder, tmp_path: Path) -> None:
-    recorder.pytest_runtest_logreport(report(PYICEBERG, "passed"))
-    recorder.pytest_sessionfinish(pytest.ExitCode.INTERRUPTED)
-    assert not (tmp_path / "evidence.json").exists()
+def test_run_that_left_out_a_test_leaves_the_file_as_it_was_and_fails(recorder: Recorder, path: Path) -> None:
+    run(recorder, *(one for one in suite() if one != PYICEBERG))
+    assert recorder.lacks(pytest.ExitCode.OK) == [f"1 of its tests did not run, such as {PYICEBERG}"]
+    assert finish(recorder) == pytest.ExitCode.TESTS_FAILED
+    assert not path.exists()
+
+
+def test_run_without_a_test_of_some_claim_is_not_enough(recorder: Recorder) -> None:
+    recorder.expect([PYICEBERG])
+    run(recorder, PYICEBERG)
+    assert "no test is meant by tests/tables/test_idempotency.py" in recorder.lacks(pytest.ExitCode.OK)
+
+
+def test_run_of_some_paths_is_not_enough(path: Path) -> None:
+    recorder = Recorder(path, is_whole=False)
+    recorder.expect(suite())
+    run(recorder, *suite())
+    assert recorder.lacks(pytest.ExitCode.OK) == ["paths were given, and claims stand on the whole suite"]
+
+
+def test_run_of_sources_that_changed_meanwhile_is_not_enough(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(recorder, *suite())
+    monkeypatch.setattr(evidence, "source_digest", lambda: "another")
+    assert recorder.lacks(pytest.ExitCode.OK) == ["the sources changed meanwhile"]
+
+
+def test_run_in_other_processes_is_not_enough(path: Path) -> None:
+    recorder = Recorder(path)
+    run(recorder, *suite())
+    assert recorder.lacks(pytest.ExitCode.OK) == ["no test of it was collected in this process"]
+
+
+def test_only_tests_that_are_kept_are_run_if_asked_for(path: Path) -> None:
+    recorder = Recorder(path, is_alone=True)
+    left_out: list[Any] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
+    config: Any = SimpleNamespace(hook=hook)  # Any: likewise
+    kept, other = SimpleNamespace(nodeid=f"{PYICEBERG}[x]"), SimpleNamespace(nodeid="tests/core/test_ids.py::test_a")
+    items: list[Any] = [kept, other]
+    recorder.pytest_collection_modifyitems(config, items)
+    assert (items, left_out) == ([kept], [other])
+
+
+@pytest.mark.slow
+def test_run_of_a_few_tests_says_why_it_writes_nothing(path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--evidence", str(path)]
+    done = subprocess.run(
+        [*command, "tests/conform/test_vended.py"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "is left as it was: paths were given" in done.stdout
+    assert not path.exists()

@@ -1,9 +1,8 @@
-"""What other table stores say they do not do, item by item, and which tests show that this one does."""
+"""What other table stores say that they do not claim, item by item and by its name, and which tests claim it here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from .claims import Claim, Standing, judge
@@ -12,166 +11,263 @@ from .evidence import Evidence
 _CLIENTS: Final = "tests/clients/iceberg"
 _VENDED: Final = "tests/clients/test_pyiceberg_vended_keys.py"
 _TABLES: Final = "tests/tables"
+_WIRE: Final = "tests/wire/iceberg"
+_SPARK_MAINTENANCE: Final = f"{_CLIENTS}/test_spark_maintenance.py"
+_COMPACTION: Final = "tests/pipeline/jobs/test_compaction.py"
 
-
-class Reach(StrEnum):
-    """How much of an item is shown."""
-
-    EXCEEDED = "exceeded"
-    PARTLY = "partly"
-    NOT = "not"
+_NOT_RUN: Final = "no test runs it"
+_NOT_SPOKEN: Final = "not spoken here"
+_BY_SPARK: Final = "by Spark: as a job of the pipeline, or by its procedures"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A limit of others, and the claims that together go beyond it."""
+    """One line of the list: things that others leave unclaimed together."""
 
     number: int
-    limit: str
     claims: tuple[Claim, ...]
 
 
 ITEMS: Final = (
     Item(
         1,
-        "the first table needs long-term keys to the data",
         (
             Claim(
-                "a table is created, written and read with rights to tables and none in S3",
-                (f"{_VENDED}::test_tables_are_made_written_and_read_with_keys_of_the_catalog",),
-            ),
-            Claim(
-                "a staged table is written before its first commit with keys of the catalog",
-                (f"{_VENDED}::test_staged_table_is_written_before_it_is_committed",),
+                "bootstrap without long-term data credentials",
+                (
+                    f"{_VENDED}::test_tables_are_made_written_and_read_with_keys_of_the_catalog",
+                    f"{_VENDED}::test_staged_table_is_written_before_it_is_committed",
+                    f"{_CLIENTS}/test_spark_access.py::test_tables_are_written_and_read_by_who_has_no_rights_in_s3",
+                ),
+                "keys come with the first create, staged or not",
             ),
         ),
     ),
     Item(
         2,
-        "maintenance is not scheduled continuously in the server",
         (
-            Claim("jobs are scheduled", (f"{_TABLES}/maintenance/test_scheduling.py",)),
-            Claim("a running server does so by itself", ("tests/server/test_*maintenance*.py",)),
+            Claim(
+                "continuous in-process maintenance scheduling",
+                (
+                    f"{_TABLES}/maintenance/test_background.py",
+                    "tests/server/test_table_chores.py::test_maintenance_that_is_due_is_run",
+                    f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
+                ),
+                "of tables, or of a table bucket's default, with background-enabled",
+            ),
         ),
     ),
     Item(
         3,
-        "no sort compaction, row-level compaction or rewrite of delete files",
         (
-            Claim("sort compaction", ("tests/pipeline/*compact*::*sort*",)),
-            Claim("row-level compaction", ("tests/pipeline/*compact*::*row*",)),
-            Claim("delete files are rewritten", ("tests/pipeline/*compact*::*delete*",)),
+            Claim(
+                "sort compaction",
+                (
+                    f"{_COMPACTION}::test_small_files_become_one_a_partition",
+                    f"{_SPARK_MAINTENANCE}::test_small_files_become_one_a_partition",
+                ),
+                f"{_BY_SPARK}; sorted and in Z-order",
+            ),
+            Claim(
+                "row-level compaction",
+                (
+                    f"{_COMPACTION}::test_position_deletes_are_applied_and_those_that_stay_are_compacted",
+                    f"{_COMPACTION}::test_equality_deletes_are_applied_and_go",
+                    f"{_COMPACTION}::test_deletion_vectors_are_applied_and_rows_keep_their_ids",
+                    f"{_SPARK_MAINTENANCE}::test_deletion_vectors_are_compacted_away",
+                ),
+                f"{_BY_SPARK}; position deletes, equality deletes and deletion vectors are worked in",
+            ),
+            Claim(
+                "delete-file rewrite",
+                (
+                    f"{_COMPACTION}::test_position_deletes_are_applied_and_those_that_stay_are_compacted",
+                    f"{_SPARK_MAINTENANCE}::test_position_deletes_are_rewritten_and_compacted_away",
+                ),
+                _BY_SPARK,
+            ),
         ),
     ),
     Item(
         4,
-        "no background expiration of snapshots, no cleanup tied to it",
         (
-            Claim("snapshots are expired by plan", (f"{_TABLES}/maintenance/test_expiration.py",)),
-            Claim("expiration runs in the background", ("tests/server/test_*maintenance*.py::*expir*",)),
-            Claim("manifests and data files are removed", (f"{_TABLES}/maintenance/test_removal.py",)),
+            Claim(
+                "background snapshot expiration",
+                (
+                    "tests/pipeline/test_worker_live.py"
+                    "::test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does",
+                    "tests/pipeline/jobs/test_expiry.py",
+                ),
+                "by policy: the server finds what has expired, a worker with Spark removes it",
+            ),
+            Claim(
+                "manifest and data cleanup tied to expiration",
+                (
+                    f"{_CLIENTS}/test_pyiceberg_maintenance.py"
+                    "::test_expired_snapshots_are_committed_away_and_their_files_follow",
+                    f"{_TABLES}/maintenance/test_background.py::test_data_of_expired_snapshots_goes_by_itself",
+                    f"{_TABLES}/maintenance/test_removal.py"
+                    "::test_data_of_expired_snapshots_goes_after_the_window_and_that_of_tags_never",
+                ),
+            ),
         ),
     ),
     Item(
         5,
-        "row-level SQL of engines is not covered end to end",
         (
             Claim(
-                "Spark: DELETE, UPDATE and MERGE",
-                (f"{_CLIENTS}/test_spark_writes.py::test_rows_are_deleted_updated_and_merged",),
+                "end-to-end SQL row-level DML: Spark",
+                (
+                    f"{_CLIENTS}/test_spark_writes.py::test_rows_are_deleted_updated_and_merged",
+                    f"{_CLIENTS}/test_spark_concurrency.py"
+                    "::test_one_of_two_updates_of_the_same_rows_is_told_of_the_other",
+                ),
+                "DELETE, UPDATE and MERGE, copy-on-write and merge-on-read",
             ),
             Claim(
-                "DuckDB: DELETE, UPDATE and MERGE",
-                (f"{_CLIENTS}/test_duckdb.py::test_rows_are_updated_deleted_and_merged",),
+                "end-to-end SQL row-level DML: Trino",
+                (f"{_CLIENTS}/test_trino_writes.py::test_rows_are_deleted_updated_and_merged",),
+                "DELETE, UPDATE and MERGE, merge-on-read",
             ),
-            Claim("Trino: DELETE, UPDATE and MERGE", (f"{_CLIENTS}/test_trino*.py::*merge*",)),
+            Claim(
+                "end-to-end SQL row-level DML: other engines",
+                (
+                    f"{_CLIENTS}/test_duckdb.py::test_rows_are_updated_deleted_and_merged",
+                    f"{_CLIENTS}/test_duckdb.py::test_rows_of_the_third_format_are_changed_and_keep_their_ids",
+                ),
+                "DuckDB",
+            ),
         ),
     ),
     Item(
         6,
-        "other catalogs are not polled, their policies not mirrored",
         (
-            Claim("another catalog is polled", (f"{_TABLES}/bridges/test_polling.py",)),
-            Claim("policies of another catalog are mirrored"),
+            Claim(
+                "live polling of external catalogs",
+                (
+                    f"{_TABLES}/bridges/test_polling.py",
+                    f"{_WIRE}/test_running_extensions.py::test_another_server_is_followed_until_both_go_on",
+                ),
+                "Iceberg REST catalogs and folders of metadata files",
+            ),
+            Claim("mirroring of external policies", (), "a bridge follows tables, not who may read them elsewhere"),
         ),
     ),
     Item(
         7,
-        "a transaction is of one table",
         (
             Claim(
-                "several tables are committed together or not at all",
-                (f"{_TABLES}/test_committing.py::test_tables_change_all_or_none",),
-            ),
-            Claim(
-                "a transaction that met another is tried again",
-                (f"{_TABLES}/test_committing.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",),
-            ),
-            Claim(
-                "a client changes several tables together",
-                (f"{_CLIENTS}/test_duckdb.py::test_tables_are_changed_together",),
+                "multi-table transactions",
+                (
+                    f"{_TABLES}/test_committing.py::test_tables_change_all_or_none",
+                    f"{_TABLES}/test_committing.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",
+                    f"{_CLIENTS}/test_duckdb.py::test_tables_are_changed_together",
+                    "tests/faults/catalog/test_kill.py",
+                ),
             ),
         ),
     ),
-    Item(8, "one region writes", (Claim("regions write side by side"),)),
+    Item(8, (Claim("active-active multi-region writes", (), "a database and a store are of one place"),)),
     Item(
         9,
-        "PyIceberg alone is automated; engines read, or are tried by hand",
         (
-            Claim("Spark", (f"{_CLIENTS}/test_spark*.py",)),
-            Claim("Trino writes", (f"{_CLIENTS}/test_trino*.py::*writ*",)),
-            Claim("DuckDB writes", (f"{_CLIENTS}/test_duckdb.py::test_rows_are_inserted_and_read",)),
-            Claim("StarRocks writes", (f"{_CLIENTS}/test_starrocks*.py",)),
-            Claim("Databend as a client of the REST catalog", (f"{_CLIENTS}/test_databend*.py",)),
-            Claim("Snowflake", (f"{_CLIENTS}/test_snowflake*.py",)),
+            Claim("automated Spark", (f"{_CLIENTS}/test_spark*.py",)),
+            Claim("Trino write", (f"{_CLIENTS}/test_trino_writes.py", f"{_CLIENTS}/test_trino_tables.py")),
+            Claim(
+                "DuckDB write and commit",
+                (
+                    f"{_CLIENTS}/test_duckdb.py::test_rows_are_inserted_and_read",
+                    f"{_CLIENTS}/test_duckdb_beside_pyiceberg.py::test_both_write_at_once",
+                ),
+            ),
+            Claim("StarRocks write", (), _NOT_RUN),
+            Claim("Databend as an Iceberg REST client", (), _NOT_RUN),
+            Claim("Snowflake live", (), _NOT_RUN),
         ),
     ),
     Item(
         10,
-        "no parity with the control planes of AWS, AIStor, R2 and OSS",
         (
-            Claim("the control plane of AWS S3 Tables"),
-            Claim("the private extensions of AIStor"),
-            Claim("interoperability with R2 and OSS"),
+            Claim("AWS S3 Tables control-plane parity", (), "the catalog and its extensions are spoken, not that API"),
+            Claim("Lake Formation", (), _NOT_SPOKEN),
+            Claim("Glue", (), _NOT_SPOKEN),
+            Claim("CloudTrail", (), _NOT_SPOKEN),
+            Claim("AIStor private extensions", (), _NOT_SPOKEN),
+            Claim("R2 interoperability", (), "a profile is printed; no test runs it"),
+            Claim("OSS interoperability", (), "a profile is printed; no test runs it"),
+            Claim("provider error codes", (), "errors are those of S3 and of the Iceberg REST contract"),
         ),
     ),
     Item(
         11,
-        "no SQL of its own, no Delta or Hudi",
-        (Claim("SQL over objects", ("tests/select/test_*.py",)), Claim("Delta"), Claim("Hudi")),
+        (
+            Claim("built-in SQL", (), "this build answers SelectObjectContent with an error"),
+            Claim("Delta", (), "tables are Iceberg's"),
+            Claim("Hudi", (), "tables are Iceberg's"),
+        ),
     ),
     Item(
         12,
-        "no Idempotency-Key header",
         (
-            Claim("a repeated change gets the first one's answer", (f"{_TABLES}/test_idempotency.py",)),
-            Claim("the header and its lifetime are served", ("tests/*/iceberg/test_*idempoten*.py",)),
+            Claim(
+                "Idempotency-Key header",
+                (f"{_TABLES}/test_idempotency.py", f"{_WIRE}/test_replays.py"),
+                "on every change",
+            ),
+            Claim(
+                "advertised lifetime of idempotency keys",
+                (
+                    f"{_WIRE}/handlers/test_configuration.py::test_answers_are_kept_for_as_long_as_is_advertised",
+                    f"{_TABLES}/test_idempotency.py::test_answer_is_kept_for_a_day",
+                ),
+            ),
         ),
     ),
     Item(
         13,
-        "known features answered with 406",
         (
             Claim(
-                "staged create",
-                (f"{_CLIENTS}/test_pyiceberg_creating.py::test_staged_table_is_there_with_its_first_commit",),
+                "stage-create",
+                (
+                    f"{_CLIENTS}/test_pyiceberg_creating.py::test_staged_table_is_there_with_its_first_commit",
+                    f"{_CLIENTS}/test_spark_tables.py::test_table_of_a_query_that_fails_is_not_there",
+                ),
             ),
             Claim(
-                "register with overwrite",
+                "register overwrite",
                 (f"{_CLIENTS}/test_pyiceberg_tables.py::test_register_with_overwrite_sets_a_table_back",),
             ),
-            Claim("purge", (f"{_CLIENTS}/test_pyiceberg_tables.py::test_purged_table_has_no_files",)),
+            Claim(
+                "purge",
+                (
+                    f"{_CLIENTS}/test_pyiceberg_tables.py::test_purged_table_has_no_files",
+                    f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_a_dropped_table_is_purged_by_itself",
+                    f"{_CLIENTS}/test_spark_tables.py"
+                    "::test_dropped_table_leaves_its_files_and_purged_table_leaves_none",
+                ),
+            ),
             Claim(
                 "format v3",
-                (f"{_CLIENTS}/test_pyiceberg_v3.py::test_table_of_the_third_format_is_made_and_loaded",),
+                (
+                    f"{_CLIENTS}/test_pyiceberg_v3.py",
+                    f"{_CLIENTS}/test_spark_smoke.py::test_rows_are_deleted_by_vectors_and_keep_their_ids",
+                    f"{_CLIENTS}/test_duckdb.py::test_rows_of_the_third_format_are_changed_and_keep_their_ids",
+                ),
             ),
             Claim(
                 "encryption keys",
-                (f"{_TABLES}/metadata/test_builder.py::test_encryption_keys_are_added_once_and_removed",),
+                (
+                    f"{_TABLES}/metadata/test_builder.py::test_encryption_keys_are_added_once_and_removed",
+                    f"{_TABLES}/validation/test_commit.py::*encrypted*",
+                ),
+                "kept in metadata for writers that encrypt; files that they encrypt are not looked into",
             ),
             Claim(
                 "rename",
-                (f"{_CLIENTS}/test_pyiceberg_tables.py::test_renamed_table_keeps_rows_files_and_identity",),
+                (
+                    f"{_CLIENTS}/test_pyiceberg_tables.py::test_renamed_table_keeps_rows_files_and_identity",
+                    f"{_CLIENTS}/test_spark_tables.py::test_renamed_table_keeps_its_rows_and_frees_its_name",
+                ),
             ),
             Claim(
                 "namespace properties",
@@ -183,18 +279,18 @@ ITEMS: Final = (
 
 
 def beyond(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
-    """Each item, how much of it is shown, and by which tests."""
-    entries = []
+    """Each thing by its name, with the item that it is of: whether it is claimed, and by which tests."""
+    return [
+        {"item": item.number, "unclaimed_by_others": claim.name, **judge(claim, evidence).described()}
+        for item in ITEMS
+        for claim in item.claims
+    ]
+
+
+def beyond_summary(evidence: Evidence) -> dict[str, list[str]]:
+    """The names alone, by what may be said of them."""
+    names: dict[str, list[str]] = {standing.value: [] for standing in Standing}
     for item in ITEMS:
-        verdicts = [judge(claim, evidence) for claim in item.claims]
-        shown = [verdict.standing is Standing.SHOWN for verdict in verdicts]
-        reach = Reach.EXCEEDED if all(shown) else Reach.PARTLY if any(shown) else Reach.NOT
-        entries.append(
-            {
-                "item": item.number,
-                "limit_of_others": item.limit,
-                "status": reach.value,
-                "claims": [verdict.described() for verdict in verdicts],
-            }
-        )
-    return entries
+        for claim in item.claims:
+            names[judge(claim, evidence).standing.value].append(claim.name)
+    return names

@@ -10,6 +10,8 @@ from .claims import Claim, Standing, judge
 from .evidence import Evidence
 
 _CLIENTS: Final = "tests/clients/iceberg"
+_MAINTENANCE: Final = "tests/tables/maintenance"
+_PIPELINE: Final = "tests/pipeline"
 _TABLES: Final = "tests/tables"
 
 
@@ -40,38 +42,93 @@ CAPABILITIES: Final = (
         "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
     ),
     Capability(
-        Claim("background-maintenance-worker", (f"{_TABLES}/maintenance/test_scheduling.py",)),
+        Claim(
+            "automatic-maintenance-scheduling",
+            (
+                f"{_MAINTENANCE}/test_background.py",
+                "tests/server/test_table_chores.py::test_maintenance_that_is_due_is_run",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
+            ),
+        ),
         "supported",
         "maintenance",
-        "jobs are queued and run in the server; the routes run one turn each",
+        "with background-enabled the server sees to a table by itself, on a timer and after commits",
+        "PUT /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/config",
+    ),
+    Capability(
+        Claim(
+            "background-maintenance-worker",
+            (
+                f"{_MAINTENANCE}/test_scheduling.py",
+                f"{_MAINTENANCE}/test_machine.py",
+                "tests/wire/iceberg/handlers/test_maintenance.py",
+            ),
+        ),
+        "supported",
+        "maintenance",
+        "jobs are queued, leased, retried and audited in the server; the routes run one turn each",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/worker/run",
     ),
     Capability(
-        Claim("manifest-data-reachability-cleanup", (f"{_TABLES}/maintenance/test_removal.py",)),
+        Claim(
+            "manifest-data-reachability-cleanup",
+            (
+                f"{_MAINTENANCE}/test_planner.py",
+                f"{_MAINTENANCE}/test_removal.py",
+                f"{_MAINTENANCE}/test_quarantine.py",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_nothing_of_a_real_table_is_taken_for_garbage",
+            ),
+        ),
         "supported",
         "maintenance",
-        "what no retained metadata reaches is removed after a safety window; anything unreadable stops it",
+        "what no retained metadata reaches goes or is moved aside after a safety window; anything unreadable stops it",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
-        Claim("snapshot-expiration", (f"{_TABLES}/maintenance/test_expiration.py",)),
-        "supported",
+        Claim(
+            "snapshot-expiration",
+            (
+                f"{_MAINTENANCE}/test_expiration.py",
+                f"{_MAINTENANCE}/test_operating.py::test_snapshots_are_planned_and_then_expired",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py"
+                "::test_expired_snapshots_are_committed_away_and_their_files_follow",
+                f"{_PIPELINE}/jobs/test_expiry.py",
+                f"{_PIPELINE}/test_worker_live.py"
+                "::test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does",
+            ),
+        ),
+        "supported-on-request-and-by-policy",
         "maintenance",
-        "snapshots past their age go; references and the newest stay",
+        "snapshots past their age go when somebody or a policy asks; references and the newest stay",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
-        Claim("compaction-planning", (f"{_TABLES}/maintenance/test_compaction.py",)),
+        Claim(
+            "compaction-planning",
+            (
+                f"{_MAINTENANCE}/test_compaction.py",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py"
+                "::test_a_compaction_is_queued_for_the_pipeline_and_changes_nothing",
+            ),
+        ),
         "supported",
         "maintenance",
-        "files worth rewriting together are found; the server rewrites none",
+        "files worth rewriting together are found and queued as a task; the server rewrites none",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
-        Claim("compaction-rewrite", ("tests/pipeline/*compact*",)),
-        "supported",
+        Claim(
+            "compaction-rewrite",
+            (
+                f"{_PIPELINE}/jobs/test_compaction.py",
+                f"{_PIPELINE}/test_worker_live.py"
+                "::test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does",
+                f"{_CLIENTS}/test_spark_concurrency.py::test_compaction_and_appends_do_not_disturb_each_other",
+            ),
+        ),
+        "supported-by-policy",
         "pipeline",
-        "the server never rewrites data files; that is a Spark job's",
+        "the server never rewrites data files: jobs on Spark do, and their commits are checked like any other",
     ),
     Capability(
         Claim(
@@ -80,18 +137,27 @@ CAPABILITIES: Final = (
                 f"{_TABLES}/validation/test_commit.py",
                 f"{_TABLES}/validation/test_real_writers.py",
                 f"{_CLIENTS}/test_pyiceberg_writing.py",
+                f"{_CLIENTS}/test_spark_writes.py::test_rows_are_deleted_updated_and_merged",
+                f"{_CLIENTS}/test_trino_writes.py::test_rows_are_deleted_updated_and_merged",
+                f"{_CLIENTS}/test_duckdb.py::test_rows_are_updated_deleted_and_merged",
             ),
         ),
-        "catalog-conflict-validation-supported",
+        "supported-end-to-end",
         "commits",
-        "row-level changes are committed, and refused where they would undo what another has done",
+        "row-level changes of engines are committed, and refused where they would undo what another has done",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     ),
     Capability(
-        Claim("external-catalog-bridge", (f"{_TABLES}/bridges/test_*.py",)),
-        "supported",
+        Claim(
+            "external-catalog-bridge",
+            (
+                f"{_TABLES}/bridges/test_*.py",
+                "tests/wire/iceberg/test_running_extensions.py::test_another_server_is_followed_until_both_go_on",
+            ),
+        ),
+        "supported-with-polling",
         "bridges",
-        "tables of another catalog are registered and followed",
+        "tables of another catalog, or of a folder of metadata, are registered and followed",
         "PUT /v1/{prefix}/namespaces/{namespace}/tables/{table}/catalog/external",
     ),
     Capability(
@@ -108,7 +174,14 @@ CAPABILITIES: Final = (
         "POST /v1/{prefix}/transactions/commit",
     ),
     Capability(
-        Claim("server-side-scan-planning", ("tests/*/iceberg/test_*planning*.py", f"{_TABLES}/planning/test_*.py")),
+        Claim(
+            "server-side-scan-planning",
+            (
+                f"{_TABLES}/planning/test_*.py",
+                "tests/wire/iceberg/handlers/test_plans.py",
+                f"{_CLIENTS}/test_spark_planning.py",
+            ),
+        ),
         "supported",
         "planning",
         "the files of a scan are found by the server",
@@ -123,26 +196,37 @@ READINESS: Final = (
             (
                 f"{_TABLES}/test_committing.py",
                 f"{_CLIENTS}/test_pyiceberg_postgres.py",
-                "tests/faults/test_kill.py",
+                "tests/faults/catalog/test_kill.py",
+                "tests/faults/catalog/test_steps.py",
             ),
+            "pointer, files, log, answer and events are one transaction of SQLite or PostgreSQL",
         ),
         "transactional",
     ),
     (
         Claim(
-            "several-active-servers",
+            "single-active-writer-ha",
             (
                 f"{_TABLES}/test_committing.py::test_writers_of_several_servers_at_once_all_succeed",
                 "tests/server/test_several_servers.py",
             ),
+            "no server needs to be the only one: all on one database take writes",
         ),
-        "supported-on-one-database",
+        "several-active-writers-on-one-database",
     ),
     (
-        Claim("concurrent-writers", (f"{_CLIENTS}/test_pyiceberg_concurrency.py",)),
+        Claim(
+            "scale-validation-matrix",
+            (
+                f"{_CLIENTS}/test_pyiceberg_concurrency.py",
+                f"{_CLIENTS}/test_spark_concurrency.py",
+                "tests/faults/catalog/test_writers.py",
+            ),
+            "writers at once lose nothing; how fast that is, benchmarks say",
+        ),
         "automated",
     ),
-    (Claim("multi-region-active-active"), "supported"),
+    (Claim("multi-region-active-active", (), "a database and a store are of one place"), "supported"),
 )
 """What running it in earnest asks for, and how it is called once its tests pass."""
 
@@ -152,14 +236,14 @@ def unsupported_inventory(evidence: Evidence, served: Collection[str]) -> list[d
     entries = []
     for capability in CAPABILITIES:
         verdict = judge(capability.claim, evidence)
-        shown = verdict.standing is Standing.SHOWN
         entry: dict[str, Any] = {  # Any: JSON
             "capability": capability.claim.name,
-            "status": capability.when_shown if shown else verdict.standing.value,
+            **verdict.described(),
             "roadmap_area": capability.area,
             "expected_behavior": capability.behaviour,
-            "tests": list(verdict.tests),
         }
+        if verdict.is_claimed:
+            entry["status"] = capability.when_shown
         if capability.endpoint:
             entry["catalog_endpoint"] = capability.endpoint
             entry["is_served"] = capability.endpoint in served
@@ -175,6 +259,9 @@ def production_readiness(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JS
     entries = []
     for claim, when_shown in READINESS:
         verdict = judge(claim, evidence)
-        status = when_shown if verdict.standing is Standing.SHOWN else verdict.standing.value
-        entries.append({"capability": claim.name, "status": status, "validation": list(verdict.tests)})
+        entry = {"capability": claim.name, **verdict.described()}
+        entry["validation"] = entry.pop("tests")
+        if verdict.is_claimed:
+            entry["status"] = when_shown
+        entries.append(entry)
     return entries

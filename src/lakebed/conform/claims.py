@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .evidence import Evidence, Record
+from .evidence import Evidence
 
 
 class Standing(StrEnum):
     """What may be said of a claim."""
 
-    SHOWN = "shown"
-    FAILING = "failing"
-    """A test of it failed in the recorded run."""
+    CLAIMED = "claimed"
     NOT_CLAIMED = "not-claimed"
     """A test of it did not run, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something said of this build. Every selector must find a test that passed; none means nobody tests it."""
+    """Something said of this build. All that its selectors mean must have passed; none means nobody tests it."""
 
     name: str
     selectors: tuple[str, ...] = ()
+    note: str = ""
+    """How it is done or, of one that is not made, how things are instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +33,38 @@ class Verdict:
 
     claim: Claim
     standing: Standing
-    tests: tuple[str, ...]
-    """The tests that passed; for a failing claim, those that failed."""
+    tests: tuple[str, ...] = ()
+    """Those that passed, of a claim that is made."""
+    lacks: tuple[str, ...] = ()
+    """Of one that is not: tests that were skipped, and selectors of tests that did not run."""
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the claim is made."""
+        return self.standing is Standing.CLAIMED
 
     def described(self) -> dict[str, Any]:  # Any: JSON
-        """As it is printed."""
-        return {"claim": self.claim.name, "status": self.standing.value, "tests": list(self.tests)}
+        """As it is printed, but for its name."""
+        entry: dict[str, Any] = {"status": self.standing.value, "tests": list(self.tests)}  # Any: JSON
+        if self.claim.note:
+            entry["note"] = self.claim.note
+        if self.lacks:
+            entry["lacks"] = list(self.lacks)
+        return entry
 
 
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """What the tests say of a claim."""
-    found = [evidence.matching([selector]) for selector in claim.selectors]
-    failed = _tests(record for records in found for record in records if record.status == "failed")
-    if failed:
-        return Verdict(claim, Standing.FAILING, failed)
-    passed = [[record for record in records if record.status == "passed"] for records in found]
-    if not passed or not all(passed):
-        return Verdict(claim, Standing.NOT_CLAIMED, ())
-    return Verdict(claim, Standing.SHOWN, _tests(record for records in passed for record in records))
+    found = {selector: evidence.matching(selector) for selector in claim.selectors}
+    records = [record for matching in found.values() for record in matching]
+    absent = {selector for selector, matching in found.items() if not matching}
+    skipped = {record.test for record in records if record.status != "passed"}
+    if not found or absent or skipped:
+        return Verdict(claim, Standing.NOT_CLAIMED, lacks=tuple(sorted(absent | skipped)))
+    return Verdict(claim, Standing.CLAIMED, tests=tuple(sorted({record.test for record in records})))
 
 
 def judge_client(client: str, evidence: Evidence) -> Standing:
-    """What the tests say of a client as a whole."""
-    statuses = {record.status for record in evidence.of_client(client)}
-    if "failed" in statuses:
-        return Standing.FAILING
-    return Standing.SHOWN if "passed" in statuses else Standing.NOT_CLAIMED
-
-
-def _tests(records: Iterable[Record]) -> tuple[str, ...]:
-    return tuple(sorted({record.test for record in records}))
+    """What the tests say of a client as a whole. What it has no words for is skipped, and counted where it is shown."""
+    has_passed = any(record.status == "passed" for record in evidence.of_client(client))
+    return Standing.CLAIMED if has_passed else Standing.NOT_CLAIMED

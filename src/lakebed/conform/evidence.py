@@ -1,7 +1,7 @@
 """What the test suite showed, as packaged with this build: the only ground that printed claims stand on.
 
-`evidence.json` is written by the tests' recorder (`make evidence`), never by hand. A test that did not run, was skipped
-or failed shows nothing.
+`evidence.json` is written by the tests' recorder (`make evidence`), never by hand, and only by a run of all that claims
+need in which nothing failed. A test that was skipped shows nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import msgspec
 
 from lakebed.core.errors import Corrupted
 
+from .sources import source_digest
+
 SCHEMA: Final = "lakebed-test-evidence"
 SCHEMA_VERSION: Final = 1
 FILE: Final = "evidence.json"
 
-Status = Literal["passed", "failed", "skipped"]
+Status = Literal["passed", "skipped"]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,13 +29,10 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     client: str
     """Through which client it spoke: `pyiceberg`, `duckdb`, …; `lakebed` for tests inside the process."""
-    client_version: str
     scenario: str
     status: Status
     test: str
     """`tests/….py::test_name`."""
-    date_utc: str
-    git_sha: str
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,10 +41,11 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: str
     schema_version: int
     lakebed_version: str
-    git_sha: str
-    git_is_clean: bool
-    """Whether all that was tested is in the commit."""
+    source_digest: str
+    """Of the sources that were tested."""
     date_utc: str
+    client_versions: dict[str, str]
+    """Of the clients that ran."""
     records: list[Record]
 
 
@@ -56,25 +56,29 @@ class Evidence:
         self.document = document
         self.records: Sequence[Record] = () if document is None else document.records
 
-    def matching(self, selectors: Iterable[str]) -> list[Record]:
-        """Records of the tests that any of these selects."""
-        chosen = list(selectors)
-        return [record for record in self.records if any(selects(selector, record.test) for selector in chosen)]
+    def matching(self, selector: str) -> list[Record]:
+        """Records of the tests that it selects."""
+        return [record for record in self.records if selects(selector, record.test)]
 
     def of_client(self, client: str) -> list[Record]:
         """Records of the tests that spoke through a client."""
         return [record for record in self.records if record.client == client]
 
+    def versions_of(self, client: str) -> list[str]:
+        """The version of a client that ran; nothing if it did not."""
+        known = {} if self.document is None else self.document.client_versions
+        return [known[client]] if client in known else []
+
     def described(self) -> dict[str, Any]:  # Any: JSON
-        """Where the claims come from."""
+        """Where the claims come from, and whether it is what is running here."""
         if self.document is None:
             return {"recorded": False}
         return {
             "recorded": True,
             "date_utc": self.document.date_utc,
-            "git_sha": self.document.git_sha,
-            "git_is_clean": self.document.git_is_clean,
             "lakebed_version": self.document.lakebed_version,
+            "is_of_these_sources": self.document.source_digest == source_digest(),
+            "client_versions": self.document.client_versions,
             "tests": len(self.records),
         }
 
@@ -82,6 +86,11 @@ class Evidence:
 def selects(selector: str, test: str) -> bool:
     """Whether a selector means a test: `file`, `file::test`, or either with `*`."""
     return fnmatch.fnmatchcase(test, selector) or fnmatch.fnmatchcase(test.partition("::")[0], selector)
+
+
+def selected(selectors: Iterable[str], test: str) -> bool:
+    """Whether any of these means it."""
+    return any(selects(selector, test) for selector in selectors)
 
 
 def parse_evidence(data: bytes) -> Evidence:

@@ -48,16 +48,32 @@ CASES: Final = (
             (
                 f"{_TABLES}/test_committing.py::test_unknown_outcome_leaves_the_file_that_a_pointer_may_name",
                 f"{_TABLES}/test_committing.py::test_same_commit_again_gets_the_answer_and_changes_nothing",
+                "tests/faults/catalog/test_kill.py",
+                "tests/faults/catalog/test_steps.py",
             ),
         ),
         "pointer, log and answer commit together: there is nothing to finalize, and a repeat gets the answer",
     ),
     Case(
-        Claim("missing-referenced-object", (f"{_TABLES}/validation/test_commit.py",)),
-        "400, and nothing was committed",
+        Claim(
+            "missing-referenced-object",
+            (
+                f"{_TABLES}/validation/test_commit.py::*_that_is_not_there*",
+                f"{_TABLES}/diagnostics/test_examination.py"
+                "::test_missing_metadata_file_is_found_whatever_the_cache_remembers",
+            ),
+        ),
+        "400, and nothing was committed; what goes missing later is found by diagnostics",
     ),
     Case(
-        Claim("concurrent-writer-stress", ("tests/clients/iceberg/test_pyiceberg_concurrency.py",)),
+        Claim(
+            "concurrent-writer-stress",
+            (
+                "tests/clients/iceberg/test_pyiceberg_concurrency.py",
+                "tests/clients/iceberg/test_spark_concurrency.py",
+                "tests/faults/catalog/test_writers.py",
+            ),
+        ),
         "rows are those of the commits that succeeded",
     ),
     Case(
@@ -65,23 +81,42 @@ CASES: Final = (
             "permission-negative",
             (
                 "tests/clients/iceberg/test_pyiceberg_access.py::test_keys_of_a_reader_write_nothing",
+                "tests/clients/iceberg/test_spark_access.py::test_reader_reads_and_does_not_write",
                 f"{_TABLES}/test_committing.py::test_committing_asks_for_its_rights",
             ),
         ),
         "403, and nothing was changed",
     ),
     Case(
-        Claim("maintenance-stale-plan", (f"{_TABLES}/maintenance/test_*.py::*stale*",)),
+        Claim(
+            "maintenance-stale-plan",
+            (
+                f"{_TABLES}/maintenance/test_scheduling.py"
+                "::test_a_configuration_that_changed_since_the_plan_makes_it_stale",
+                f"{_TABLES}/maintenance/test_operating.py::test_a_plan_for_another_state_of_the_table_is_refused",
+                "tests/wire/iceberg/handlers/test_maintenance.py::test_a_stale_plan_is_a_conflict",
+            ),
+        ),
         "409, and nothing was removed",
     ),
     Case(
-        Claim("external-bridge-conflict", (f"{_TABLES}/bridges/test_*.py::*conflict*",)),
+        Claim(
+            "external-bridge-conflict",
+            (
+                f"{_TABLES}/bridges/test_polling.py::test_commits_made_here_stay_and_the_conflict_is_recorded",
+                f"{_TABLES}/bridges/test_syncing.py::test_stale_expectation_moves_nothing_and_is_recorded",
+                "tests/wire/iceberg/handlers/test_bridges.py::test_conflicting_sync_touches_nothing",
+            ),
+        ),
         "409; pointer, token and generation are as they were",
     ),
     Case(
         Claim(
             "backing-migration-blocked",
-            (f"{_TABLES}/diagnostics/test_survey.py::test_what_stands_in_the_way_is_found",),
+            (
+                f"{_TABLES}/diagnostics/test_survey.py::test_what_stands_in_the_way_is_found",
+                "tests/wire/iceberg/handlers/test_diagnostics.py::test_there_is_nothing_to_migrate",
+            ),
         ),
         "what stands in the way is named; the one backing is transactional already, so nothing is held back",
     ),
@@ -90,18 +125,10 @@ CASES: Final = (
 
 def failure_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
     """Each case, what must hold, and the tests that show it."""
-    entries = []
-    for case in CASES:
-        verdict = judge(case.claim, evidence)
-        entries.append(
-            {
-                "case": case.claim.name,
-                "must_hold": case.must_hold,
-                "status": verdict.standing.value,
-                "tests": list(verdict.tests),
-            }
-        )
-    return entries
+    return [
+        {"case": case.claim.name, "must_hold": case.must_hold, **judge(case.claim, evidence).described()}
+        for case in CASES
+    ]
 
 
 def failure_coverage(evidence: Evidence) -> dict[str, Any]:  # Any: JSON

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from . import beyond, capabilities, engines, failures
@@ -128,11 +129,19 @@ PRINTS: Final[Mapping[str, tuple[str, Callable[[Context], Printed]]]] = {
         "phases of many writers under faults",
         lambda context: {"scale_fault_rehearsal": failures.scale_fault_rehearsal(context.values)},
     ),
-    "beyond": ("limits that others state, and which are exceeded", _claiming("beyond", beyond.beyond)),
+    "beyond": (
+        "what other table stores leave unclaimed, and what of it is claimed here",
+        lambda context: {
+            "beyond": beyond.beyond(context.evidence),
+            "beyond_summary": beyond.beyond_summary(context.evidence),
+            **_grounds(context),
+        },
+    ),
 }
 """Name behind `--print-`, its help, and how it is made."""
 
 
+@cache
 def selectors() -> frozenset[str]:
     """The tests that any claim needs: what the recorder keeps besides tests of clients."""
     claims = [
