@@ -12,8 +12,12 @@ from pyiceberg.catalog.rest import RestCatalog
 from tests.clients.boto import root_keys
 from tests.clients.iceberg.engine import HELD, SIGNED, VENDED, VENDED_BY_ALIAS, Engine, new_engine
 from tests.clients.iceberg.lake import Lake, new_lake
+from tests.clients.iceberg.trino import HELD as HELD_BY_TRINO
+from tests.clients.iceberg.trino import VENDED as VENDED_TO_TRINO
+from tests.clients.iceberg.trino import TrinoCatalog, new_catalog
 from tests.clients.people import User, user_who_may
 from tests.fixtures.server import RunningServer
+from tests.fixtures.trino import TrinoServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,4 +96,26 @@ def held(spark: SparkSession, lake: Lake) -> Engine:
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Spark, each way in after the other."""
     found: Engine = request.getfixturevalue(request.param)
+    return found
+
+
+# -- Trino --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def trino(trino_server: TrinoServer, lake: Lake, engineer: User) -> TrinoCatalog:
+    """Trino with keys that the catalog hands out, and none of its own that open files."""
+    return new_catalog(trino_server, lake, engineer.keys, VENDED_TO_TRINO)
+
+
+@pytest.fixture(scope="session")
+def trino_held(trino_server: TrinoServer, lake: Lake) -> TrinoCatalog:
+    """Trino with keys of its own, which are root's."""
+    return new_catalog(trino_server, lake, root_keys(lake.server), HELD_BY_TRINO)
+
+
+@pytest.fixture(params=["trino", "trino_held"])
+def each_trino(request: pytest.FixtureRequest) -> TrinoCatalog:
+    """Trino, each way in after the other."""
+    found: TrinoCatalog = request.getfixturevalue(request.param)
     return found

@@ -253,13 +253,25 @@ def test_keys_end_with_the_key_that_asked(
 
 
 def test_rights_in_s3_do_not_open_tables(
-    connect: Connect, lakebed_server: RunningServer, table: Table, writer: User
+    connect: Connect, lakebed_server: RunningServer, table: Table, tmp_path: Path
 ) -> None:
-    client = connect(lakebed_server, writer.keys)
+    client = connect(lakebed_server, user_who_may(lakebed_server, tmp_path, "s3:*").keys)
     client.put_object(Bucket=table.bucket, Key="loose/g", Body=b"x")
     for action in (client.get_object, client.put_object, client.delete_object):
         with refused("AccessDenied", 403):
             action(Bucket=table.bucket, Key="home/t/data/f")
+
+
+def test_canned_policies_open_tables_as_they_open_buckets(
+    connect: Connect, lakebed_server: RunningServer, table: Table, reader: User, writer: User
+) -> None:
+    key = "home/t/data/canned"
+    connect(lakebed_server, writer.keys).put_object(Bucket=table.bucket, Key=key, Body=b"rows")
+    client = connect(lakebed_server, reader.keys)
+    assert body_of(client, table.bucket, key) == b"rows"
+    for action in (client.put_object, client.delete_object):
+        with refused("AccessDenied", 403):
+            action(Bucket=table.bucket, Key=key)
 
 
 def test_public_bucket_has_private_tables(
