@@ -179,7 +179,7 @@ def test_a_known_name_in_an_unknown_section_leads_to_its_section() -> None:
 
 
 def test_a_key_like_no_other_gets_the_list_of_sections() -> None:
-    assert refused("zzz = 1").endswith("sections=server,log,meta,storage,objects,encryption,root,sts,tables")
+    assert refused("zzz = 1").endswith("sections=server,log,meta,storage,objects,encryption,root,sts,tables,pipeline")
 
 
 def test_a_setting_of_a_part_that_is_not_built_is_refused() -> None:
@@ -275,6 +275,12 @@ def test_a_refused_secret_is_not_shown(text: str) -> None:
         ('[sts]\nmax_duration = "1m"', "sts.max_duration: expected a duration such as 15s of at least 15m"),
         ('[tables]\ncredential_ttl = "59s"', "tables.credential_ttl: expected a duration such as 15s from 1m to 1h"),
         ('[tables]\ncredential_ttl = "2h"', "tables.credential_ttl: expected a duration such as 15s from 1m to 1h"),
+        ('[tables]\nvalidation = "lax"', "tables.validation: expected"),
+        ('[pipeline]\nmaster = "somewhere"', "pipeline.master: expected local"),
+        ('[pipeline]\nembedded_worker = "maybe"', "pipeline.embedded_worker: expected one of on-demand, off"),
+        ('[pipeline]\nschedule_interval = "0s"', "pipeline.schedule_interval: expected a duration"),
+        ('[pipeline]\ndebounce = "soon"', "pipeline.debounce: expected a duration"),
+        ('[pipeline]\nlease = "2h"', "pipeline.lease: expected a duration such as 15s from 1s to 1h"),
         ('[tables]\ns3_endpoint = "s3.example"', "tables.s3_endpoint: expected a URL"),
         ('[tables]\ns3_endpoint = "https://a:b@s3.example"', "tables.s3_endpoint: holds credentials: every client"),
         ('[tables]\ns3_endpoint = "https://s3.example/lake"', "tables.s3_endpoint: expected a URL without a path"),

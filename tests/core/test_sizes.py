@@ -59,7 +59,13 @@ def test_shown_size_reads_back(size: int) -> None:
     assert parse_bytes(format_bytes(size)) == size
 
 
-@given(st.one_of(st.integers(0, 10**9).map(float), st.decimals(0, 10**6, places=6).map(float)))
+@given(
+    st.one_of(
+        st.integers(0, 10**9).map(float),
+        st.decimals(0, 10**6, places=6).map(float),
+        st.decimals(10**11, 10**13, places=3).map(float),
+    )
+)
 def test_shown_duration_reads_back(seconds: float) -> None:
     assert parse_seconds(format_seconds(seconds)) == seconds
 

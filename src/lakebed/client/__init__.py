@@ -1,0 +1,77 @@
+"""The Python client: tasks, events, tables and policies of a server, over its public wires.
+
+    with LakebedClient("http://127.0.0.1:9000") as lake:
+        for health in lake.tables.healths("warehouse"):
+            print(health.ref, health.small_files)
+
+Needs nothing but the standard library and msgspec. What goes wrong is one of `lakebed.core.errors`.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from lakebed.core.secrets import Secret
+
+from .access import ServerAccess, find_access
+from .connection import Connection
+from .events import Event, EventPage, Events
+from .policies import Policies
+from .tables import TableHealth, TableRef, Tables
+from .tasks import ClaimedTask, Task, Tasks, TaskState
+
+__all__ = [
+    "ClaimedTask",
+    "Event",
+    "EventPage",
+    "LakebedClient",
+    "ServerAccess",
+    "TableHealth",
+    "TableRef",
+    "Task",
+    "TaskState",
+]
+
+
+class LakebedClient:
+    """A server, for any number of threads. Use as a context, or close it: it keeps connections."""
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        access: ServerAccess | None = None,
+        access_key_id: str | None = None,
+        secret_access_key: str | Secret | None = None,
+        session_token: str | Secret | None = None,
+        region: str | None = None,
+        ca_bundle: str | None = None,
+        timeout_seconds: float = 60.0,
+    ) -> None:
+        """Opens nothing yet. What is not given the environment says (`find_access`). Raises InvalidSetting."""
+        self.access = access or find_access(
+            endpoint,
+            access_key_id=access_key_id,
+            secret_access_key=secret_access_key,
+            session_token=session_token,
+            region=region,
+            ca_bundle=ca_bundle,
+        )
+        self._connection = Connection(self.access, timeout_seconds=timeout_seconds)
+        self.tasks = Tasks(self._connection)
+        self.events = Events(self._connection)
+        self.audit = Events(self._connection, "/lakebed/v1/audit")
+        self.tables = Tables(self._connection)
+        self.policies = Policies(self._connection)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._connection.close()
+
+    def __enter__(self) -> LakebedClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -182,8 +182,11 @@ class Authorizer(Protocol):
 class PolicyLanguage(Protocol):
     """What a service that stores bucket policies asks of the language they are written in."""
 
-    def check_bucket_policy(self, document: bytes, bucket: str) -> None:
-        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket."""
+    def check_bucket_policy(self, document: bytes, bucket: str, table_bucket: str = "") -> None:
+        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket.
+
+        `table_bucket` is its ARN in S3 Tables, if it holds tables.
+        """
         ...
 
     def is_public(self, document: bytes) -> bool:

@@ -16,6 +16,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── InvalidPolicy          a policy document does not parse or means nothing here
     │   ├── InvalidRetention       a retention period or date that cannot be
     │   ├── InvalidEncryption      encryption parameters that are wrong or do not fit the object
+    │   ├── NotAttachable          a policy of that type does not go with such a target
     │   ├── LocationTaken          a table's location lies in or around another's
     │   └── ConflictingProperties  a property is both set and removed
     ├── NotFound                   the thing named is absent
@@ -29,20 +30,28 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── NoSuchNamespace
     │   ├── NoSuchTable
     │   ├── NoSuchView
+    │   ├── NoSuchPolicy           no policy of that name in the namespace
+    │   ├── NoSuchPolicyType
+    │   ├── NoSuchTarget           what a policy is to be attached to, or detached from
+    │   ├── NoSuchAttachment       the policy is not attached there
     │   ├── NoSuchPlanId           a scan plan that was never made, was of another table, or is over
     │   └── NoSuchPlanTask         a task of such a plan
     ├── AlreadyExists              somebody was first: a fact, not a fault
     │   ├── BucketAlreadyExists    it belongs to somebody else
     │   └── BucketAlreadyOwned     it is the caller's own
     ├── PreconditionFailed         a condition was evaluated and is false; read again, decide again
+    │   ├── PolicyVersionMismatch  the policy has changed since it was read
     │   └── CommitConflict         a table is not as the commit assumed; nothing was committed, rebuild on the new state
     │       └── PointerMoved       another commit was first; see whether this one still holds
     ├── NotModified                a conditional read found nothing new
     ├── StateConflict              the thing's state forbids it; change the state first
     │   ├── BucketNotEmpty
+    │   │   └── BucketHasTables    nothing is in it, but tables are of it or point into it; drop these first
     │   ├── InvalidBucketState
     │   ├── NamespaceNotEmpty
     │   ├── TableProtected         deletion protection is on; switch it off first
+    │   ├── PolicyInUse            a policy is attached, or a type has policies; detach or drop those first
+    │   ├── AttachmentConflict     the target has a policy of that type; detach it first
     │   └── IsDeleteMarker         the version named is a delete marker
     ├── AlreadyAnswered            a request with the same idempotency key was first; take its answer
     ├── WriteConflict              undecided: a concurrent change interfered; retry, evaluating again
@@ -57,7 +66,8 @@ table from these classes to its wire form, looked up along the class ancestry.
     ├── NotSupported               a feature this build does not have; on the printed list
     ├── Throttled                  too many requests; retry after a longer pause
     ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
-    │   └── StorageFull            no space left; retry after space was made
+    │   ├── StorageFull            no space left; retry after space was made
+    │   └── PipelineUnavailable    Spark cannot be started here; the message says what to do about it
     └── Corrupted                  stored bytes are not what was written; needs an operator
 """
 
@@ -137,6 +147,10 @@ class InvalidEncryption(InvalidInput):
     """Encryption parameters are wrong, missing, or do not fit the object."""
 
 
+class NotAttachable(InvalidInput):
+    """Policies of that type are not for such a target: attach it elsewhere."""
+
+
 class LocationTaken(InvalidInput):
     """A table's location lies inside that of another, or around it: choose another place."""
 
@@ -198,6 +212,22 @@ class NoSuchView(NotFound):
     """No view of that name."""
 
 
+class NoSuchPolicy(NotFound):
+    """No policy of that name in the namespace."""
+
+
+class NoSuchPolicyType(NotFound):
+    """No type of policies of that name: neither the server's own nor one that was defined."""
+
+
+class NoSuchTarget(NotFound):
+    """What a policy is to be attached to, or detached from, is not there."""
+
+
+class NoSuchAttachment(NotFound):
+    """The policy is not attached to that target."""
+
+
 class NoSuchPlanId(NotFound):
     """No scan plan of that id for this table: plan the scan again."""
 
@@ -224,6 +254,10 @@ class PreconditionFailed(LakebedError):
     def __init__(self, message: str = "", *, condition: str | None = None) -> None:
         super().__init__(message)
         self.condition = condition
+
+
+class PolicyVersionMismatch(PreconditionFailed):
+    """The policy is not at the version that the change was made for: load it, and change that."""
 
 
 class CommitConflict(PreconditionFailed):
@@ -259,6 +293,10 @@ class BucketNotEmpty(StateConflict):
     """The bucket still holds objects, versions or uploads."""
 
 
+class BucketHasTables(BucketNotEmpty):
+    """The bucket may be empty, but tables or views are of it, or have their metadata in it: drop these first."""
+
+
 class InvalidBucketState(StateConflict):
     """The bucket's other settings forbid this one."""
 
@@ -269,6 +307,14 @@ class NamespaceNotEmpty(StateConflict):
 
 class TableProtected(StateConflict):
     """The table or view is protected from deletion: switch the protection off first."""
+
+
+class PolicyInUse(StateConflict):
+    """A policy is attached somewhere, or a type has policies: detach or drop those first."""
+
+
+class AttachmentConflict(StateConflict):
+    """The target has another policy of a type of which it can have one: detach that first."""
 
 
 class IsDeleteMarker(StateConflict):
@@ -357,6 +403,12 @@ class Unavailable(LakebedError):
 
 class StorageFull(Unavailable):
     """No space is left: retry after space was made."""
+
+
+class PipelineUnavailable(Unavailable):
+    """Spark cannot be started on this machine: do what the message says. Another machine may have what is missing."""
+
+    retryable = False
 
 
 class Corrupted(LakebedError):

@@ -32,6 +32,8 @@ _BYTE_UNITS: Final = {
 _SECOND_UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 _NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,20})?"
+_LEAST_TOO_LONG: Final = 10**15
+"""Has a digit more than a number is read with."""
 _BYTES: Final = re.compile(rf"({_NUMBER}) ?([a-z]{{0,3}})", re.IGNORECASE)
 _SECONDS: Final = re.compile("".join(rf"(?:({_NUMBER}){unit})?" for unit in ("d", "h", "m", "s", "ms")))
 
@@ -75,7 +77,8 @@ def format_seconds(seconds: float) -> str:
     for name, unit in _SECOND_UNITS.items():
         if seconds and seconds % unit == 0:
             return f"{int(seconds // unit)}{name}"
-    if seconds and (seconds * 1000).is_integer() and parse_seconds(f"{int(seconds * 1000)}ms") == seconds:
-        return f"{int(seconds * 1000)}ms"
+    thousandths = seconds * 1000
+    if seconds and thousandths.is_integer() and thousandths < _LEAST_TOO_LONG and int(thousandths) / 1000 == seconds:
+        return f"{int(thousandths)}ms"
     # Plain digits: an exponent would not read back.
     return f"{Decimal(repr(float(seconds))):f}s".replace(".0s", "s")

@@ -22,10 +22,10 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.core.secrets import Secret
+from lakebed.core.sigv4 import signed_headers
 from lakebed.storage.credentials import Credentials
 from lakebed.storage.credentials.http import HttpRequest
-from lakebed.storage.credentials.sigv4 import signed_form_headers
-from lakebed.storage.credentials.sts import AssumedRole, TokenService, parse_keys, parse_refusal
+from lakebed.storage.credentials.sts import FORM_TYPE, AssumedRole, TokenService, parse_keys, parse_refusal
 
 from .fakes import HOUR_MS, NOW_MS, machine, network_to, sts_answer, sts_refusal
 
@@ -46,8 +46,15 @@ def test_signature_is_the_one_that_botocore_makes(
 ) -> None:
     credentials = Credentials("AKIAID", Secret(secret), Secret(token) if token else None)
     host = f"sts.{region}.amazonaws.com"
-    ours = signed_form_headers(
-        host=host, form=form, region=region, service="sts", credentials=credentials, now_ms=now_ms
+    ours = signed_headers(
+        "POST",
+        host=host,
+        headers={"content-type": FORM_TYPE},
+        body=form,
+        region=region,
+        service="sts",
+        credentials=credentials,
+        now_ms=now_ms,
     )
     request = AWSRequest("POST", f"https://{host}/", {"content-type": ours["content-type"]}, form)
     with pytest.MonkeyPatch.context() as patch:

@@ -5,13 +5,17 @@ from .checks import active_master_key, check_settings, decode_master_key
 from .description import describe
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
 from .tree import (
+    CommitValidation,
     ConditionalPut,
+    Delegation,
+    EmbeddedWorker,
     EncryptionSettings,
     LogFormat,
     LogLevel,
     LogSettings,
     MetaSettings,
     ObjectsSettings,
+    PipelineSettings,
     RetrySettings,
     RootSettings,
     S3StorageSettings,
@@ -26,7 +30,10 @@ from .tree import (
 __all__ = [
     "CLIENT_VARIABLES",
     "Address",
+    "CommitValidation",
     "ConditionalPut",
+    "Delegation",
+    "EmbeddedWorker",
     "EncryptionSettings",
     "LoadedSettings",
     "LogFormat",
@@ -34,6 +41,7 @@ __all__ = [
     "LogSettings",
     "MetaSettings",
     "ObjectsSettings",
+    "PipelineSettings",
     "RetrySettings",
     "RootSettings",
     "S3StorageSettings",

@@ -14,6 +14,7 @@ from ..secrets import Secret
 from .tree import (
     EncryptionSettings,
     MetaSettings,
+    PipelineSettings,
     RootSettings,
     S3StorageSettings,
     ServerSettings,
@@ -32,6 +33,7 @@ _SECRET_KEY: Final = re.compile(r"[!-~]{8,128}")
 _TEMPORARY_KEY_PREFIX: Final = "LKBT"
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_MASTER: Final = re.compile(r"local(\[[^\]\s]+\])?|yarn|(spark|k8s|sc)://\S+")
 _REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
@@ -44,6 +46,7 @@ def check_settings(settings: Settings) -> None:
     _check_root(settings.root)
     _check_sts(settings.sts)
     _check_tables(settings.tables)
+    _check_pipeline(settings.pipeline)
 
 
 def decode_master_key(key_id: str, key: Secret) -> bytes:
@@ -135,6 +138,13 @@ def _check_endpoint(path: str, endpoint: str, instead: str) -> SplitResult:
     return parts
 
 
+def _check_bare_endpoint(path: str, endpoint: str, instead: str) -> None:
+    """One of ours: buckets are the first thing in a path here."""
+    parts = _check_endpoint(path, endpoint, instead)
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise _refusal(path, f"expected a URL without a path. found={endpoint!r}")
+
+
 def _check_encryption(encryption: EncryptionSettings) -> None:
     for key_id, key in encryption.keys.items():
         if not _KEY_ID.fullmatch(key_id):
@@ -173,10 +183,26 @@ def _check_sts(sts: StsSettings) -> None:
 def _check_tables(tables: TablesSettings) -> None:
     if tables.s3_endpoint is None:
         return
-    parts = _check_endpoint("tables.s3_endpoint", tables.s3_endpoint, "every client of the catalog is told this URL")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        # Buckets are the first thing in a path here.
-        raise _refusal("tables.s3_endpoint", f"expected a URL without a path. found={tables.s3_endpoint!r}")
+    _check_bare_endpoint("tables.s3_endpoint", tables.s3_endpoint, "every client of the catalog is told this URL")
+
+
+def _check_pipeline(pipeline: PipelineSettings) -> None:
+    if "token=" in pipeline.master:
+        # Not quoted, either.
+        raise _refusal(
+            "pipeline.master", "holds a token, and is no secret: move it to SPARK_CONNECT_AUTHENTICATE_TOKEN"
+        )
+    if not _MASTER.fullmatch(pipeline.master):
+        raise _refusal(
+            "pipeline.master",
+            f"expected local[*], spark://…, k8s://…, yarn or sc://…. found={pipeline.master!r}",
+        )
+    if pipeline.endpoint is not None:
+        _check_bare_endpoint("pipeline.endpoint", pipeline.endpoint, "a worker that the server starts has root's keys")
+    for name in pipeline.spark:
+        if not name.startswith("spark."):
+            # Spark passes over what does not begin so, and nobody would notice.
+            raise _refusal(f"pipeline.spark.{name}", "properties of Spark begin with `spark.`")
 
 
 def _refusal(path: str, message: str) -> InvalidSetting:

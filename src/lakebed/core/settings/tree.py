@@ -58,6 +58,26 @@ class StorageKind(StrEnum):
     S3 = "s3"
 
 
+class Delegation(StrEnum):
+    """How Spark gets at the files of tables. It is never given a lasting key to them."""
+
+    VENDED = "vended-credentials"
+    """With keys to one table at a time that the catalog hands out."""
+
+    SIGNED = "remote-signing"
+    """Without any: the catalog signs each of its requests."""
+
+
+class EmbeddedWorker(StrEnum):
+    """Whether a server does the work itself that its tables need."""
+
+    ON_DEMAND = "on-demand"
+    """It starts a worker with a Spark of its own when there are tasks."""
+
+    OFF = "off"
+    """It leaves them to workers that are started elsewhere."""
+
+
 class ConditionalPut(StrEnum):
     """Whether the S3 store behind us can create and replace under a condition."""
 
@@ -66,6 +86,16 @@ class ConditionalPut(StrEnum):
 
     DISABLED = "disabled"
     """It cannot: whatever needs a conditional write refuses."""
+
+
+class CommitValidation(StrEnum):
+    """How far the snapshots of a table commit are followed before it becomes visible."""
+
+    STANDARD = "standard"
+    """What the commit itself brings. The cost is that of the change, not of the table."""
+
+    STRICT = "strict"
+    """Also what is taken over from the parent: every manifest is read and every live file looked for."""
 
 
 def _default_workers() -> int:
@@ -97,6 +127,12 @@ class ServerSettings:
 
     shutdown_grace: Seconds = 30.0
     """How long requests under way may take to finish after a stop was asked for."""
+
+    @property
+    def local_url(self) -> str:
+        """The address as somebody on the same machine reaches it."""
+        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen.host, self.listen.host)  # noqa: S104
+        return f"{'http' if self.tls_cert is None else 'https'}://{Address(host, self.listen.port)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +288,9 @@ class TablesSettings:
     credential_ttl: Annotated[float, SECONDS, Within(60, 3_600)] = 900.0
     """How long keys to a table's files are good that the catalog hands out."""
 
+    validation: CommitValidation = CommitValidation.STANDARD
+    """What is checked of a commit. The strict level reads all of a table on each; it takes no encrypted manifests."""
+
     s3_endpoint: str | None = None
     """URL of the object store as clients of the catalog are told it. Not set: where they have found the catalog."""
 
@@ -267,6 +306,35 @@ class TablesSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """The work that Spark does for tables."""
+
+    master: str = "local[*]"
+    """Where Spark runs: `local[*]`, `spark://…`, `k8s://…`, `yarn`, or `sc://…` for a Spark Connect server."""
+
+    schedule_interval: Pause = 300.0
+    """How often all tables are looked at for what their policies ask for; one that was committed to, sooner."""
+
+    debounce: Seconds = 10.0
+    """How long after a commit: what follows within this time is seen to together."""
+
+    embedded_worker: EmbeddedWorker = EmbeddedWorker.ON_DEMAND
+    endpoint: str | None = None
+    """URL at which that worker and its Spark reach the server. Not set: where it listens."""
+
+    lease: Annotated[float, SECONDS, Within(1, 3_600)] = 60.0
+    """How long a worker that gives no sign of life has its task; then another takes over."""
+
+    delegation: Delegation = Delegation.VENDED
+    driver_memory: Annotated[int, BYTES, Within(256 * MIB)] = 2 * GIB
+    """Memory of Spark's driver, which with `local[*]` does all the work."""
+
+    spark: Mapping[str, Secret] = field(default_factory=dict)
+    """Further properties of Spark by their own names, such as `"spark.executor.memory" = "8g"`. Secrets, because
+    passwords of other catalogs may be among them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that can be set, read once and passed on."""
 
@@ -279,3 +347,4 @@ class Settings:
     root: RootSettings = RootSettings()
     sts: StsSettings = StsSettings()
     tables: TablesSettings = TablesSettings()
+    pipeline: PipelineSettings = field(default_factory=PipelineSettings)

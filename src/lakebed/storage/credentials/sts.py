@@ -10,12 +10,13 @@ from xml.etree import ElementTree
 
 from ...core.errors import AccessDenied, InvalidSetting, LakebedError, Throttled, Unauthenticated, Unavailable
 from ...core.secrets import Secret
+from ...core.sigv4 import signed_headers
 from .http import HttpRequest, ask
 from .model import Credentials, parse_expiry
-from .sigv4 import FORM_TYPE, signed_form_headers
 from .surroundings import Surroundings
 
 API_VERSION = "2011-06-15"
+FORM_TYPE = "application/x-www-form-urlencoded; charset=utf-8"
 DURATION_SECONDS = 3600
 TIMEOUT_SECONDS = 10.0
 TRIES = 3
@@ -64,9 +65,11 @@ class TokenService:
     async def assume_role(self, base: Credentials, role: AssumedRole, source: str) -> Credentials:
         """Keys of `role` for somebody who already has keys."""
         form = _form("AssumeRole", role.fields())
-        headers = signed_form_headers(
+        headers = signed_headers(
+            "POST",
             host=urlsplit(self.endpoint).netloc,
-            form=form,
+            headers={"content-type": FORM_TYPE},
+            body=form,
             region=self.region or "us-east-1",
             service="sts",
             credentials=base,

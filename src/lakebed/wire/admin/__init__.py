@@ -1,1 +1,1 @@
-"""Health and metrics: what operators and orchestrators ask."""
+"""What operators, orchestrators and workers ask: health and metrics of the server; tasks, events, health of tables."""

@@ -1,0 +1,96 @@
+"""Events and the audit trail: what happened, in the order in which it was committed, read by cursor.
+
+A cursor is the number of the last event that was read. Whoever goes on from `next_after` sees every later event that
+was asked for, exactly once and in order, however often the connection broke between; events that were kept too short
+for that are the one exception, and `may_have_missed` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from .connection import Connection
+from .tasks import MAX_WAIT_SECONDS
+
+DEFAULT_LIMIT: Final = 1000
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What happened."""
+
+    seq: int
+    kind: str
+    subject: str
+    occurred_ms: int
+    payload: dict[str, Any] = {}
+    """What is known of it; bytes are in base64. Any: JSON."""
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Some events, and where the log of them stands."""
+
+    events: list[Event]
+    next_after: int
+    """Where to go on: behind the last event that was looked at, asked for or not."""
+    last_seq: int
+    """The newest event; 0 if there is none."""
+    first_seq: int
+    """The oldest event that is still kept; 0 if there is none."""
+
+    def may_have_missed(self, after: int) -> bool:
+        """Whether events after `after` may have gone before they were read: the oldest that is kept is later.
+
+        True also when nothing but gaps lies between: numbers of changes that were taken back.
+        """
+        return self.first_seq > after + 1
+
+
+class Events:
+    """The event log or the audit trail, over the wire."""
+
+    def __init__(self, connection: Connection, path: str = "/lakebed/v1/events") -> None:
+        self._connection = connection
+        self._path = path
+
+    def read(
+        self, after: int = 0, *, limit: int = DEFAULT_LIMIT, wait_seconds: float = 0.0, kinds: Sequence[str] = ()
+    ) -> EventPage:
+        """Up to `limit` events after `after`; if there are none, those that come within `wait_seconds`.
+
+        `kinds` are names, or beginnings of names followed by `*`.
+        """
+        query = {"after": str(after), "limit": str(limit)}
+        if wait_seconds > 0:
+            query["wait-seconds"] = f"{min(wait_seconds, MAX_WAIT_SECONDS):g}"
+        if kinds:
+            query["kind"] = ",".join(kinds)
+        return self._connection.read(EventPage, "GET", self._path, query=query, wait_seconds=wait_seconds)
+
+    def pages(
+        self, after: int = 0, *, until: int | None = None, limit: int = DEFAULT_LIMIT, kinds: Sequence[str] = ()
+    ) -> Iterator[EventPage]:
+        """Pages of what there is after `after`, up to `until` or what is newest when the first page is read."""
+        while until is None or after < until:
+            page = self.read(after, limit=limit, kinds=kinds)
+            if until is None:
+                until = page.last_seq
+            if page.events and page.events[-1].seq > until:
+                kept = [event for event in page.events if event.seq <= until]
+                yield msgspec.structs.replace(page, events=kept, next_after=until)
+                return
+            yield page
+            if page.next_after <= after:
+                return
+            after = page.next_after
+
+    def follow(
+        self, after: int = 0, *, kinds: Sequence[str] = (), wait_seconds: float = MAX_WAIT_SECONDS
+    ) -> Iterator[Event]:
+        """Every event after `after`, and then each as it comes, for as long as somebody asks for the next."""
+        while True:
+            page = self.read(after, wait_seconds=wait_seconds, kinds=kinds)
+            yield from page.events
+            after = page.next_after

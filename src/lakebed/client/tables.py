@@ -1,0 +1,174 @@
+"""Tables: which there are, how they are, and what their policies would have done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from lakebed.core.jobs import JobKind, PolicyOrigin, TaskOrder
+
+from .connection import Connection
+from .names import CATALOG_PAGE, TableRef, joined, path
+
+__all__ = ["EnactedPlan", "PlacedTask", "Plan", "Quiet", "TableHealth", "TableRef", "Tables"]
+
+_CATALOG: Final = "/iceberg/v1"
+_TABLES: Final = "/lakebed/v1/tables"
+
+
+class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """How a table is: what of it calls for maintenance. What is not known is None."""
+
+    warehouse: str
+    namespace: tuple[str, ...]
+    table: str
+    entry: str
+    """The table's id in the catalog."""
+    format_version: int
+    snapshots: int
+    oldest_snapshot_ms: int | None = None
+    current_snapshot_ms: int | None = None
+    data_files: int | None = None
+    data_bytes: int | None = None
+    small_files: int | None = None
+    small_bytes: int | None = None
+    small_below_bytes: int | None = None
+    """What counts as small."""
+    average_file_bytes: float | None = None
+    records: int | None = None
+    delete_files: int | None = None
+    position_deletes: int | None = None
+    """Rows that position deletes and deletion vectors delete."""
+    equality_deletes: int | None = None
+    deletion_vectors: int | None = None
+    delete_ratio: float | None = None
+    manifests: int | None = None
+    manifest_bytes: int | None = None
+    metadata_files: int | None = None
+    specs_in_use: tuple[int, ...] | None = None
+    statistics_snapshot: int | None = None
+    last_maintained: dict[str, int] = {}
+    """When each job succeeded last, in milliseconds since the epoch."""
+    measured: str
+    """`manifests` if files were counted one by one; `summary` if the snapshot's own words were taken."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> TableRef:
+        """The table."""
+        return TableRef(self.warehouse, self.namespace, self.table)
+
+
+class Quiet(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Why a policy leads to nothing, as things are."""
+
+    policy: PolicyOrigin
+    job: JobKind | None = None
+    reason: str
+
+
+class PlacedTask(msgspec.Struct, frozen=True):
+    """An order in the queue."""
+
+    id: int
+    """Of the task."""
+    order: TaskOrder
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What the policies of a table come to now. Nothing of it was done."""
+
+    planned: list[TaskOrder]
+    """What would be asked for that nobody has asked for."""
+    revised: list[PlacedTask] = []
+    """Orders that wait, as they would be changed."""
+    withdrawn: list[PlacedTask] = []
+    """Orders that wait, and that would be taken back."""
+    quiet: list[Quiet] = []
+
+
+class EnactedPlan(Plan, frozen=True, kw_only=True, rename="kebab"):
+    """A plan that was carried out."""
+
+    tasks: list[PlacedTask]
+    """All that is open for the table now, whoever asked for it."""
+
+
+class _Buckets(msgspec.Struct, rename="kebab"):
+    class Bucket(msgspec.Struct, rename="kebab"):
+        table_bucket: str
+
+    table_buckets: list[Bucket]
+    next_page_token: str | None = None
+
+
+class _Namespaces(msgspec.Struct, rename="kebab"):
+    namespaces: list[tuple[str, ...]]
+    next_page_token: str | None = None
+
+
+class _Identifiers(msgspec.Struct, rename="kebab"):
+    class Identifier(msgspec.Struct):
+        namespace: tuple[str, ...]
+        name: str
+
+    identifiers: list[Identifier]
+    next_page_token: str | None = None
+
+
+class _Healths(msgspec.Struct, rename="kebab"):
+    tables: list[TableHealth]
+    next_page_token: str | None = None
+
+
+class Tables:
+    """The catalog's tables, over the wire."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def warehouses(self) -> Iterator[str]:
+        """The table buckets that the caller may see."""
+        for page in self._connection.pages(_Buckets, f"{_CATALOG}/buckets", parameter=CATALOG_PAGE):
+            yield from (bucket.table_bucket for bucket in page.table_buckets)
+
+    def namespaces(self, warehouse: str, parent: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+        """The namespaces directly in a warehouse, or in another namespace."""
+        where = _CATALOG + path(warehouse, "namespaces")
+        query = {"parent": joined(parent)} if parent else {}
+        for page in self._connection.pages(_Namespaces, where, query, parameter=CATALOG_PAGE):
+            yield from page.namespaces
+
+    def tables(self, warehouse: str, namespace: Sequence[str]) -> Iterator[TableRef]:
+        """The tables of a namespace."""
+        where = _CATALOG + path(warehouse, "namespaces", tuple(namespace), "tables")
+        for page in self._connection.pages(_Identifiers, where, parameter=CATALOG_PAGE):
+            yield from (TableRef(warehouse, one.namespace, one.name) for one in page.identifiers)
+
+    def health(self, table: TableRef) -> TableHealth:
+        """How a table is, its files counted one by one. Raises NoSuchTable."""
+        return self._connection.read(TableHealth, "GET", _path(table, "health"))
+
+    def healths(self, warehouse: str | None = None, namespace: Sequence[str] = ()) -> Iterator[TableHealth]:
+        """How the tables are that the caller may look at, by their summaries.
+
+        Of a namespace of a warehouse, of a whole one, or of all.
+        """
+        for name in self.warehouses() if warehouse is None else (warehouse,):
+            query = {"warehouse": name} | ({"namespace": joined(namespace)} if namespace else {})
+            for page in self._connection.pages(_Healths, f"{_TABLES}/health", query):
+                yield from page.tables
+
+    def plan(self, table: TableRef) -> Plan:
+        """What the policies of a table would have done to it now, and why. Nothing is done."""
+        return self._connection.read(Plan, "GET", _path(table, "plan"))
+
+    def enact_plan(self, table: TableRef) -> EnactedPlan:
+        """Plan a table at once, and put the tasks into the queue."""
+        return self._connection.read(EnactedPlan, "POST", _path(table, "plan"), repeatable=True)
+
+
+def _path(table: TableRef, word: str) -> str:
+    return _TABLES + path(*table, word)

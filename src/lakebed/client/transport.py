@@ -1,0 +1,169 @@
+"""HTTP to one server: connections that are kept between requests, for any number of threads.
+
+What a caller learns of a request that failed: `Unavailable` says by `undecided` whether the server may have acted on
+it. It may not when no connection could be opened.
+"""
+
+from __future__ import annotations
+
+import http.client
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from lakebed.core.errors import InvalidSetting, Unavailable
+
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+"""Longer answers are refused: no document of these wires comes near."""
+
+KEPT_SECONDS: Final = 60.0
+"""How long a connection is kept that nobody uses; servers close theirs after two minutes."""
+
+_MAX_KEPT: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+class Transport:
+    """Sends requests to one server. Safe for threads: each request has a connection to itself."""
+
+    def __init__(self, endpoint: str, *, ca_bundle: str | None = None, connect_timeout_seconds: float = 10.0) -> None:
+        """Opens nothing yet. Raises InvalidSetting for authorities that cannot be read."""
+        parts = urlsplit(endpoint)
+        self.endpoint = endpoint
+        self.host = parts.netloc
+        """As the Host header has it."""
+        self._name = parts.hostname or ""
+        self._port = parts.port
+        self._tls = _tls_context(ca_bundle) if parts.scheme == "https" else None
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._kept: list[tuple[http.client.HTTPConnection, float]] = []
+        self._lock = threading.Lock()
+
+    def send(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, *, timeout_seconds: float
+    ) -> Reply:
+        """One request, one answer. Raises Unavailable, InvalidSetting."""
+        connection = self._take() or self._open()
+        try:
+            _socket_of(connection).settimeout(timeout_seconds)
+            connection.request(method, target, body=body or None, headers=dict(headers))
+            answer = connection.getresponse()
+            read = answer.read(MAX_ANSWER_BYTES + 1)
+            if len(read) > MAX_ANSWER_BYTES:
+                raise Unavailable(f"the answer is too long. endpoint={self.endpoint} maximum={MAX_ANSWER_BYTES}")
+            if answer.length:
+                raise http.client.IncompleteRead(read, answer.length)
+        except TimeoutError as error:
+            connection.close()
+            raise Unavailable(
+                f"no answer in time. endpoint={self.endpoint} seconds={timeout_seconds:g}", undecided=True
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise Unavailable(
+                f"the connection broke before the answer was there. endpoint={self.endpoint}"
+                f" reason={type(error).__name__}",
+                undecided=True,
+            ) from error
+        except ValueError:
+            connection.close()
+            # Not quoted: its message shows the header, which may hold a token.
+            raise InvalidSetting(
+                f"a key, token or path that HTTP cannot carry. endpoint={self.endpoint}", argument="access_key_id"
+            ) from None
+        except BaseException:
+            # Whatever is still to come on it would be taken for the next answer.
+            connection.close()
+            raise
+        if answer.will_close:
+            connection.close()
+        else:
+            self._keep(connection)
+        return Reply(answer.status, read, answer.headers.get("Retry-After"))
+
+    def close(self) -> None:
+        """Close the connections that nobody uses now."""
+        with self._lock:
+            kept, self._kept = self._kept, []
+        for connection, _ in kept:
+            connection.close()
+
+    def _open(self) -> http.client.HTTPConnection:
+        timeout = self._connect_timeout_seconds
+        if self._tls is None:
+            connection = http.client.HTTPConnection(self._name, self._port, timeout=timeout)
+        else:
+            connection = http.client.HTTPSConnection(self._name, self._port, timeout=timeout, context=self._tls)
+        try:
+            connection.connect()
+        except ssl.SSLCertVerificationError as error:
+            raise InvalidSetting(
+                f"the server's certificate is not trusted ({error.verify_message}): give the authority that signed it"
+                f" as ca_bundle or in AWS_CA_BUNDLE. endpoint={self.endpoint}",
+                argument="ca_bundle",
+            ) from error
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise Unavailable(
+                f"the server cannot be reached: see that it runs and that the endpoint is right."
+                f" endpoint={self.endpoint} reason={reason}"
+            ) from error
+        return connection
+
+    def _take(self) -> http.client.HTTPConnection | None:
+        """A kept connection that the server has not closed, if there is one."""
+        while True:
+            with self._lock:
+                if not self._kept:
+                    return None
+                connection, since = self._kept.pop()
+            if time.monotonic() - since < KEPT_SECONDS and _is_quiet(_socket_of(connection)):
+                return connection
+            connection.close()
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            if len(self._kept) < _MAX_KEPT:
+                self._kept.append((connection, time.monotonic()))
+                return
+        connection.close()
+
+
+def _is_quiet(connection: socket.socket) -> bool:
+    """Whether nothing is there to be read: between requests that is the server's farewell."""
+    watch = select.poll()
+    watch.register(connection, select.POLLIN)
+    return not watch.poll(0)
+
+
+def _socket_of(connection: http.client.HTTPConnection) -> socket.socket:
+    found = connection.sock
+    if not isinstance(found, socket.socket):
+        raise RuntimeError("a connection without a socket")
+    return found
+
+
+def _tls_context(ca_bundle: str | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca_bundle)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidSetting(
+            f"the authorities cannot be read. ca_bundle={ca_bundle} reason={error.strerror or error}",
+            argument="ca_bundle",
+        ) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -1,0 +1,89 @@
+"""The event log for readers: pages behind a cursor, of events that will still be there after a power loss.
+
+A reader that goes on from a page's `next_after` sees every event that it asked for, once and in order. Nothing is
+remembered here of readers; how long events stay for them is `meta.event_retention`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.meta.outbox import Entry
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from .selection import EVERYTHING, Selection
+
+READ_EVENTS: Final = "lakebed:ReadEvents"
+READ_AUDIT: Final = "lakebed:ReadAudit"
+
+MAX_EVENTS: Final = 1000
+"""Most events of a page."""
+
+AUDIT: Final = Selection(beginnings=("AccessKey", "CatalogPolicy", "Policy", "User"))
+"""What tells who may do what, what is done to tables by itself, and who changed either."""
+
+_MAX_LOOKED_AT: Final = 10_000
+"""How many events are gone through for one page of a few kinds: then the page ends, and the reader asks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Some events, and where the log stands."""
+
+    entries: Sequence[Entry]
+    next_after: int
+    """Behind the last event that was looked at, asked for or not."""
+    last_seq: int
+    first_seq: int
+    """The newest and the oldest event there is; 0 if there is none."""
+
+
+class EventLog:
+    """The log, or the part of it that a right is for."""
+
+    def __init__(self, facilities: Facilities, action: str = READ_EVENTS, within: Selection = EVERYTHING) -> None:
+        """`action` is what readers of what is `within` have to be allowed."""
+        self._f = facilities
+        self._action = action
+        self._within = within
+
+    async def read(self, caller: Caller, selection: Selection, *, after: int, limit: int) -> EventPage:
+        """Up to `limit` events after a number, oldest first. Raises AccessDenied."""
+        self._f.authorize_account(caller, self._action, "*")
+        meta, outbox = self._f.meta, self._f.outbox
+        last = await outbox.last_seq(meta)
+        first = await outbox.first_seq(meta)
+        found: list[Entry] = []
+        start, looked_at = after, 0
+        while len(found) < limit and looked_at < _MAX_LOOKED_AT and after < last:
+            asked = MAX_EVENTS if self._is_sparse(selection) else limit - len(found)
+            entries = await outbox.read_after(meta, after, asked)
+            if not entries:
+                break
+            for entry in entries:
+                looked_at += 1
+                after = entry.seq
+                if self._within.takes(entry.event.kind) and selection.takes(entry.event.kind):
+                    found.append(entry)
+                    if len(found) == limit:
+                        break
+        if last > start:
+            # A number that is told is never given to another event, even if the machine stops now.
+            await meta.sync()
+        return EventPage(found, after, max(last, after if looked_at else 0), first)
+
+    async def wait_for_news(self, after: int, timeout_seconds: float) -> bool:
+        """Wait until there is an event after a number, of whatever kind; False if the time was over first."""
+        return await self._f.outbox.wait_for_news(after, timeout_seconds)
+
+    def _is_sparse(self, selection: Selection) -> bool:
+        """Whether events have to be passed over."""
+        return not (self._within.is_everything and selection.is_everything)
+
+
+def audit_trail(facilities: Facilities) -> EventLog:
+    """What tells of rights and policies: for those who may read no more of the log than this."""
+    return EventLog(facilities, READ_AUDIT, AUDIT)

@@ -1,0 +1,41 @@
+"""Tasks as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lakebed.meta.tasks import TaskState
+from lakebed.tables.upkeep.tasks import SeenTask
+
+
+def task_document(seen: SeenTask) -> dict[str, Any]:
+    """A task: what is known of it, and nothing that is not."""
+    task = seen.task
+    document: dict[str, Any] = {
+        "id": task.id,
+        "kind": task.kind,
+        "state": task.state,
+        "order": seen.order,
+        "attempts": task.attempts,
+        "max-attempts": task.max_attempts,
+        "due-ms": task.due_ms,
+        "created-ms": task.created_ms,
+        "changed-ms": task.changed_ms,
+    }
+    if task.worker is not None:
+        document["worker"] = task.worker
+    if task.outcome is not None:
+        if task.state is TaskState.DONE:
+            document["report"] = msgspec.Raw(task.outcome)
+        else:
+            document["failure"] = task.outcome.decode(errors="replace")
+    if seen.progress is not None:
+        document["progress"] = msgspec.Raw(seen.progress)
+    return document
+
+
+def claim_document(seen: SeenTask) -> dict[str, Any]:
+    """The same for the worker that has it, with the token that shows so."""
+    return task_document(seen) | {"token": seen.task.token}

@@ -1,0 +1,127 @@
+"""Tasks, for the workers that do them: claim, hold, end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind
+from lakebed.tables.upkeep.orders import KINDS
+from lakebed.tables.upkeep.tasks import SeenTask
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+from ..documents import claim_document
+from ..queries import MAX_WAIT_SECONDS, check_names
+from ..waiting import look_until
+from .tasks import task_id
+
+
+class ClaimDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of a claim."""
+
+    worker: str
+    kinds: list[JobKind] = []
+    """Of all kinds, if none is named."""
+    lease_seconds: float
+    limit: int = 1
+    wait_seconds: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0.0
+
+
+class HeartbeatDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of a sign of life."""
+
+    token: int
+    lease_seconds: float
+    progress: msgspec.Raw = msgspec.Raw()
+    """Empty if nothing is said of it."""
+
+
+class CompletionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of an end that is a success."""
+
+    token: int
+    report: msgspec.Raw
+
+
+class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of an end that is none."""
+
+    token: int
+    reason: str
+    retry: bool = True
+
+
+async def claim_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Take due tasks; none if there is none in time."""
+    check_names(request.http, ())
+    asked = request.document(ClaimDocument)
+    admin = services.admin
+    kinds = [kind.value for kind in asked.kinds] or KINDS
+    taken: Sequence[SeenTask] = ()
+
+    async def look() -> bool:
+        nonlocal taken
+        taken = await admin.tasks.claim(
+            request.caller, asked.worker, asked.kinds, lease_seconds=asked.lease_seconds, limit=asked.limit
+        )
+        return bool(taken)
+
+    async def wait_for_work(left: float) -> bool:
+        return await admin.queue.wait_for_work(kinds, left)
+
+    await look_until(request.http, asked.wait_seconds, look, wait_for_work)
+    return ok({"tasks": [claim_document(seen) for seen in taken]})
+
+
+async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Hold a task longer; the order, as its table is called now, or null if that is gone."""
+    check_names(request.http, ())
+    asked = request.document(HeartbeatDocument)
+    progress = _object(asked.progress, "progress") if bytes(asked.progress) else None
+    order = await services.admin.tasks.heartbeat(
+        request.caller, task_id(request), asked.token, lease_seconds=asked.lease_seconds, progress=progress
+    )
+    return ok({"order": order})
+
+
+async def complete_task(services: CatalogServices, request: CatalogRequest) -> Response:
+    """End a task with what it came to."""
+    check_names(request.http, ())
+    asked = request.document(CompletionDocument)
+    report = _object(asked.report, "report")
+    await services.admin.tasks.complete(request.caller, task_id(request), asked.token, report)
+    return no_content()
+
+
+async def fail_task(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give a task back, to be tried again or for good."""
+    check_names(request.http, ())
+    asked = request.document(FailureDocument)
+    state = await services.admin.tasks.fail(
+        request.caller, task_id(request), asked.token, asked.reason, retry=asked.retry
+    )
+    return ok({"state": state})
+
+
+def _object(raw: msgspec.Raw, name: str) -> bytes:
+    """A JSON object as it was sent: it is kept so. Raises InvalidInput for anything else."""
+    document = bytes(raw)
+    if not document.startswith(b"{"):
+        raise InvalidInput(f"{name} is an object", argument=name)
+    return document
+
+
+ROUTES = (
+    Route("claimTasks", "POST", "/v1/tasks/claim", claim_tasks, is_standard=False),
+    Route("heartbeatTask", "POST", "/v1/tasks/{task}/heartbeat", beat, is_standard=False),
+    Route("completeTask", "POST", "/v1/tasks/{task}/complete", complete_task, is_standard=False),
+    Route("failTask", "POST", "/v1/tasks/{task}/fail", fail_task, is_standard=False),
+)

@@ -1,0 +1,92 @@
+"""Tables, for those who look after them: how they are, what their policies come to, and why those hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.gate import Action
+from lakebed.tables.identifiers import check_namespace
+from lakebed.tables.upkeep.attaching import TargetName
+from lakebed.tables.upkeep.planner import TablePlan
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.polaris.handlers.mappings import applicable_document
+
+from .. import paging
+from ..queries import check_names
+
+_pages = paging.Pages("table health", str)
+
+
+async def list_health(services: CatalogServices, request: CatalogRequest) -> Response:
+    """How the tables of a warehouse are, or those of a namespace of it, by their summaries."""
+    http = request.http
+    check_names(http, ("warehouse", "namespace", *paging.PARAMETERS))
+    warehouse, namespace = http.query.get("warehouse", ""), http.query.get("namespace", "")
+    if not warehouse:
+        raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
+    asked = f"{warehouse} {namespace}"
+    page = _pages.read(http, asked)
+    found = await services.admin.upkeep.list_health(
+        request.caller,
+        warehouse,
+        check_namespace(split_namespace(namespace)) if namespace else (),
+        after=page.after or "",
+        limit=page.limit,
+    )
+    document: dict[str, object] = {"tables": found.tables}
+    if found.truncated:
+        document["next-page-token"] = _pages.token(asked, found.last_id)
+    return ok(document)
+
+
+async def get_health(services: CatalogServices, request: CatalogRequest) -> Response:
+    """How a table is, by its files."""
+    check_names(request.http, ())
+    return ok(await services.admin.upkeep.health(request.caller, request.warehouse, request.table))
+
+
+async def get_plan(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What the policies of a table come to now. Nothing is done."""
+    check_names(request.http, ())
+    return ok(_plan(await services.admin.upkeep.plan(request.caller, request.warehouse, request.table)))
+
+
+async def enact_plan(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The same, done: the tasks are in the queue."""
+    check_names(request.http, ())
+    plan, placed = await services.admin.upkeep.plan_now(request.caller, request.warehouse, request.table)
+    return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
+
+
+async def list_table_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The policies that hold for a table, and why."""
+    check_names(request.http, ())
+    found = await services.attaching.applicable(
+        request.caller, request.warehouse, TargetName(*request.table), action=Action.GET_MAINTENANCE
+    )
+    return ok({"policies": [applicable_document(one) for one in found]})
+
+
+def _plan(found: TablePlan) -> dict[str, Any]:
+    return {
+        "planned": [one.order for one in found.plan.tasks],
+        "revised": [{"id": opened.task.id, "order": planned.order} for opened, planned in found.revisions],
+        "withdrawn": [{"id": opened.task.id, "order": opened.order} for opened in found.withdrawals],
+        "quiet": [{"policy": one.policy, "job": one.job, "reason": one.reason} for one in found.plan.quiet],
+    }
+
+
+_TABLE = "/v1/tables/{warehouse}/{namespace}/{table}"
+
+ROUTES = (
+    Route("listTableHealth", "GET", "/v1/tables/health", list_health, is_standard=False),
+    Route("getTableHealth", "GET", _TABLE + "/health", get_health, is_standard=False),
+    Route("getTablePlan", "GET", _TABLE + "/plan", get_plan, is_standard=False),
+    Route("enactTablePlan", "POST", _TABLE + "/plan", enact_plan, is_standard=False),
+    Route("listTablePolicies", "GET", _TABLE + "/policies", list_table_policies, is_standard=False),
+)

@@ -1,0 +1,14 @@
+"""All operations of the administration's API, in one table, and where it is."""
+
+from __future__ import annotations
+
+from lakebed.wire.iceberg.routes import Mount, RouteTable
+
+from .handlers import claims, events, tables, tasks
+
+BASE = "/lakebed"
+
+
+def admin_mount() -> Mount:
+    """The routes behind `/lakebed/v1/`."""
+    return Mount(BASE, "/v1/", RouteTable([*tasks.ROUTES, *claims.ROUTES, *events.ROUTES, *tables.ROUTES]))

@@ -1,0 +1,71 @@
+"""Query parameters of the administration's API: each is known, given once, and means something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from lakebed.core.errors import InvalidInput
+from lakebed.wire.http.message import Request, decode_component
+
+E = TypeVar("E", bound=StrEnum)
+
+MAX_WAIT_SECONDS: Final = 30.0
+"""The longest that a request may wait for news: well below what proxies cut off."""
+
+MAX_PAGE: Final = 1000
+DEFAULT_PAGE: Final = 100
+
+_INT64: Final = (1 << 63) - 1
+_MAX_DIGITS: Final = 19
+
+
+def check_names(request: Request, known: Sequence[str]) -> None:
+    """Raise InvalidInput for a parameter that is not known, or given twice: whoever sends it means something by it."""
+    seen: set[str] = set()
+    for pair in request.raw_query.split("&"):
+        name = decode_component(pair.partition("=")[0])
+        if not name or name.startswith("X-Amz-"):
+            continue
+        if name not in known:
+            expected = ", ".join(known) or "none"
+            raise InvalidInput(f"no such parameter: {name}. known={expected}", argument=name)
+        if name in seen:
+            raise InvalidInput(f"{name} is given more than once", argument=name)
+        seen.add(name)
+
+
+def whole_number(request: Request, name: str, default: int, *, least: int = 0, most: int = _INT64) -> int:
+    """A parameter that is a whole number within bounds. Raises InvalidInput."""
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS) or not least <= int(text) <= most:
+        raise InvalidInput(f"{name} is a whole number from {least} to {most}", argument=name, value=text[:80])
+    return int(text)
+
+
+def wait_seconds(request: Request) -> float:
+    """How long the answer may wait for news; not at all if nothing is said. Raises InvalidInput."""
+    text = request.query.get("wait-seconds")
+    if text is None:
+        return 0.0
+    plain = text.replace(".", "", 1)
+    if not (plain.isascii() and plain.isdigit() and len(text) <= _MAX_DIGITS) or float(text) > MAX_WAIT_SECONDS:
+        raise InvalidInput(
+            f"wait-seconds is a number from 0 to {MAX_WAIT_SECONDS:g}", argument="wait-seconds", value=text[:80]
+        )
+    return float(text)
+
+
+def choice(request: Request, name: str, kind: type[E]) -> E | None:
+    """A parameter that is one of a few words; None if it is not given. Raises InvalidInput."""
+    text = request.query.get(name)
+    if text is None:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        words = ", ".join(kind)
+        raise InvalidInput(f"{name} is one of {words}", argument=name, value=text[:80]) from None

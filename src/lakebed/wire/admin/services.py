@@ -1,0 +1,22 @@
+"""What the handlers of the administration's API call besides the catalog's services."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.events.log import EventLog
+from lakebed.meta.tasks import TaskQueue
+from lakebed.tables.upkeep.service import Upkeep
+from lakebed.tables.upkeep.tasks import Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class AdminServices:
+    """Use cases of operators and workers."""
+
+    upkeep: Upkeep
+    tasks: Tasks
+    queue: TaskQueue
+    """Only to wait for work: whatever is done with tasks passes `tasks`."""
+    events: EventLog
+    audit: EventLog

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from lakebed.client.access import DEFAULT_ENDPOINT, ServerAccess, find_access
+from lakebed.core.errors import InvalidSetting
+from lakebed.core.secrets import Secret
+
+AWS = {"AWS_ACCESS_KEY_ID": "aws", "AWS_SECRET_ACCESS_KEY": "aws-secret", "AWS_SESSION_TOKEN": "aws-token"}
+OWN = {"LAKEBED_ACCESS_KEY": "own", "LAKEBED_SECRET_KEY": "own-secret"}
+ROOT = {"LAKEBED_ROOT_ACCESS_KEY": "root", "LAKEBED_ROOT_SECRET_KEY": "root-secret"}
+
+
+def test_the_environment_says_what_arguments_do_not() -> None:
+    found = find_access(
+        environ={
+            **AWS,
+            "LAKEBED_ENDPOINT": "https://lake.example",
+            "AWS_REGION": "eu-west-1",
+            "AWS_CA_BUNDLE": "ca.pem",
+        }
+    )
+    assert found == ServerAccess(
+        "https://lake.example", "aws", Secret("aws-secret"), Secret("aws-token"), "eu-west-1", "ca.pem"
+    )
+    assert find_access("http://[::1]:9000/", region="r", environ=AWS).endpoint == "http://[::1]:9000"
+    assert find_access(environ=AWS).endpoint == DEFAULT_ENDPOINT
+    assert find_access(environ=AWS).catalog_uri == f"{DEFAULT_ENDPOINT}/iceberg"
+
+
+def test_a_key_goes_with_its_own_secret_and_token() -> None:
+    given = find_access(access_key_id="given", secret_access_key="given-secret", environ={**AWS, **OWN})
+    assert (given.access_key_id, given.secret_access_key, given.session_token) == (
+        "given",
+        Secret("given-secret"),
+        None,
+    )
+    own = find_access(environ={**AWS, **OWN, **ROOT})
+    assert (own.access_key_id, own.secret_access_key, own.session_token) == ("own", Secret("own-secret"), None)
+    assert find_access(environ={**AWS, **ROOT}).access_key_id == "aws"
+    assert find_access(environ=ROOT).access_key_id == "root"
+
+
+@pytest.mark.parametrize("missing", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_half_a_pair_is_refused_by_the_name_of_the_other_half(missing: str) -> None:
+    with pytest.raises(InvalidSetting, match=missing):
+        find_access(environ={name: value for name, value in {**AWS, **ROOT}.items() if name != missing})
+
+
+def test_no_keys_at_all_says_what_to_set() -> None:
+    with pytest.raises(InvalidSetting, match="set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY or AWS_ACCESS_KEY_ID"):
+        find_access(environ={})
+    with pytest.raises(InvalidSetting, match="given together"):
+        find_access(access_key_id="alone", environ=AWS)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["lake.example:9000", "ftp://lake.example", "http://", "http://lake/iceberg", "http://h:port", "http://h?q"],
+)
+def test_an_endpoint_that_is_none_is_refused(endpoint: str) -> None:
+    with pytest.raises(InvalidSetting, match="the endpoint is an address"):
+        find_access(endpoint, environ=AWS)
+
+
+def test_a_password_in_the_endpoint_is_refused_and_not_shown() -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        find_access("http://user:hidden@lake.example", environ=AWS)
+    assert "hidden" not in str(refused.value)
+
+
+def test_access_travels_to_other_processes_and_shows_no_secret() -> None:
+    found = find_access(environ=AWS)
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert "aws-secret" not in repr(found)
+    assert "aws-token" not in repr(found)

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lakebed.client.access import ServerAccess
+from lakebed.client.connection import ATTEMPTS, Connection
+from lakebed.core.errors import InvalidInput, InvalidSetting, StorageFull, Unavailable
+from lakebed.core.secrets import Secret
+from tests.clients.tls import make_certificate, running_tls_server
+from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
+from tests.fixtures.server import free_port
+
+OK = Answer(200, b'{"n": 1}')
+BUSY = Answer(503, b'{"error": {"message": "busy", "type": "ServiceUnavailableException", "code": 503}}')
+CUT = Answer(200, b"{", claimed_length=100)
+
+
+def access_to(endpoint: str, ca_bundle: str | None = None) -> ServerAccess:
+    return ServerAccess(endpoint, "AKID", Secret("secret"), ca_bundle=ca_bundle)
+
+
+@contextmanager
+def answering(answers: Sequence[Answer]) -> Iterator[ScriptedServer]:
+    """A server that gives these answers, and the last of them from then on."""
+    left = list(answers)
+
+    def script(asked: Asked) -> Answer:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    with scripted_server(script) as server:
+        yield server
+
+
+@contextmanager
+def connected(server: ScriptedServer, pauses: list[float] | None = None) -> Iterator[Connection]:
+    connection = Connection(access_to(server.url), sleep=(pauses if pauses is not None else []).append)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def test_a_call_is_signed_and_read() -> None:
+    with answering([OK]) as server, connected(server) as connection:
+        found = connection.read(dict[str, int], "POST", "/a%1Fb", query={"q": "x y"}, document={"k": "v"})
+    (asked,) = server.asked
+    assert found == {"n": 1}
+    assert (asked.method, asked.path, asked.body) == ("POST", "/a%1Fb?q=x%20y", b'{"k":"v"}')
+    assert asked.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKID/")
+    assert asked.headers["content-type"] == "application/json"
+    assert asked.headers["user-agent"].startswith("lakebed/")
+
+
+def test_one_connection_serves_many_calls() -> None:
+    opened: list[object] = []
+    with answering([OK]) as server, connected(server) as connection:
+        original = connection._transport._open
+
+        def counted() -> object:
+            made = original()
+            opened.append(made)
+            return made
+
+        connection._transport._open = counted  # type: ignore[method-assign,assignment]  # counts, and is the same
+        for _ in range(3):
+            connection.call("GET", "/")
+    assert len(server.asked) == 3
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_busy_server_is_asked_again_for_as_long_as_it_says(method: str) -> None:
+    pauses: list[float] = []
+    asked_for = Answer(503, BUSY.body, {"Retry-After": "2"})
+    with answering([BUSY, asked_for, OK]) as server, connected(server, pauses) as connection:
+        connection.call(method, "/")
+    assert len(server.asked) == 3
+    assert 0 < pauses[0] < 2 <= pauses[1]
+
+
+def test_it_gives_up_in_the_end() -> None:
+    with answering([BUSY]) as server, connected(server) as connection, pytest.raises(Unavailable, match="busy"):
+        connection.call("GET", "/")
+    assert len(server.asked) == ATTEMPTS
+
+
+def test_a_lost_answer_is_asked_for_again_only_where_that_does_no_harm() -> None:
+    with answering([CUT, OK]) as server, connected(server) as connection:
+        connection.call("GET", "/")
+        assert len(server.asked) == 2
+    with answering([CUT, OK]) as server, connected(server) as connection:
+        with pytest.raises(Unavailable) as lost:
+            connection.call("POST", "/")
+        assert (lost.value.undecided, len(server.asked)) == (True, 1)
+    with answering([CUT, OK]) as server, connected(server) as connection:
+        connection.call("POST", "/", repeatable=True)
+        assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(400, b'{"error": {"message": "limit is a number", "type": "BadRequestException"}}'), InvalidInput),
+        (Answer(507, b"full"), StorageFull),
+    ],
+)
+def test_what_asking_again_cannot_change_is_told_at_once(answer: Answer, error: type[Exception]) -> None:
+    with answering([answer]) as server, connected(server) as connection, pytest.raises(error):
+        connection.call("GET", "/")
+    assert len(server.asked) == 1
+
+
+def test_an_answer_of_something_else_is_told_as_that() -> None:
+    html = Answer(200, b"<html>")
+    told = pytest.raises(Unavailable, match="not what a Lakebed server gives")
+    with answering([html]) as server, connected(server) as connection, told:
+        connection.read(dict[str, int], "GET", "/")
+
+
+def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
+    pauses: list[float] = []
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    connection = Connection(access_to(endpoint), sleep=pauses.append)
+    with pytest.raises(Unavailable, match="see that it runs") as refused:
+        connection.call("POST", "/")
+    assert endpoint in str(refused.value)
+    assert not refused.value.undecided
+    assert len(pauses) == ATTEMPTS - 1
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_forever() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        connection = Connection(access_to(endpoint), timeout_seconds=0.05, attempts=1)
+        with pytest.raises(Unavailable, match="no answer in time") as silent:
+            connection.call("POST", "/")
+        assert silent.value.undecided
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
+    """A farewell that came while nobody looked must not cost a call that cannot be repeated."""
+
+    def serve(listening: socket.socket, closed: threading.Event) -> None:
+        for _ in range(2):
+            accepted, _ = listening.accept()
+            with accepted:
+                accepted.recv(65536)
+                accepted.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + OK.body)
+            closed.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        closed = threading.Event()
+        server = threading.Thread(target=serve, args=(listening, closed))
+        server.start()
+        connection = Connection(access_to(f"http://127.0.0.1:{listening.getsockname()[1]}"), attempts=1)
+        for _ in range(2):
+            assert connection.read(dict[str, int], "POST", "/") == {"n": 1}
+            assert closed.wait(10)
+        server.join(10)
+        connection.close()
+
+
+def test_keys_that_no_header_can_hold_are_refused_and_not_shown() -> None:
+    with answering([OK]) as server:
+        access = ServerAccess(server.url, "AK\r\nID", Secret("secret"), Secret("hid\nden"))
+        with pytest.raises(InvalidSetting) as refused:
+            Connection(access).call("GET", "/")
+    assert "hid" not in str(refused.value)
+    assert server.asked == []
+
+
+def test_threads_share_one_connection_object() -> None:
+    barrier = threading.Barrier(4)
+
+    def script(asked: Asked) -> Answer:
+        barrier.wait(10)  # four at once, or none is answered
+        return OK
+
+    failures: list[BaseException] = []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            failures.append(error)
+
+    with scripted_server(script) as server, connected(server) as connection:
+        threads = [threading.Thread(target=run, args=(lambda: connection.call("GET", "/"),)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert len(server.asked) == 4
+
+
+# -- TLS -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_a_server_over_tls_is_trusted_by_the_authority_that_is_given(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    with running_tls_server(tmp_path / "data", certificate) as server:
+        trusting = Connection(access_to(server.endpoint, str(certificate.certificate)))
+        assert trusting.call("GET", "/health/live").body == b"live\n"
+        trusting.close()
+        with pytest.raises(InvalidSetting, match="AWS_CA_BUNDLE"):
+            Connection(access_to(server.endpoint)).call("GET", "/health/live")
+
+
+def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match=r"nowhere\.pem"):
+        Connection(access_to("https://lake.example", str(tmp_path / "nowhere.pem")))

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import threading
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from lakebed.client import Event, LakebedClient
+from lakebed.core.errors import AccessDenied, InvalidInput
+from tests.clients.people import user_who_may
+
+from .conftest import Lake, access_to
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+def test_events_are_read_by_cursor_in_order(lake: Lake) -> None:
+    before = lake.client.events.read(limit=0).last_seq
+    table = lake.table()
+    first = lake.client.events.read(before, limit=2)
+    rest = lake.client.events.read(first.next_after)
+    told = [*first.events, *rest.events]
+    kinds = [event.kind for event in told]
+    assert kinds[0] == "BucketCreated"
+    assert kinds.index("TableBucketEnabled") < kinds.index("NamespaceCreated") < kinds.index("TableCreated")
+    assert [event.seq for event in told] == sorted({event.seq for event in told})
+    created = told[kinds.index("TableCreated")]
+    assert created.subject == f"{table.warehouse}/ns/t"
+    assert created.payload["warehouse"] == table.warehouse
+    assert created.payload["namespace"] == ["ns"]
+    assert created.payload["principal"] == "root"
+    assert (first.next_after, rest.next_after) == (first.events[-1].seq, rest.last_seq)
+    assert not first.may_have_missed(before)
+
+
+def test_only_what_is_asked_for_is_told_and_the_rest_is_passed_over(lake: Lake) -> None:
+    before = lake.client.events.read(limit=0).last_seq
+    lake.table()
+    page = lake.client.events.read(before, kinds=["Table*", "NamespaceCreated"])
+    assert {event.kind for event in page.events} == {"TableBucketEnabled", "NamespaceCreated", "TableCreated"}
+    assert page.next_after == page.last_seq
+    assert [event.kind for one in lake.client.events.pages(before, kinds=["TableCreated"]) for event in one.events] == [
+        "TableCreated"
+    ]
+
+
+def test_pages_end_where_the_reader_said(lake: Lake) -> None:
+    before = lake.client.events.read(limit=0).last_seq
+    lake.table()
+    middle = before + 2
+    pages = list(lake.client.events.pages(before, until=middle, limit=1))
+    assert [event.seq for page in pages for event in page.events] == [before + 1, middle]
+    assert pages[-1].next_after == middle
+    lake.table()
+    whole = [event.seq for page in lake.client.events.pages(before, limit=3) for event in page.events]
+    assert whole == sorted(set(whole))
+    assert whole[-1] == lake.client.events.read(limit=0).last_seq
+
+
+def test_who_follows_is_told_as_things_happen(lake: Lake) -> None:
+    before = lake.client.events.read(limit=0).last_seq
+    told: list[Event] = []
+
+    def follow() -> None:
+        with LakebedClient(access=access_to(lake.server)) as client:
+            told.extend(islice(client.events.follow(before, kinds=["TableCreated"]), 2))
+
+    following = threading.Thread(target=follow)
+    following.start()
+    tables = [lake.table(), lake.table()]
+    following.join()
+    assert [event.payload["warehouse"] for event in told] == [table.warehouse for table in tables]
+
+
+def test_the_audit_trail_names_who_changed_what(lake: Lake, tmp_path: Path) -> None:
+    before = lake.client.audit.read(limit=0).last_seq
+    user = user_who_may(lake.server, tmp_path, "lakebed:ReadAudit")
+    with LakebedClient(access=access_to(lake.server, user.keys)) as auditor:
+        page = auditor.audit.read(before, kinds=["UserCreated", "AccessKeyCreated", "PolicyAttached"])
+        assert {(event.kind, event.payload["user"], event.payload["principal"]) for event in page.events} == {
+            ("UserCreated", user.name, "root"),
+            ("AccessKeyCreated", user.name, "root"),
+            ("PolicyAttached", user.name, "root"),
+        }
+        with pytest.raises(AccessDenied, match="lakebed:ReadEvents"):
+            auditor.events.read()
+    lake.table()
+    assert not lake.client.audit.read(page.next_after, kinds=["Table*"]).events
+
+
+def test_questions_that_mean_nothing_are_refused(lake: Lake) -> None:
+    events = lake.client.events
+    with pytest.raises(InvalidInput, match="after is a whole number"):
+        events.read(-1)
+    with pytest.raises(InvalidInput, match="limit is a whole number from 0 to 1000"):
+        events.read(limit=1_000_000)
+    with pytest.raises(InvalidInput, match="kind is a list"):
+        events.read(kinds=["a*b"])

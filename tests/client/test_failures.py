@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.client.failures import failure_of
+from lakebed.core import errors as e
+from lakebed.wire.iceberg.errors import error_document, refusal_of
+
+
+def told(error: e.LakebedError) -> e.LakebedError:
+    """An error, as the other side of the wire sees it."""
+    refusal = refusal_of(error)
+    return failure_of(refusal.status, error_document(refusal, str(error)), "GET /x")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        e.InvalidInput,
+        e.NotFound,
+        e.NoSuchWarehouse,
+        e.NoSuchNamespace,
+        e.NoSuchTable,
+        e.NoSuchView,
+        e.AlreadyExists,
+        e.NamespaceNotEmpty,
+        e.TableProtected,
+        e.Unauthenticated,
+        e.AccessDenied,
+        e.NotSupported,
+        e.Throttled,
+        e.Unavailable,
+        e.StorageFull,
+    ],
+)
+def test_an_error_comes_back_as_what_it_was(kind: type[e.LakebedError]) -> None:
+    seen = told(kind("the words of the server"))
+    assert type(seen) is kind
+    assert "the words of the server" in str(seen)
+    assert seen.retryable is kind.retryable
+
+
+def test_an_unknown_outcome_stays_unknown() -> None:
+    seen = told(e.Unavailable("lost", undecided=True))
+    assert isinstance(seen, e.Unavailable)
+    assert seen.undecided
+
+
+@pytest.mark.parametrize(("asked", "undecided"), [("GET /x", False), ("HEAD /x", False), ("POST /x", True)])
+def test_a_crash_leaves_open_what_a_change_has_done(asked: str, undecided: bool) -> None:
+    seen = failure_of(502, b"<html>bad gateway</html>", asked)
+    assert isinstance(seen, e.Unavailable)
+    assert seen.undecided is undecided
+    assert "bad gateway" in str(seen)
+
+
+def test_refused_credentials_say_what_to_do() -> None:
+    assert "see that the access key" in str(failure_of(401, b"", "GET /x"))
+    assert "have the right given" in str(failure_of(403, b"", "GET /x"))
+
+
+@given(
+    st.integers(100, 599),
+    st.binary(max_size=64) | st.builds(lambda text: json.dumps({"error": text}).encode(), st.text()),
+)
+def test_no_answer_is_without_an_error(status: int, body: bytes) -> None:
+    assert isinstance(failure_of(status, body, "GET /x"), e.LakebedError)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.client.names import TableRef, path
+from lakebed.core.errors import InvalidName
+
+
+def test_a_table_is_named_as_people_write_it() -> None:
+    table = TableRef.parse("lake", "a.b.t")
+    assert table == TableRef("lake", ("a", "b"), "t")
+    assert (table.name, str(table)) == ("a.b.t", "lake.a.b.t")
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "name"), [("", "ns.t"), ("lake", "t"), ("lake", ""), ("lake", "ns."), ("lake", ".t")]
+)
+def test_what_names_no_table_is_refused(warehouse: str, name: str) -> None:
+    with pytest.raises(InvalidName, match=r"namespace\.table"):
+        TableRef.parse(warehouse, name)
+
+
+def test_levels_go_into_one_segment() -> None:
+    assert path("lake", ("a", "b"), "t/x") == "/lake/a%1Fb/t%2Fx"

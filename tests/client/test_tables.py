@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.client import TableRef
+from lakebed.client.policies import table_target
+from lakebed.core.errors import InvalidName, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
+from lakebed.core.jobs import JobKind
+
+from .conftest import Lake
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+def test_what_there_is_can_be_walked(lake: Lake) -> None:
+    warehouse = lake.warehouse()
+    lake.namespace(warehouse, "ns", "in.ner")
+    names = {lake.table(warehouse, name) for name in ("t", "ü- x", "a.b")}
+    tables = lake.client.tables
+    assert warehouse in list(tables.warehouses())
+    assert list(tables.namespaces(warehouse)) == [("ns",)]
+    assert list(tables.namespaces(warehouse, ["ns"])) == [("ns", "in.ner")]
+    assert set(tables.tables(warehouse, ["ns"])) == names
+    assert list(tables.tables(warehouse, ["ns", "in.ner"])) == []
+
+
+def test_a_table_tells_how_it_is(lake: Lake) -> None:
+    table = lake.table()
+    health = lake.client.tables.health(table)
+    assert health.ref == table
+    assert (health.data_files, health.snapshots, health.last_maintained) == (0, 0, {})
+    other = lake.table(table.warehouse, "u")
+    healths = list(lake.client.tables.healths(table.warehouse))
+    assert {one.ref for one in healths} == {table, other}
+    assert {one.ref for one in lake.client.tables.healths(table.warehouse, ["ns"])} == {table, other}
+    assert {table, other} <= {one.ref for one in lake.client.tables.healths()}
+
+
+def test_a_table_without_policies_has_nothing_planned(lake: Lake) -> None:
+    table = lake.table()
+    plan = lake.client.tables.plan(table)
+    assert (plan.planned, plan.revised, plan.withdrawn, plan.quiet) == ([], [], [], [])
+    assert lake.client.tables.enact_plan(table).tasks == []
+
+
+def test_a_plan_is_made_of_policies_and_of_how_the_table_is(lake: Lake) -> None:
+    table, policies = lake.table(), lake.client.policies
+    lake.append(table, times=3)
+    health = lake.client.tables.health(table)
+    assert (health.data_files, health.small_files, health.records, health.measured) == (3, 3, 3, "manifests")
+    policies.create(
+        table.warehouse, ("ns",), "pack", "system.data-compaction", {"enable": True, "config": {"min-input-files": 2}}
+    )
+    policies.attach(table.warehouse, ("ns",), "pack", table_target(("ns",), "t"))
+    (order,) = lake.client.tables.plan(table).planned
+    assert (order.job, order.entry) == (JobKind.COMPACT, health.entry)
+    assert order.policy is not None
+    assert (order.policy.name, order.policy.attached_to, order.policy.inherited) == ("pack", "table ns.t", False)
+    assert order.cost is not None
+    assert order.cost.input_files == 3
+    enacted = lake.client.tables.enact_plan(table)
+    (placed,) = enacted.tasks
+    task = lake.client.tasks.get(placed.id)
+    assert task.order == placed.order == order
+    (quiet,) = lake.client.tables.plan(table).quiet
+    assert (quiet.job, quiet.policy) == (JobKind.COMPACT, order.policy)
+
+
+def test_what_is_not_there_is_told_by_its_kind(lake: Lake) -> None:
+    warehouse = lake.warehouse()
+    tables = lake.client.tables
+    with pytest.raises(NoSuchTable):
+        tables.health(TableRef(warehouse, ("ns",), "none"))
+    with pytest.raises(NoSuchWarehouse):
+        tables.plan(TableRef("none", ("ns",), "t"))
+    with pytest.raises(NoSuchNamespace):
+        list(tables.healths(warehouse, ["none"]))
+    with pytest.raises(InvalidName):
+        tables.health(TableRef.parse(warehouse, "t"))

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from lakebed.client import ClaimedTask, LakebedClient, TaskState
+from lakebed.client.connection import Connection
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    Fenced,
+    InvalidInput,
+    NoSuchTable,
+    NotFound,
+    Unauthenticated,
+)
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.sigv4 import signed_headers
+from tests.clients.people import user_who_may
+from tests.fixtures.server import running_server
+
+from .conftest import Lake, access_to
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+REPORT = {"job": "verify-table", "seconds": 1.5, "read": {"files": 3, "bytes": 99}}
+
+
+def order_for(lake: Lake, job: JobKind = JobKind.VERIFY, **options: bool) -> TaskOrder:
+    table = lake.table()
+    return TaskOrder(
+        job=job, warehouse=table.warehouse, namespace=table.namespace, table=table.table, options=dict(options)
+    )
+
+
+def claim(lake: Lake, task_id: int, kind: JobKind = JobKind.VERIFY, lease_seconds: float = 60) -> ClaimedTask:
+    """Claim all there is of a kind, and have that one."""
+    claimed = lake.client.tasks.claim("worker-1", [kind], lease_seconds=lease_seconds, limit=100)
+    return next(task for task in claimed if task.id == task_id)
+
+
+def test_a_task_goes_through_its_life(lake: Lake) -> None:
+    tasks = lake.client.tasks
+    submitted = tasks.submit(order_for(lake, checksums=True))
+    task = submitted.task
+    assert submitted.is_new
+    assert (task.state, task.kind, task.attempts, task.worker) == (TaskState.READY, JobKind.VERIFY, 0, None)
+    assert task.order.options == {"checksums": True}
+    assert task.order.requested_by == "root"
+    assert task.order.entry
+    again = tasks.submit(TaskOrder(job=JobKind.VERIFY, warehouse=task.order.warehouse, namespace=("ns",), table="t"))
+    assert (again.is_new, again.task.id) == (False, task.id)
+
+    claimed = claim(lake, task.id)
+    assert (claimed.state, claimed.worker, claimed.attempts, claimed.token) == (TaskState.CLAIMED, "worker-1", 1, 1)
+    assert tasks.heartbeat(claimed, lease_seconds=60, progress={"files-done": 2}) == claimed.order
+    seen = tasks.get(task.id)
+    assert seen.progress == {"files-done": 2}
+    assert seen.due_ms >= claimed.due_ms
+
+    tasks.complete(claimed, REPORT)
+    done = tasks.get(task.id)
+    assert (done.state, done.report, done.failure) == (TaskState.DONE, REPORT, None)
+    # An answer may be lost: the same again is the same.
+    tasks.complete(claimed, REPORT)
+    assert [one.id for one in tasks.list(state=TaskState.DONE, kind=JobKind.VERIFY)].count(task.id) == 1
+
+
+def test_a_failed_task_is_tried_again_until_it_is_given_up_and_redriven(lake: Lake) -> None:
+    tasks = lake.client.tasks
+    order = order_for(lake, JobKind.COMPUTE_STATISTICS)
+    task_id = tasks.submit(order).task.id
+    claimed = claim(lake, task_id, JobKind.COMPUTE_STATISTICS)
+    assert tasks.fail(claimed, "the engine did not start") is TaskState.READY
+    seen = tasks.get(task_id)
+    assert (seen.state, seen.failure, seen.worker) == (TaskState.READY, "the engine did not start", None)
+    (claimed,) = tasks.claim("w", [JobKind.COMPUTE_STATISTICS], lease_seconds=60, wait_seconds=30)
+    assert (claimed.id, claimed.attempts) == (task_id, 2)
+    assert tasks.fail(claimed, "no such column", retry=False) is TaskState.DEAD
+    assert [one.id for one in tasks.list(state=TaskState.DEAD, kind=JobKind.COMPUTE_STATISTICS)] == [task_id]
+
+    redriven = tasks.redrive(task_id)
+    assert (redriven.state, redriven.attempts) == (TaskState.READY, 0)
+    with pytest.raises(NotFound, match="no such dead task"):
+        tasks.redrive(task_id)
+    claimed = claim(lake, task_id, JobKind.COMPUTE_STATISTICS)
+    tasks.fail(claimed, "again", retry=False)
+    replaced = tasks.submit(order)
+    assert replaced.is_new
+    with pytest.raises(AlreadyExists):
+        tasks.redrive(task_id)
+
+
+def test_a_worker_whose_claim_was_lost_is_told_to_stop(lake: Lake) -> None:
+    tasks = lake.client.tasks
+    task_id = tasks.submit(order_for(lake, JobKind.REWRITE_LAYOUT)).task.id
+    lost = claim(lake, task_id, JobKind.REWRITE_LAYOUT, lease_seconds=0.001)
+    (taken,) = tasks.claim("worker-2", [JobKind.REWRITE_LAYOUT], lease_seconds=60, wait_seconds=30)
+    assert (taken.id, taken.token) == (task_id, lost.token + 1)
+    for speak in (
+        lambda: tasks.heartbeat(lost, lease_seconds=60),
+        lambda: tasks.complete(lost, REPORT),
+        lambda: tasks.fail(lost, "too late"),
+    ):
+        with pytest.raises(Fenced):
+            speak()
+    tasks.complete(taken, REPORT)
+    for speak in (lambda: tasks.heartbeat(taken, lease_seconds=60), lambda: tasks.fail(taken, "too late")):
+        with pytest.raises(Fenced):
+            speak()
+
+
+def test_two_claimers_never_get_the_same_task(lake: Lake) -> None:
+    warehouse = lake.warehouse()
+    expected = set()
+    for number in range(20):
+        table = lake.table(warehouse, f"t{number}")
+        order = TaskOrder(
+            job=JobKind.EXPIRE_SNAPSHOTS, warehouse=warehouse, namespace=table.namespace, table=table.table
+        )
+        expected.add(lake.client.tasks.submit(order).task.id)
+    claimed: Counter[int] = Counter()
+    lock = threading.Lock()
+
+    def work(name: str) -> None:
+        with LakebedClient(access=access_to(lake.server)) as client:
+            while taken := client.tasks.claim(name, [JobKind.EXPIRE_SNAPSHOTS], lease_seconds=60, limit=2):
+                with lock:
+                    claimed.update(task.id for task in taken)
+                for task in taken:
+                    client.tasks.complete(task, REPORT)
+
+    threads = [threading.Thread(target=work, args=(f"worker-{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert claimed == Counter(expected)
+
+
+def test_a_claim_waits_for_work(lake: Lake) -> None:
+    order = order_for(lake, JobKind.REMOVE_ORPHANS)
+    claimed: list[ClaimedTask] = []
+
+    def wait() -> None:
+        with LakebedClient(access=access_to(lake.server)) as client:
+            claimed.extend(client.tasks.claim("w", [JobKind.REMOVE_ORPHANS], lease_seconds=60, wait_seconds=30))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    task_id = lake.client.tasks.submit(order).task.id
+    waiting.join()
+    assert [task.id for task in claimed] == [task_id]
+    assert lake.client.tasks.claim("w", [JobKind.REMOVE_ORPHANS], lease_seconds=60, wait_seconds=0.01) == []
+
+
+def test_who_waits_is_answered_when_the_server_ends(tmp_path: Path) -> None:
+    """A long poll must not use up the time that the server has for ending."""
+    with running_server(tmp_path / "data", "--set", "server.shutdown_grace=10s", workers=1) as server:
+        answers: list[object] = []
+
+        def wait(poll: Callable[[LakebedClient], object]) -> None:
+            with LakebedClient(access=access_to(server)) as client:
+                answers.append(poll(client))
+
+        polls: list[Callable[[LakebedClient], object]] = [
+            lambda client: client.tasks.claim("w", [JobKind.VERIFY], lease_seconds=60, wait_seconds=30),
+            lambda client: client.events.read(1 << 40, wait_seconds=30).events,
+        ]
+        threads = [threading.Thread(target=wait, args=(poll,)) for poll in polls]
+        for thread in threads:
+            thread.start()
+        looking = Connection(access_to(server))
+        wait_until(lambda: connections(looking) == 3)
+        looking.close()
+        assert server.stop() == 0
+        for thread in threads:
+            thread.join()
+        # Those that had asked to wait beyond the server's last moments would have been cut off.
+        assert answers == [[], []]
+
+
+def test_nothing_is_claimed_for_a_worker_that_has_gone(lake: Lake) -> None:
+    """Otherwise its task would wait until the lease of somebody is over who never heard of it."""
+    order = order_for(lake, JobKind.REWRITE_MANIFESTS)
+    body = json.dumps({"worker": "gone", "kinds": [order.job], "lease-seconds": 3600, "wait-seconds": 30}).encode()
+    access, host = access_to(lake.server), f"127.0.0.1:{lake.server.port}"
+    headers = signed_headers(
+        "POST",
+        host=host,
+        path="/lakebed/v1/tasks/claim",
+        query="",
+        headers={"content-length": str(len(body))},
+        body=body,
+        region=access.region,
+        service="s3",
+        credentials=access,
+        now_ms=round(time.time() * 1000),
+    )
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    before = connections(lake.connection)
+    with socket.create_connection(("127.0.0.1", lake.server.port)) as leaving:
+        leaving.sendall(f"POST /lakebed/v1/tasks/claim HTTP/1.1\r\n{head}\r\n".encode() + body)
+        wait_until(lambda: connections(lake.connection) == before + 1)
+    wait_until(lambda: connections(lake.connection) == before)
+    task_id = lake.client.tasks.submit(order).task.id
+    (claimed,) = lake.client.tasks.claim("alive", [order.job], lease_seconds=60, wait_seconds=30)
+    assert (claimed.id, claimed.worker, claimed.attempts) == (task_id, "alive", 1)
+
+
+def connections(connection: Connection) -> int:
+    """How many the server has."""
+    told = re.search(rb"^lakebed_connections (\d+)", connection.call("GET", "/metrics").body, re.MULTILINE)
+    assert told is not None
+    return int(told[1])
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.01)
+
+
+# -- who may -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_user_may_not_is_denied_by_the_name_of_the_right(lake: Lake, tmp_path: Path) -> None:
+    order = order_for(lake)
+    task_id = lake.client.tasks.submit(order).task.id
+    user = user_who_may(lake.server, tmp_path, "lakebed:ListTasks")
+    with LakebedClient(access=access_to(lake.server, user.keys)) as looker:
+        assert looker.tasks.get(task_id).id == task_id
+        with pytest.raises(AccessDenied, match="lakebed:SubmitTask"):
+            looker.tasks.submit(order)
+        with pytest.raises(AccessDenied, match="lakebed:RunTasks"):
+            looker.tasks.claim("w", [JobKind.VERIFY], lease_seconds=60)
+
+
+def test_unknown_keys_are_refused_with_what_to_do(lake: Lake) -> None:
+    wrong = LakebedClient(lake.server.endpoint, access_key_id=lake.server.access_key, secret_access_key="wrong")
+    with wrong, pytest.raises((Unauthenticated, AccessDenied), match=r"signature.*access key"):
+        wrong.tasks.get(1)
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_there_is_not_found(lake: Lake) -> None:
+    with pytest.raises(NotFound, match="no such task"):
+        lake.client.tasks.get(1 << 40)
+    table = lake.table()
+    with pytest.raises(NoSuchTable):
+        lake.client.tasks.submit(
+            TaskOrder(job=JobKind.VERIFY, warehouse=table.warehouse, namespace=("ns",), table="none")
+        )
+
+
+def test_orders_that_mean_nothing_are_refused_by_name(lake: Lake) -> None:
+    order = order_for(lake)
+    with pytest.raises(InvalidInput, match="no option 'speed'"):
+        lake.client.tasks.submit(replace(order, options={"speed": 11}))
+    with pytest.raises(InvalidInput, match="requested-by"):
+        lake.client.tasks.submit(replace(order, requested_by="somebody else"))
+    with pytest.raises(InvalidInput, match="lease-seconds"):
+        lake.client.tasks.claim("w", [JobKind.VERIFY], lease_seconds=0)
+    with pytest.raises(InvalidInput, match="worker"):
+        lake.client.tasks.claim("", [JobKind.VERIFY], lease_seconds=1)

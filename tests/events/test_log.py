@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied
+from lakebed.events.log import EventLog, EventPage, audit_trail
+from lakebed.events.selection import EVERYTHING, parse_selection
+from lakebed.meta.outbox import Event
+from lakebed.meta.seam import Transaction
+from lakebed.objects.facilities import Facilities
+from tests.objects.stores import ROOT, opened_store, user
+
+READER = user(
+    "reader", b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"lakebed:ReadEvents","Resource":"*"}}'
+)
+AUDITOR = user(
+    "auditor", b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"lakebed:ReadAudit","Resource":"*"}}'
+)
+
+
+@pytest.fixture
+async def facilities(tmp_path: Path) -> AsyncIterator[Facilities]:
+    async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as store:
+        yield store.facilities
+
+
+async def tell(facilities: Facilities, *kinds: str) -> None:
+    async def work(tx: Transaction) -> None:
+        for kind in kinds:
+            await facilities.outbox.append(tx, Event(kind, "subject", b"\x80", 1000))
+
+    await facilities.meta.transact(work)
+
+
+def kinds_of(page: EventPage) -> Sequence[str]:
+    return [entry.event.kind for entry in page.entries]
+
+
+async def test_pages_go_on_where_the_last_one_ended(facilities: Facilities) -> None:
+    await tell(facilities, "A", "B", "C", "D", "E")
+    log = EventLog(facilities)
+    seen: list[str] = []
+    after = 0
+    while (page := await log.read(READER, EVERYTHING, after=after, limit=2)).entries:
+        assert (page.first_seq, page.last_seq) == (1, 5)
+        seen += kinds_of(page)
+        after = page.next_after
+    assert seen == ["A", "B", "C", "D", "E"]
+    assert page.next_after == after == 5
+
+
+async def test_what_is_passed_over_is_not_looked_at_again(facilities: Facilities) -> None:
+    await tell(facilities, *["Noise"] * 3, "News:1", *["Noise"] * 3, "News:2", "Noise")
+    log = EventLog(facilities)
+    chosen = parse_selection("News:*")
+    first = await log.read(READER, chosen, after=0, limit=1)
+    assert (kinds_of(first), first.next_after) == (["News:1"], 4)
+    second = await log.read(READER, chosen, after=first.next_after, limit=1)
+    assert (kinds_of(second), second.next_after) == (["News:2"], 8)
+    nothing = await log.read(READER, chosen, after=second.next_after, limit=1)
+    assert (kinds_of(nothing), nothing.next_after, nothing.last_seq) == ([], 9, 9)
+
+
+async def test_a_look_for_rare_events_ends_and_can_be_gone_on_with(
+    facilities: Facilities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakebed.events.log._MAX_LOOKED_AT", 4)
+    monkeypatch.setattr("lakebed.events.log.MAX_EVENTS", 2)
+    await tell(facilities, *["Noise"] * 5, "News")
+    log = EventLog(facilities)
+    page = await log.read(READER, parse_selection("News"), after=0, limit=1)
+    assert (kinds_of(page), page.next_after) == ([], 4)
+    page = await log.read(READER, parse_selection("News"), after=page.next_after, limit=1)
+    assert (kinds_of(page), page.next_after) == (["News"], 6)
+
+
+async def test_an_empty_log_and_a_cursor_ahead_of_it_give_nothing(facilities: Facilities) -> None:
+    log = EventLog(facilities)
+    assert await log.read(READER, EVERYTHING, after=0, limit=10) == EventPage([], 0, 0, 0)
+    await tell(facilities, "A")
+    assert await log.read(READER, EVERYTHING, after=7, limit=10) == EventPage([], 7, 1, 1)
+
+
+async def test_a_limit_of_nothing_tells_where_the_log_stands(facilities: Facilities) -> None:
+    await tell(facilities, "A", "B")
+    assert await EventLog(facilities).read(READER, EVERYTHING, after=0, limit=0) == EventPage([], 0, 2, 1)
+
+
+async def test_what_was_trimmed_shows_in_the_first_number(facilities: Facilities) -> None:
+    await tell(facilities, "A", "B", "C")
+    await facilities.outbox.trim(occurred_before_ms=2000, limit=2)
+    page = await EventLog(facilities).read(READER, EVERYTHING, after=0, limit=10)
+    assert (kinds_of(page), page.first_seq) == (["C"], 3)
+
+
+async def test_the_audit_trail_is_of_users_keys_and_policies(facilities: Facilities) -> None:
+    await tell(
+        facilities,
+        "UserCreated",
+        "ObjectCreated:Put",
+        "AccessKeyCreated",
+        "TableUpdated",
+        "PolicyAttached",
+        "CatalogPolicyDropped",
+    )
+    page = await audit_trail(facilities).read(AUDITOR, EVERYTHING, after=0, limit=10)
+    assert kinds_of(page) == ["UserCreated", "AccessKeyCreated", "PolicyAttached", "CatalogPolicyDropped"]
+    narrow = await audit_trail(facilities).read(AUDITOR, parse_selection("Policy*,Table*"), after=0, limit=10)
+    assert kinds_of(narrow) == ["PolicyAttached"]
+
+
+async def test_each_right_opens_its_own_log(facilities: Facilities) -> None:
+    for log, denied in ((EventLog(facilities), AUDITOR), (audit_trail(facilities), READER)):
+        with pytest.raises(AccessDenied, match="lakebed:Read"):
+            await log.read(denied, EVERYTHING, after=0, limit=10)
+        await log.read(ROOT, EVERYTHING, after=0, limit=10)
+
+
+async def test_news_wakes_who_waits(facilities: Facilities) -> None:
+    log = EventLog(facilities)
+    waiting = asyncio.create_task(log.wait_for_news(0, 30))
+    await asyncio.sleep(0)
+    await tell(facilities, "A")
+    assert await waiting
+    assert not await log.wait_for_news(1, 0)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64encode
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.wire.admin.handlers.events import payload_document
+from tests.wire.admin.conftest import Admin
+from tests.wire.iceberg.handlers.grown import message
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("abc", max_size=3), PLAIN, max_size=4))
+def test_a_payload_is_shown_as_it_is(payload: dict[str, object]) -> None:
+    assert json.loads(payload_document(msgspec.msgpack.encode(payload))) == payload
+
+
+@given(st.binary(max_size=64))
+def test_no_payload_stops_the_reader(payload: bytes) -> None:
+    shown = json.loads(payload_document(payload))
+    assert isinstance(shown, dict)
+
+
+def test_what_json_has_not_is_shown_in_its_stead() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    shown = json.loads(payload_document(msgspec.msgpack.encode({"raw": b"\x00\xff", "at": at, "n": [1, None]})))
+    assert shown == {"raw": b64encode(b"\x00\xff").decode(), "at": "2026-01-01T00:00:00Z", "n": [1, None]}
+    assert json.loads(payload_document(msgspec.msgpack.encode([1, 2]))) == {"value": [1, 2]}
+    assert json.loads(payload_document(b"\xc1")) == {"unreadable": b64encode(b"\xc1").decode()}
+    assert json.loads(payload_document(b"")) == {"unreadable": ""}
+    strange = msgspec.msgpack.encode(msgspec.msgpack.Ext(5, b"x"))
+    assert json.loads(payload_document(strange)) == {"unreadable": b64encode(strange).decode()}
+
+
+async def test_pages_of_events_tell_where_to_go_on(admin: Admin) -> None:
+    first = (await admin.call("GET", "/events?limit=2")).document
+    assert [event["kind"] for event in first["events"]] == ["BucketCreated", "TableBucketEnabled"]
+    assert first["first-seq"] == first["events"][0]["seq"]
+    assert first["next-after"] == first["events"][1]["seq"]
+    rest = (await admin.call("GET", f"/events?after={first['next-after']}")).document
+    assert rest["events"][-1]["kind"] == "TableCreated"
+    assert rest["events"][-1]["payload"]["namespace"] == ["ns"]
+    assert rest["next-after"] == rest["last-seq"] == rest["events"][-1]["seq"]
+    nothing = (await admin.call("GET", f"/events?after={rest['last-seq']}")).document
+    assert nothing == {
+        "events": [],
+        "next-after": rest["last-seq"],
+        "last-seq": rest["last-seq"],
+        "first-seq": first["first-seq"],
+    }
+
+
+async def test_a_reader_waits_for_the_kind_that_it_asks_for(admin: Admin) -> None:
+    last = (await admin.call("GET", "/events?limit=0")).document["last-seq"]
+    waiting = asyncio.create_task(admin.call("GET", f"/events?after={last}&kind=lakebed%3ATask%2A&wait-seconds=30"))
+    await asyncio.sleep(0)
+    await admin.lake.call("POST", "/lake/namespaces", {"namespace": ["other"]})
+    task = (await admin.submit()).document["id"]
+    page = (await waiting).document
+    assert [(event["kind"], event["payload"]["task"]) for event in page["events"]] == [("lakebed:TaskPlanned", task)]
+
+
+async def test_the_life_of_a_task_is_told(admin: Admin) -> None:
+    task = (await admin.submit()).document["id"]
+    await admin.claim()
+    await admin.call("POST", f"/tasks/{task}/complete", {"token": 1, "report": {"seconds": 2}})
+    told = (await admin.call("GET", "/events?kind=lakebed:Task*")).document["events"]
+    assert [event["kind"] for event in told] == ["lakebed:TaskPlanned", "lakebed:TaskStarted", "lakebed:TaskSucceeded"]
+    assert {event["subject"] for event in told} == {"lake/ns/t"}
+    assert told[2]["payload"]["report"]["seconds"] == 2
+
+
+async def test_the_audit_trail_is_of_rights_and_policies(admin: Admin) -> None:
+    await admin.lake.user("reader")
+    told = (await admin.call("GET", "/audit")).document["events"]
+    assert [event["kind"] for event in told] == ["UserCreated", "AccessKeyCreated"]
+    assert "secret" not in json.dumps(told)
+
+
+@pytest.mark.parametrize("surface", ["/events", "/audit"])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("after=-1", "after is a whole number"),
+        ("after=9223372036854775808", "after is a whole number"),
+        ("after=1.5", "after is a whole number"),
+        ("limit=1001", "limit is a whole number from 0 to 1000"),
+        ("wait-seconds=31", "wait-seconds is a number from 0 to 30"),
+        ("wait-seconds=soon", "wait-seconds is a number from 0 to 30"),
+        ("wait-seconds=.", "wait-seconds is a number from 0 to 30"),
+        ("wait-seconds=", "wait-seconds is a number from 0 to 30"),
+        ("kind=", "kind is a list of names"),
+        ("before=7", "no such parameter: before"),
+    ],
+)
+async def test_a_question_that_means_nothing_is_told_so(admin: Admin, surface: str, query: str, expected: str) -> None:
+    refused = await admin.call("GET", f"{surface}?{query}")
+    assert refused.error == (400, "BadRequestException")
+    assert expected in message(refused)

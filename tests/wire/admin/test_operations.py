@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.client import LakebedClient
+from lakebed.core.errors import NotFound
+from lakebed.objects.names import RESERVED_NAMES
+from lakebed.wire.admin.operations import BASE, admin_mount
+from tests.client.conftest import access_to
+from tests.fixtures.server import RunningServer
+
+from .test_app import scrape
+
+
+def test_no_bucket_can_be_where_the_api_is() -> None:
+    assert BASE.strip("/") in RESERVED_NAMES
+
+
+def test_every_operation_has_a_name_and_none_is_part_of_the_catalogs_contract() -> None:
+    routes = admin_mount().routes.routes
+    assert len({route.name for route in routes}) == len(routes)
+    assert not any(route.is_standard for route in routes)
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_answers_are_counted_by_operation(lakebed_server: RunningServer) -> None:
+    def counted(status: str) -> float:
+        labels = (("operation", "getTask"), ("status", status))
+        return scrape(lakebed_server).get(("lakebed_admin_requests_total", labels), 0.0)
+
+    before = counted("404")
+    with LakebedClient(access=access_to(lakebed_server)) as client, pytest.raises(NotFound):
+        client.tasks.get(1 << 40)
+    assert counted("404") == before + 1
