@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lakebed.core.access import canonical_id
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.bucket_policy import check_bucket_policy, is_public
 
-from .documents import OWNER, policy, statement
+from .documents import OTHER, OWNER, policy, statement
 
 BUCKET = "arn:aws:s3:::bucket"
 OBJECTS = "arn:aws:s3:::bucket/*"
@@ -96,6 +98,99 @@ def test_sound_policy_may_stand_on_the_bucket(written: dict[str, object]) -> Non
     ],
 )
 def test_unsound_policy_is_refused_with_the_reason(written: dict[str, object], reason: str) -> None:
+    with pytest.raises(InvalidPolicy, match=reason):
+        check_bucket_policy(policy(written), "bucket")
+
+
+TABLE_BUCKET = f"arn:aws:s3tables:us-east-1:{OWNER}:bucket/bucket"
+TABLES = f"{TABLE_BUCKET}/table/*"
+
+
+def tables(action: object, resource: object = TABLES, **more: Any) -> dict[str, object]:
+    return statement(principal="*", action=action, resource=resource, **more)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        tables("s3tables:GetTable"),
+        tables("S3TABLES:gettable", f"{TABLE_BUCKET}/table/0123"),
+        tables("s3tables:*", [TABLE_BUCKET, TABLES]),
+        tables("s3tables:*", TABLE_BUCKET),
+        tables("s3tables:Get*", f"{TABLE_BUCKET}/*"),
+        tables("*"),
+        tables("s3tables:CreateTable", TABLE_BUCKET),
+        tables(["s3tables:ListTables", "s3tables:RunTableMaintenance"], [TABLE_BUCKET, TABLES]),
+        tables("s3tables:GetTableData", "arn:aws:s3tables:*:*:bucket/bucket/table/*"),
+        tables("s3tables:GetTableData", "arn:aws:s3tables:*:*:*"),
+        tables(["s3:GetObject", "s3tables:GetTableData"], [OBJECTS, TABLES]),
+        statement(principal="*"),
+        tables("s3tables:GetTable", condition={"StringEquals": {"s3tables:namespace": "ns"}}),
+        tables("s3tables:GetTable", condition={"StringLike": {"S3Tables:TableName": "t*"}}),
+        tables("s3tables:CreateTable", TABLE_BUCKET, condition={"StringEquals": {"s3tables:tableName": "t"}}),
+        tables("s3tables:GetTable", condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}),
+        tables("s3tables:*", condition={"StringEquals": {"s3tables:namespace": "ns"}}),
+        {"Effect": "Deny", "Principal": "*", "NotAction": "s3tables:GetTable", "Resource": TABLES},
+    ],
+)
+def test_table_bucket_s_policy_may_speak_of_its_tables(written: dict[str, object]) -> None:
+    assert check_bucket_policy(policy(written), "bucket", TABLE_BUCKET).statements
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (tables("s3tables:PutTablePolicy"), "unknown action"),
+        (tables("s3tables:ListTableBuckets", TABLE_BUCKET), "unknown action"),
+        (tables("s3tables:GetTables"), "unknown action"),
+        (tables("glue:GetTable"), "one of s3 or s3tables"),
+        (tables("lakebed:ConfigureBridge", TABLE_BUCKET), "one of s3 or s3tables"),
+        (tables("s3tables:GetTable", TABLES.replace("bucket/bucket", "bucket/other")), "not of this bucket"),
+        (tables("s3tables:GetTable", TABLES.replace(OWNER, OTHER)), "not of this bucket"),
+        (tables("s3tables:GetTable", TABLES.replace("us-east-1", "eu-west-1")), "not of this bucket"),
+        (tables("s3tables:GetTable", "*"), "not of this bucket"),
+        (tables("s3tables:GetTable", "arn:aws:s3tables:us-east-1:${aws:username}:bucket/bucket"), "not of this bucket"),
+        (tables("s3tables:GetTable", TABLE_BUCKET), "does not apply"),
+        (tables("s3tables:ListTables", TABLES), "does not apply"),
+        (tables("s3tables:GetTableData", OBJECTS), "does not apply"),
+        (tables("s3:GetObject", TABLES), "does not apply"),
+        (tables(["s3:GetObject", "s3tables:GetTable"], TABLES), "does not apply"),
+        (tables("s3tables:GetTable", condition={"Null": {"s3tables:SSEAlgorithm": "true"}}), "unknown condition key"),
+        (
+            tables("s3tables:ListTables", TABLE_BUCKET, condition={"Null": {"s3tables:tableName": "true"}}),
+            "does not apply to the action",
+        ),
+        (
+            tables("s3tables:GetTableBucket", TABLE_BUCKET, condition={"Null": {"s3tables:namespace": "true"}}),
+            "does not apply to the action",
+        ),
+        (
+            tables("s3tables:GetTable", condition={"StringEquals": {"s3:authType": "POST"}}),
+            "does not apply to the action",
+        ),
+        (
+            statement(principal="*", condition={"StringEquals": {"s3tables:namespace": "ns"}}),
+            "does not apply to the action",
+        ),
+    ],
+)
+def test_unsound_policy_of_a_table_bucket_is_refused_with_the_reason(written: dict[str, object], reason: str) -> None:
+    with pytest.raises(InvalidPolicy, match=reason):
+        check_bucket_policy(policy(written), "bucket", TABLE_BUCKET)
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (tables("s3tables:GetTable"), "one of s3"),
+        (tables("*"), "not of this bucket"),
+        (
+            statement(principal="*", action="*", condition={"StringEquals": {"s3tables:namespace": "ns"}}),
+            "unknown condition key",
+        ),
+    ],
+)
+def test_policy_of_a_bucket_without_tables_does_not_speak_of_any(written: dict[str, object], reason: str) -> None:
     with pytest.raises(InvalidPolicy, match=reason):
         check_bucket_policy(policy(written), "bucket")
 

@@ -33,6 +33,41 @@ def test_canned_policy_allows_what_its_name_says(name: str, allowed: list[str], 
             authorizer.authorize(AccessRequest(caller, action, "arn:aws:s3:::bucket/key"), ResourceRules(OWNER))
 
 
+READS = ["GetTable", "GetTableData", "GetTableMetadataLocation", "GetTableMaintenanceConfiguration", "ListTables"]
+WRITES = ["PutTableData", "CreateTable", "DeleteTable", "UpdateTableMetadataLocation", "RunTableMaintenance"]
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("readonly", READS, WRITES),
+        ("readwrite", [*READS, *WRITES], []),
+        ("writeonly", [], [*READS, *WRITES]),
+        ("consoleAdmin", [*READS, *WRITES], []),
+    ],
+)
+@pytest.mark.parametrize("what", ["bucket/lake", "bucket/lake/table/0123", "bucket/*"])
+def test_canned_policy_speaks_of_tables_too(name: str, allowed: list[str], refused: list[str], what: str) -> None:
+    caller = user("bob", OWNER, CANNED_POLICIES[name])
+    authorizer = PolicyAuthorizer(ManualClock())
+    resource = f"arn:aws:s3tables:us-east-1:{OWNER}:{what}"
+    for action in allowed:
+        authorizer.authorize(AccessRequest(caller, f"s3tables:{action}", resource), ResourceRules(OWNER))
+    for action in refused:
+        with pytest.raises(AccessDenied):
+            authorizer.authorize(AccessRequest(caller, f"s3tables:{action}", resource), ResourceRules(OWNER))
+
+
+@pytest.mark.parametrize("name", ["readonly", "readwrite", "writeonly"])
+def test_canned_policy_does_not_let_the_server_call_others(name: str) -> None:
+    caller = user("bob", OWNER, CANNED_POLICIES[name])
+    resource = f"arn:aws:s3tables:us-east-1:{OWNER}:bucket/lake"
+    with pytest.raises(AccessDenied):
+        PolicyAuthorizer(ManualClock()).authorize(
+            AccessRequest(caller, "lakebed:ConfigureBridge", resource), ResourceRules(OWNER)
+        )
+
+
 def test_every_canned_policy_is_a_sound_identity_policy() -> None:
     for document in CANNED_POLICIES.values():
         assert check_identity_policy(document).grants

@@ -9,12 +9,14 @@ from lakebed.governance.bucket_policy import _LIMITING_KEYS, check_bucket_policy
 from lakebed.governance.condition_keys import _CARRIERS, ADDRESS_KEYS, carriers
 from lakebed.governance.policy_document import check_identity_policy
 from lakebed.governance.s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
+from lakebed.governance.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 from lakebed.governance.wildcards import fold_key
 
 from .documents import policy, statement
 
-ACTIONS = frozenset(action.lower() for action in OBJECT_ACTIONS | BUCKET_ACTIONS)
-RESOURCES = ["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*"]
+ACTIONS = frozenset(action.lower() for action in OBJECT_ACTIONS | BUCKET_ACTIONS | TABLE_ACTIONS | TABLE_BUCKET_ACTIONS)
+TABLE_BUCKET = "arn:aws:s3tables:us-east-1:111122223333:bucket/bucket"
+RESOURCES = ["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*", TABLE_BUCKET, f"{TABLE_BUCKET}/*"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,13 @@ RESOURCES = ["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*"]
         ("s3:if-none-match", "s3:deleteobject", False),
         ("s3:dataaccesspointarn", "s3:getobject", True),
         ("s3:dataaccesspointarn", "s3:getbucketlocation", False),
+        ("aws:sourceip", "s3tables:gettable", True),
+        ("s3:tlsversion", "s3tables:gettable", False),
+        ("s3tables:namespace", "s3tables:listtables", True),
+        ("s3tables:namespace", "s3tables:gettablebucket", False),
+        ("s3tables:namespace", "s3:getobject", False),
+        ("s3tables:tablename", "s3tables:createtable", True),
+        ("s3tables:tablename", "s3tables:listtables", False),
     ],
 )
 def test_each_key_has_its_actions(key: str, action: str, expected: bool) -> None:
@@ -93,11 +102,11 @@ def test_policy_is_taken_exactly_where_the_action_carries_the_key(key: str, acti
     able = carriers(fold_key(written))
     assert able is not None
     if action in able:
-        assert check_bucket_policy(policy(named), "bucket").denials
+        assert check_bucket_policy(policy(named), "bucket", TABLE_BUCKET).denials
     else:
         with pytest.raises(InvalidPolicy, match="does not apply"):
-            check_bucket_policy(policy(named), "bucket")
-    assert check_bucket_policy(policy({**named, "Action": "s3:*"}), "bucket").denials
+            check_bucket_policy(policy(named), "bucket", TABLE_BUCKET)
+    assert check_bucket_policy(policy({**named, "Action": "*"}), "bucket", TABLE_BUCKET).denials
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,12 @@ class PolicyAuthorizer:
             who = "anonymous" if caller.is_anonymous else caller.caller_arn
             raise AccessDenied(f"{refusal}. principal={who} action={request.action} resource={request.resource}")
 
-    def check_bucket_policy(self, document: bytes, bucket: str) -> None:
-        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket."""
-        check_bucket_policy(document, bucket)
+    def check_bucket_policy(self, document: bytes, bucket: str, table_bucket: str = "") -> None:
+        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket.
+
+        `table_bucket` is its ARN in S3 Tables, if it holds tables.
+        """
+        check_bucket_policy(document, bucket, table_bucket)
 
     def is_public(self, document: bytes) -> bool:
         """Whether the document grants something to everybody, by S3's definition."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -13,22 +14,74 @@ from .condition_keys import ADDRESS_KEYS, carriers
 from .conditions import Condition, Quantifier, parse_network
 from .policy_document import Policy, Statement, parse_policy
 from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
+from .table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 from .wildcards import Pattern
 
 _ARN_PREFIX: Final = "arn:aws:s3:::"
-_OBJECT_ACTIONS: Final = tuple(name.lower() for name in OBJECT_ACTIONS)
-_BUCKET_ACTIONS: Final = tuple(name.lower() for name in BUCKET_ACTIONS)
+_TABLES_ARN_PREFIX: Final = "arn:aws:s3tables:"
 
 
-def check_bucket_policy(document: bytes, bucket: str) -> Policy:
-    """Compile a document that is to stand on `bucket`. Raises InvalidPolicy with the reason."""
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of resource that a bucket is, and what can be done to it."""
+
+    service: str
+    arn: str
+    """Of the bucket."""
+    arn_prefix: str
+    """How resources of the kind begin."""
+    own_actions: frozenset[str]
+    """In lower case, as the next."""
+    inner_actions: frozenset[str]
+    """Those on what is in the bucket: its objects, its tables."""
+
+    @property
+    def actions(self) -> frozenset[str]:
+        return self.own_actions | self.inner_actions
+
+    def owns(self, resource: Pattern) -> bool:
+        """Whether a resource is this bucket or in it."""
+        if not resource.text.startswith(self.arn_prefix):
+            return False
+        bucket, _ = self._split(resource)
+        # A variable cannot stand for a bucket: the policy is of this one.
+        return Pattern(bucket, variables=False).matches(self.arn, _no_values)
+
+    def reached(self, resource: Pattern) -> frozenset[str]:
+        """The actions on what a resource that is owned can stand for."""
+        bucket, has_more = self._split(resource)
+        if has_more:
+            return self.inner_actions
+        return self.actions if "*" in bucket else self.own_actions
+
+    def _split(self, resource: Pattern) -> tuple[str, bool]:
+        """What of a resource is the bucket, and whether there is more. A table bucket has a slash in its own ARN."""
+        parts = resource.text.split("/")
+        names = self.arn.count("/") + 1
+        return "/".join(parts[:names]), len(parts) > names
+
+
+_OBJECT_ACTIONS: Final = frozenset(name.lower() for name in OBJECT_ACTIONS)
+_BUCKET_ACTIONS: Final = frozenset(name.lower() for name in BUCKET_ACTIONS)
+_TABLE_ACTIONS: Final = frozenset(name.lower() for name in TABLE_ACTIONS)
+_TABLE_BUCKET_ACTIONS: Final = frozenset(name.lower() for name in TABLE_BUCKET_ACTIONS)
+
+
+def check_bucket_policy(document: bytes, bucket: str, table_bucket: str = "") -> Policy:
+    """Compile a document that is to stand on `bucket`. Raises InvalidPolicy with the reason.
+
+    `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables: its policy may then speak of these too.
+    """
     policy = parse_policy(document)
+    kinds = [_Kind("s3", f"{_ARN_PREFIX}{bucket}", _ARN_PREFIX, _BUCKET_ACTIONS, _OBJECT_ACTIONS)]
+    if table_bucket:
+        kinds.append(_Kind("s3tables", table_bucket, _TABLES_ARN_PREFIX, _TABLE_BUCKET_ACTIONS, _TABLE_ACTIONS))
     for statement in policy.statements:
         _check_principal(statement)
-        _check_actions(statement)
-        _check_resources(statement, bucket)
-        _check_conditions(statement)
-        _check_fit(statement)
+        _check_actions(statement, kinds)
+        _check_resources(statement, bucket, kinds)
+        _check_conditions(statement, kinds)
+        _check_fit(statement, kinds)
     return policy
 
 
@@ -40,26 +93,27 @@ def _check_principal(statement: Statement) -> None:
         raise InvalidPolicy(f"allow with NotPrincipal is not allowed. sid={statement.sid}")
 
 
-def _check_actions(statement: Statement) -> None:
+def _check_actions(statement: Statement, kinds: Sequence[_Kind]) -> None:
+    services = tuple(f"{kind.service}:" for kind in kinds)
     for action in statement.actions:
-        if not action.text.startswith("s3:") and action.text != "*":
-            raise InvalidPolicy(f"a bucket policy's action must be one of s3. action={action.text}")
-        if not _any_match(action, _OBJECT_ACTIONS) and not _any_match(action, _BUCKET_ACTIONS):
+        if not action.text.startswith(services) and action.text != "*":
+            named = " or ".join(kind.service for kind in kinds)
+            raise InvalidPolicy(f"a bucket policy's action must be one of {named}. action={action.text}")
+        if not any(_any_match(action, kind.actions) for kind in kinds):
             raise InvalidPolicy(f"unknown action. action={action.text}")
 
 
-def _check_resources(statement: Statement, bucket: str) -> None:
+def _check_resources(statement: Statement, bucket: str, kinds: Sequence[_Kind]) -> None:
     for resource in statement.resources:
-        name = resource.text.removeprefix(_ARN_PREFIX).partition("/")[0]
-        # A variable cannot stand for a bucket: the policy is of this one.
-        if not resource.text.startswith(_ARN_PREFIX) or not Pattern(name, variables=False).matches(bucket, _no_values):
+        if not any(kind.owns(resource) for kind in kinds):
             raise InvalidPolicy(f"resource is not of this bucket. resource={resource.text} bucket={bucket}")
 
 
-def _check_conditions(statement: Statement) -> None:
+def _check_conditions(statement: Statement, kinds: Sequence[_Kind]) -> None:
+    known = frozenset[str]().union(*(kind.actions for kind in kinds))
     for condition in statement.conditions:
-        able = carriers(condition.key)
-        if able is None:
+        able = (carriers(condition.key) or frozenset()) & known
+        if not able:
             raise InvalidPolicy(f"unknown condition key. key={condition.key}")
         if condition.key in ADDRESS_KEYS:
             for operand in condition.operands:
@@ -74,20 +128,16 @@ def _check_conditions(statement: Statement) -> None:
                 )
 
 
-def _check_fit(statement: Statement) -> None:
+def _check_fit(statement: Statement, kinds: Sequence[_Kind]) -> None:
     """Actions on resources of another kind. S3 says so last: what is wrong with a condition comes before."""
     if statement.excludes_actions or statement.excludes_resources:
         return
-    reaches_bucket = reaches_objects = False
-    for resource in statement.resources:
-        name, slash, _ = resource.text.removeprefix(_ARN_PREFIX).partition("/")
-        reaches_bucket |= not slash
-        reaches_objects |= bool(slash) or "*" in name
+    reached: set[str] = set()
+    for kind in kinds:
+        for resource in filter(kind.owns, statement.resources):
+            reached |= kind.reached(resource)
     for action in statement.actions:
-        fits = (reaches_objects and _any_match(action, _OBJECT_ACTIONS)) or (
-            reaches_bucket and _any_match(action, _BUCKET_ACTIONS)
-        )
-        if not fits:
+        if not _any_match(action, reached):
             raise InvalidPolicy(f"action does not apply to any resource in statement. action={action.text}")
 
 

@@ -1,4 +1,4 @@
-"""The condition keys that a bucket policy may name, and the actions whose requests can carry them.
+"""The condition keys that the policy of a bucket or table bucket may name, and the actions that can carry them.
 
 A key that is not here is refused when a policy is put, and so is one that stands beside an action that never carries
 it: what depends on a value that no request has denies nothing, or grants nothing, and its author does not notice.
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
+from .table_actions import IN_NAMESPACE, ON_NAME, TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 
 ADDRESS_KEYS: Final = frozenset({"aws:sourceip"})
 """Keys whose operands S3 reads as addresses whatever the operator is, even under Null."""
@@ -34,7 +35,8 @@ def _named(*names: str) -> frozenset[str]:
     return frozenset(f"s3:{name}" for line in names for name in line.split())
 
 
-_EVERY: Final = OBJECT_ACTIONS | BUCKET_ACTIONS
+_EVERY_OF_S3: Final = OBJECT_ACTIONS | BUCKET_ACTIONS
+_EVERY: Final = _EVERY_OF_S3 | TABLE_BUCKET_ACTIONS | TABLE_ACTIONS
 _LISTS: Final = _named("ListBucket ListBucketVersions")
 _PUT: Final = _named("PutObject BypassGovernanceRetention")
 _ACL_WRITES: Final = _PUT | _named("PutObjectAcl PutObjectVersionAcl PutBucketAcl CreateBucket")
@@ -67,8 +69,8 @@ _TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     ("aws:SourceAccount aws:SourceArn aws:SourceOrgID aws:SourceOrgPaths aws:SourceOwner", _EVERY),
     ("aws:CalledViaAWSMCP aws:IsMcpServiceAction aws:ViaAWSMCPService", _EVERY),
     # S3's own: of any request,
-    ("s3:authType s3:signatureAge s3:signatureversion s3:TlsVersion s3:x-amz-content-sha256", _EVERY),
-    ("s3:ResourceAccount s3:BucketTag/", _EVERY),
+    ("s3:authType s3:signatureAge s3:signatureversion s3:TlsVersion s3:x-amz-content-sha256", _EVERY_OF_S3),
+    ("s3:ResourceAccount s3:BucketTag/", _EVERY_OF_S3),
     # of requests by way of an access point or an access grant,
     (
         "s3:AccessPointNetworkOrigin s3:AccessPointTag/ s3:DataAccessPointAccount s3:DataAccessPointArn",
@@ -121,6 +123,9 @@ _TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     ("s3:locationconstraint s3:x-amz-bucket-namespace s3:x-amz-object-ownership", _named("CreateBucket")),
     ("s3:InventoryAccessibleOptionalFields", _named("PutInventoryConfiguration")),
     ("s3:isReplicationPauseRequest", _named("PutReplicationConfiguration")),
+    # Those of table buckets: the levels of a namespace joined by dots (see `tables.gate`), and the name in it.
+    ("s3tables:namespace", IN_NAMESPACE),
+    ("s3tables:tableName", ON_NAME),
 )
 """Keys as AWS writes them, `/` at the end of a family, and their actions."""
 

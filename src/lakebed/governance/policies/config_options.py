@@ -1,0 +1,194 @@
+"""The options that `config` of a system policy can hold: which there are, and how each is read.
+
+The words are those of the jobs' options, and those of published examples of these policies. Clients send most values as
+texts, since some stores keep nothing else: a text that reads as the value is taken for it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.sizes import parse_seconds
+
+from .documents import Json
+
+OptionValue: TypeAlias = str | int | float | bool | tuple[str, ...]
+"""An option, read."""
+
+_LARGEST: Final = 2**63 - 1
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a value is read."""
+
+    wanted: str
+    """What it is, for people: `a whole number from 1`."""
+    read: Callable[[Json], OptionValue | None]
+    """The value; None when it is not what is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option under one of its names."""
+
+    means: str
+    """What it sets. Two names of one policy that set the same contradict each other."""
+    reading: Reading
+
+
+def whole(least: int = 0) -> Reading:
+    """A whole number."""
+
+    def read(value: Json) -> int | None:
+        if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            return None
+        return value if least <= value <= _LARGEST else None
+
+    return Reading(f"a whole number from {least}", read)
+
+
+def number(least: float = 0.0, most: float = math.inf) -> Reading:
+    """A number that need not be whole."""
+    bounds = f"from {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+    return Reading(f"a number {bounds}", lambda value: _number(value, least, most))
+
+
+def _number(value: Json, least: float, most: float) -> float | None:
+    if isinstance(value, str) and _DECIMAL.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if least <= value <= min(most, _LARGEST) else None
+
+
+def choice(*words: str) -> Reading:
+    """One of some words, in any case, with or without dashes."""
+    plain = {_bare(word): word for word in words}
+
+    def read(value: Json) -> str | None:
+        return plain.get(_bare(value)) if isinstance(value, str) else None
+
+    return Reading(f"one of {', '.join(words)}", read)
+
+
+def _bare(word: str) -> str:
+    return word.strip().lower().replace("-", "").replace("_", "")
+
+
+def _flag(value: Json) -> bool | None:
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _names(value: Json) -> tuple[str, ...] | None:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) and part.strip() for part in parts):
+        return None
+    return tuple(part.strip() for part in parts) or None
+
+
+def _duration(value: Json) -> float | None:
+    if isinstance(value, str):
+        try:
+            return parse_seconds(value)
+        except InvalidInput:
+            return None
+    return _number(value, 0, math.inf)
+
+
+FLAG: Final = Reading("true or false", _flag)
+TEXT: Final = Reading("a text that is not empty", _text)
+NAMES: Final = Reading("a list of texts, or one text with commas between them", _names)
+DURATION: Final = Reading("a number of seconds, or a text such as 24h", _duration)
+
+BINPACK: Final = "binpack"
+SORT: Final = "sort"
+ZORDER: Final = "zorder"
+
+
+def _named(**readings: Reading) -> dict[str, Option]:
+    """Options under the one name that they have."""
+    return {name: Option(name, reading) for name, reading in _dashed(readings).items()}
+
+
+def _also(means: str, **readings: Reading) -> dict[str, Option]:
+    """Further names of an option, as they are spelled."""
+    return {name: Option(means, reading) for name, reading in readings.items()}
+
+
+def _dashed(readings: Mapping[str, Reading]) -> dict[str, Reading]:
+    return {name.replace("_", "-"): reading for name, reading in readings.items()}
+
+
+_INTERVAL: Final = _named(interval=DURATION)
+"""How long the job rests on a table after it ran."""
+
+DATA_COMPACTION: Final[Mapping[str, Option]] = {
+    **_named(
+        strategy=choice(BINPACK, SORT, ZORDER),
+        sort_order=TEXT,
+        zorder_columns=NAMES,
+        target_file_size_bytes=whole(1),
+        min_file_size_bytes=whole(0),
+        max_file_size_bytes=whole(1),
+        min_input_files=whole(1),
+        max_file_group_size_bytes=whole(1),
+        max_concurrent_file_group_rewrites=whole(1),
+        delete_file_threshold=whole(1),
+        delete_ratio_threshold=number(0, 1),
+        rewrite_deletes=FLAG,
+        partial_progress=FLAG,
+        partial_progress_max_commits=whole(1),
+        where=TEXT,
+        statistics=FLAG,
+        statistics_columns=NAMES,
+        layout=FLAG,
+    ),
+    **_INTERVAL,
+    **_also("target-file-size-bytes", target_file_size_bytes=whole(1)),
+    **_also("strategy", compaction_strategy=choice(BINPACK, SORT, ZORDER)),
+}
+
+METADATA_COMPACTION: Final[Mapping[str, Option]] = {
+    **_named(spec_id=whole(0), target_manifest_size_bytes=whole(1)),
+    **_INTERVAL,
+    **_also("spec-id", spec_id=whole(0)),
+}
+
+SNAPSHOT_EXPIRY: Final[Mapping[str, Option]] = {
+    **_named(min_snapshots_to_keep=whole(1), max_snapshot_age_ms=whole(0), max_ref_age_ms=whole(0)),
+    **_INTERVAL,
+    "retain-last": Option("min-snapshots-to-keep", whole(1)),
+    **_also("min-snapshots-to-keep", min_snapshot_to_keep=whole(1)),
+    **_also("max-snapshot-age-ms", max_snapshot_age_days=number()),
+    **_also("max-ref-age-ms", max_ref_age_days=number()),
+}
+
+ORPHAN_FILE_REMOVAL: Final[Mapping[str, Option]] = {
+    **_named(
+        older_than_ms=whole(0),
+        allow_young=FLAG,
+        locations=NAMES,
+        prefix_mismatch_mode=choice("error", "ignore", "delete"),
+        max_delete=whole(1),
+    ),
+    **_INTERVAL,
+    **_also("prefix-mismatch-mode", prefix_mismatch_mode=choice("error", "ignore", "delete")),
+}

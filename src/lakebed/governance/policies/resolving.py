@@ -1,0 +1,82 @@
+"""Which policies hold for a catalog, namespace, table or view, and why. Pure.
+
+The way goes from the catalog down to the target. Of an inheritable type the nearest policy holds, whole: contents are
+never merged, so that `{"enable": false}` further down switches a type off. Of other types those hold that are attached
+to the target itself, all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .model import Attachment, Place, Policy
+
+
+class Level(NamedTuple):
+    """One place on the way, and what is attached to it."""
+
+    place: Place
+    attached: Sequence[Attachment] = ()
+
+
+class Overridden(NamedTuple):
+    """A policy that would hold if a nearer one did not."""
+
+    policy: Policy
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Applicable:
+    """A policy that holds for a target, and why."""
+
+    policy: Policy
+    place: Place
+    """Where it is attached."""
+    inherited: bool
+    """Whether that is above the target."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Given where it was attached."""
+    overrides: tuple[Overridden, ...] = ()
+    """Policies of the same type that are attached further up, the nearest first."""
+
+    @property
+    def reason(self) -> str:
+        """Why it holds, for people: `policy ns.p v3, inherited from namespace a.b, over ns.q v0 of catalog`."""
+        where = f"inherited from {self.place}" if self.inherited else f"attached to {self.place}"
+        over = ", ".join(f"{one.policy} v{one.policy.version} of {one.place}" for one in self.overrides)
+        return f"policy {self.policy} v{self.policy.version}, {where}{f', over {over}' if over else ''}"
+
+
+def resolve(way: Sequence[Level]) -> list[Applicable]:
+    """The policies that hold at the end of a way, those that are not inheritable first, then by type and name."""
+    nearest: dict[str, list[tuple[Place, Attachment]]] = {}
+    own: list[Applicable] = []
+    for depth, (place, attached) in enumerate(way, start=1):
+        for attachment in attached:
+            policy = attachment.policy
+            if policy.inheritable:
+                nearest.setdefault(policy.type, []).insert(0, (place, attachment))
+            elif depth == len(way):
+                own.append(Applicable(policy, place, inherited=False, parameters=attachment.parameters))
+    inheritable = [_nearest(found, way[-1].place) for found in nearest.values()]
+    return sorted([*own, *inheritable], key=position)
+
+
+def position(applicable: Applicable) -> tuple[bool, str, tuple[str, ...], str]:
+    """The place of a policy among those that hold for a target."""
+    policy = applicable.policy
+    return policy.inheritable, policy.type, policy.namespace, policy.name
+
+
+def _nearest(found: Sequence[tuple[Place, Attachment]], target: Place) -> Applicable:
+    (place, attachment), *others = found
+    return Applicable(
+        attachment.policy,
+        place,
+        inherited=place != target,
+        parameters=attachment.parameters,
+        overrides=tuple(Overridden(other.policy, where) for where, other in others),
+    )

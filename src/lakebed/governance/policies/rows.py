@@ -1,0 +1,193 @@
+"""Statements of policies, and how rows become values. The only module of this package that knows columns.
+
+A policy lives in a namespace and is attached to a warehouse, namespaces, tables and views; those rows are the
+catalog's. `target` is the one column that says which of them it is: see `warehouse_key` and the next two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.meta.seam import Row
+
+from .model import Attachment, Path, Place, Policy, TargetKind
+from .types import PolicyType
+
+LEVEL_SEPARATOR: Final = "\x1f"
+"""Between the levels of a namespace in its row."""
+
+TARGETS_AT_ONCE: Final = 16
+"""How many targets one statement looks at; missing ones are blank."""
+
+_NAMES: Final = "id, name, type, inheritable, description, content, version, created_ms, updated_ms"
+_POLICY: Final = ", ".join(f"p.{column.strip()}" for column in _NAMES.split(",")) + ", h.path"
+_FROM: Final = "policies p JOIN namespaces h ON h.id = p.namespace"
+_MARKS: Final = ", ".join("?" for _ in range(TARGETS_AT_ONCE))
+POLICY_COLUMNS: Final = len(_NAMES.split(",")) + 1
+
+# -- policies -----------------------------------------------------------------------------------------------------
+
+POLICY: Final = f"SELECT {_POLICY} FROM {_FROM} WHERE h.warehouse = ? AND h.path = ? AND p.name = ?"  # noqa: S608  # constants only, here and below
+POLICY_NAMES_AFTER: Final = (
+    "SELECT name FROM policies WHERE namespace = ? AND (? = '' OR type = ?) AND name > ? ORDER BY name LIMIT ?"
+)
+INSERT_POLICY: Final = (
+    "INSERT INTO policies (warehouse, namespace, name, type, inheritable, description, content, version, created_ms,"
+    " updated_ms) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?) ON CONFLICT (namespace, name) DO NOTHING RETURNING id"
+)
+UPDATE_POLICY: Final = "UPDATE policies SET description = ?, content = ?, version = ?, updated_ms = ? WHERE id = ?"
+DELETE_POLICY: Final = "DELETE FROM policies WHERE id = ?"
+
+# -- types --------------------------------------------------------------------------------------------------------
+
+_TYPE: Final = "name, inheritable, targets, description, schema, created_ms"
+TYPE: Final = f"SELECT {_TYPE} FROM policy_types WHERE warehouse = ? AND name = ?"  # noqa: S608
+TYPES_AFTER: Final = f"SELECT {_TYPE} FROM policy_types WHERE warehouse = ? AND name > ? ORDER BY name LIMIT ?"  # noqa: S608
+INSERT_TYPE: Final = (
+    f"INSERT INTO policy_types (warehouse, {_TYPE}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+    " ON CONFLICT (warehouse, name) DO NOTHING RETURNING name"
+)
+DELETE_TYPE: Final = "DELETE FROM policy_types WHERE warehouse = ? AND name = ?"
+TYPE_HAS_POLICIES: Final = "SELECT 1 FROM policies WHERE warehouse = ? AND type = ? LIMIT 1"
+
+# -- attachments --------------------------------------------------------------------------------------------------
+
+ATTACH: Final = (
+    "INSERT INTO policy_attachments (target, policy, warehouse, namespace, entry, type, inheritable, parameters,"
+    " attached_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (target, policy) DO UPDATE SET parameters = excluded.parameters, attached_ms = excluded.attached_ms"
+    " WHERE policy_attachments.parameters <> excluded.parameters"
+)
+"""Touches no row if the policy is attached there with these parameters."""
+
+DETACH: Final = "DELETE FROM policy_attachments WHERE target = ? AND policy = ?"
+OTHER_OF_TYPE: Final = (
+    f"SELECT {_POLICY} FROM policy_attachments a JOIN policies p ON p.id = a.policy"  # noqa: S608
+    " JOIN namespaces h ON h.id = p.namespace"
+    " WHERE a.target = ? AND a.type = ? AND a.inheritable = 1 AND a.policy <> ?"
+)
+_ATTACHED: Final = (
+    f"SELECT {_POLICY}, a.target, a.parameters, a.attached_ms FROM policy_attachments a"  # noqa: S608
+    " JOIN policies p ON p.id = a.policy JOIN namespaces h ON h.id = p.namespace"
+)
+ATTACHED_TO: Final = f"{_ATTACHED} WHERE a.target IN ({_MARKS}) ORDER BY a.target, a.policy"
+ATTACHED_TO_CONTAINERS: Final = f"{_ATTACHED} WHERE a.warehouse = ? AND a.entry IS NULL ORDER BY a.target, a.policy"
+ATTACHED_TO_ENTRIES: Final = (
+    f"{_ATTACHED} WHERE a.warehouse = ? AND a.entry >= ? AND a.entry <= ? ORDER BY a.target, a.policy"
+)
+NAMESPACE_IDS: Final = f"SELECT path, id FROM namespaces WHERE warehouse = ? AND path IN ({_MARKS})"  # noqa: S608
+NAMESPACES_WITH_POLICIES: Final = (
+    "SELECT DISTINCT n.path, n.id FROM policy_attachments a JOIN namespaces n ON n.id = a.namespace"
+    " WHERE a.warehouse = ?"
+)
+
+TARGETS_OF: Final = (
+    "SELECT a.target, n.path, e.kind, e.name, m.path, e.id, a.parameters, a.attached_ms FROM policy_attachments a"
+    " LEFT JOIN namespaces n ON n.id = a.namespace LEFT JOIN entries e ON e.id = a.entry"
+    " LEFT JOIN namespaces m ON m.id = e.namespace WHERE a.policy = ? AND a.target > ? ORDER BY a.target LIMIT ?"
+)
+
+
+class Target(NamedTuple):
+    """Something that a policy is attached to."""
+
+    key: str
+    place: Place
+    entry: str
+    """The id of the table or view; empty for others."""
+    parameters: Mapping[str, str]
+    attached_ms: int
+
+
+def warehouse_key(warehouse: int) -> str:
+    """The target that is a warehouse."""
+    return f"warehouse {warehouse}"
+
+
+def namespace_key(namespace: int) -> str:
+    """The target that is a namespace."""
+    return f"namespace {namespace}"
+
+
+def entry_key(entry: str) -> str:
+    """The target that is a table or view."""
+    return f"entry {entry}"
+
+
+def batches(keys: Sequence[str]) -> Iterable[list[str]]:
+    """Keys for `ATTACHED_TO` or paths for `NAMESPACE_IDS`, as many at a time as these take."""
+    for start in range(0, len(keys), TARGETS_AT_ONCE):
+        batch = list(keys[start : start + TARGETS_AT_ONCE])
+        yield batch + [""] * (TARGETS_AT_ONCE - len(batch))
+
+
+def policy_from(row: Row) -> Policy:
+    """A policy, from the first columns of a row."""
+    policy_id, name, kind, inheritable, description, content, version, created_ms, updated_ms, path = row[
+        :POLICY_COLUMNS
+    ]
+    return Policy(
+        id=policy_id,
+        namespace=_levels(path),
+        name=name,
+        type=kind,
+        inheritable=bool(inheritable),
+        description=description,
+        content=bytes(content).decode(),
+        version=version,
+        created_ms=created_ms,
+        updated_ms=updated_ms,
+    )
+
+
+def attachment_from(row: Row) -> tuple[str, Attachment]:
+    """The key of a target, and a policy at it."""
+    target, parameters, attached_ms = row[POLICY_COLUMNS:]
+    return target, Attachment(policy_from(row), unpack_parameters(parameters), attached_ms)
+
+
+def target_from(row: Row) -> Target:
+    """A target of a policy, from a row of `TARGETS_OF`."""
+    key, namespace, kind, name, around, entry, parameters, attached_ms = row
+    if entry is not None:
+        place = Place(TargetKind(kind), (*_levels(around), name))
+    elif namespace is not None:
+        place = Place(TargetKind.NAMESPACE, _levels(namespace))
+    else:
+        place = Place(TargetKind.CATALOG)
+    return Target(key, place, entry or "", unpack_parameters(parameters), attached_ms)
+
+
+def type_from(row: Row) -> PolicyType:
+    """A type that a user defined."""
+    name, inheritable, targets, description, schema, created_ms = row
+    kinds = tuple(TargetKind(kind) for kind in targets.split(" "))
+    return PolicyType(name, bool(inheritable), kinds, description, bytes(schema), created_ms)
+
+
+def type_columns(made: PolicyType) -> tuple[str | int | bytes | None, ...]:
+    """The columns of `INSERT_TYPE` behind the warehouse."""
+    return (
+        made.name,
+        int(made.inheritable),
+        " ".join(made.targets),
+        made.description,
+        made.schema,
+        made.created_ms,
+    )
+
+
+def pack_parameters(parameters: Mapping[str, str]) -> bytes:
+    """Parameters as their column has them: the same ones are the same bytes."""
+    return _encode(dict(sorted(parameters.items())))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+unpack_parameters = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+def _levels(path: str) -> Path:
+    return tuple(path.split(LEVEL_SEPARATOR))

@@ -1,0 +1,88 @@
+"""Types of policies: the four of the system, and those that users define with a schema of their own.
+
+A type fixes what its policies have in common: what their content must be, what they can be attached to, and whether
+they hold for what is inside their target. None of these can change later; policies of the type rely on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.errors import InvalidInput, InvalidName
+
+from .content import CONFIG_OPTIONS, parse_content
+from .documents import Json
+from .model import TargetKind, check_description
+from .schemas import check_against, check_schema
+
+SYSTEM: Final = "system"
+"""Names that begin so are the server's own."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyType:
+    """What all policies of a type have in common."""
+
+    name: str
+    inheritable: bool = True
+    targets: tuple[TargetKind, ...] = tuple(TargetKind)
+    description: str | None = None
+    schema: bytes | None = None
+    """The JSON schema of their content; None for the types of the system, which have rules of their own."""
+    created_ms: int = 0
+
+    @property
+    def is_system(self) -> bool:
+        """Whether the server itself knows what its policies say."""
+        return self.schema is None
+
+    def check_content(self, content: str | None) -> None:
+        """Return if a policy of this type may say so. Raises InvalidPolicy with the JSON path of what is wrong."""
+        if self.schema is None:
+            parse_content(self.name, content)
+        else:
+            check_against(self.schema, content)
+
+
+_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "system.data-compaction": "rewrite small data files and deletes into files of a good size",
+    "system.metadata-compaction": "rewrite manifests",
+    "system.orphan-file-removal": "remove files that no metadata refers to",
+    "system.snapshot-expiry": "expire old snapshots",
+}
+
+SYSTEM_TYPES: Final[Mapping[str, PolicyType]] = {
+    # Views take them too: nothing is done to a view here, but others than the server carry policies out as well.
+    name: PolicyType(name, description=_DESCRIPTIONS[name])
+    for name in sorted(CONFIG_OPTIONS)
+}
+
+
+def define_type(
+    name: str,
+    schema: Json,
+    *,
+    inheritable: bool = True,
+    targets: tuple[TargetKind, ...] = tuple(TargetKind),
+    description: str | None = None,
+    now_ms: int = 0,
+) -> PolicyType:
+    """A type of a user's own. Raises InvalidName, InvalidInput; InvalidPolicy with the JSON path of a faulty schema."""
+    if not _NAME.fullmatch(name):
+        raise InvalidName(
+            "the name of a policy type has 1 to 128 letters, digits, dots, hyphens or underscores, no such sign first:"
+            f" {name[:80]!r}",
+            argument="name",
+            value=name[:80],
+        )
+    if name.lower().partition(".")[0] == SYSTEM:
+        raise InvalidName(f"types whose names begin with {SYSTEM} are the server's own: {name}", argument="name")
+    if not targets:
+        raise InvalidInput("policies of a type go with at least one kind of target", argument="targets")
+    wanted = tuple(kind for kind in TargetKind if kind in targets)
+    return PolicyType(name, inheritable, wanted, check_description(description), check_schema(schema), now_ms)

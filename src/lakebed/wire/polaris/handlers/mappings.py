@@ -1,0 +1,167 @@
+"""Mappings: policies attached to targets and detached from them, and which policies hold for a target."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.paging import PageTokens
+from lakebed.governance.policies import Applicable, Place, TargetKind
+from lakebed.governance.policies.resolving import position
+from lakebed.tables.upkeep.attaching import TargetName
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.paging import read_page
+from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+from .policies import policy_document, policy_type
+
+
+class TargetDocument(msgspec.Struct):
+    """What a policy goes with."""
+
+    type: Literal["catalog", "namespace", "table-like"]
+    path: list[str] | None = None
+
+    @property
+    def target(self) -> TargetName:
+        """The target by name. Raises InvalidName, InvalidInput."""
+        path = self.path or []
+        if self.type == "catalog":
+            if path:
+                raise InvalidInput("a catalog has no path", argument="path")
+            return TargetName()
+        if self.type == "namespace":
+            if not path:
+                raise InvalidInput("the path of a namespace has at least one level", argument="path")
+            return TargetName.of(path)
+        if len(path) < 2 or not path[-1]:
+            raise InvalidInput("the path of a table or view is its namespace and its name", argument="path")
+        return TargetName.of(path[:-1], path[-1])
+
+
+class AttachmentDocument(msgspec.Struct):
+    """The body of attachPolicy."""
+
+    target: TargetDocument
+    parameters: dict[str, str] | None = None
+
+
+class DetachmentDocument(msgspec.Struct):
+    """The body of detachPolicy."""
+
+    target: TargetDocument
+
+
+async def attach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Have a policy hold for a target."""
+    asked = request.document(AttachmentDocument)
+    await services.attaching.attach(
+        request.mutation,
+        request.warehouse,
+        request.namespace,
+        request.names["policy-name"],
+        asked.target.target,
+        asked.parameters or {},
+    )
+    return no_content()
+
+
+async def detach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Have a policy hold for a target no longer."""
+    asked = request.document(DetachmentDocument)
+    await services.attaching.detach(
+        request.mutation, request.warehouse, request.namespace, request.names["policy-name"], asked.target.target
+    )
+    return no_content()
+
+
+async def list_mappings(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What a policy is attached to."""
+    policy = request.names["policy-name"]
+    page = read_page(request.http, f"mappings {request.warehouse} {request.names['namespace']} {policy}")
+    found = await services.attaching.targets(
+        request.caller, request.warehouse, request.namespace, policy, after=page.after, limit=page.limit
+    )
+    last = found.targets[-1].key if found.targets else ""
+    return ok(
+        {
+            "mappings": [
+                {
+                    "target": target_document(one.place),
+                    "attached-to": str(one.place),
+                    "parameters": one.parameters,
+                    "attached-at-ms": one.attached_ms,
+                }
+                for one in found.targets
+            ],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def get_applicable_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The policies that hold for a catalog, namespace, table or view, and why."""
+    query = request.http.query
+    namespace, name, kind = query.get("namespace", ""), query.get("target-name", ""), policy_type(request)
+    if name and not namespace:
+        raise InvalidInput("target-name is of a table or view in a namespace; give that too", argument="namespace")
+    page = read_page(request.http, f"applicable {request.warehouse} {namespace} {name} {kind}")
+    target = TargetName.of(split_namespace(namespace) if namespace else (), name)
+    found = await services.attaching.applicable(request.caller, request.warehouse, target, kind=kind)
+    behind = _positions.decode(page.after) if page.after else None
+    rest = found if behind is None else [one for one in found if position(one) > behind]
+    shown = rest[: page.limit]
+    last = _positions.encode(position(shown[-1])) if shown else ""
+    return ok(
+        {
+            "applicable-policies": [applicable_document(one) for one in shown],
+            "next-page-token": page.next_token(last, truncated=len(rest) > len(shown)),
+        }
+    )
+
+
+_positions = PageTokens("applicable policies", tuple[bool, str, tuple[str, ...], str])
+
+
+def applicable_document(one: Applicable) -> dict[str, Any]:
+    """A policy as the contract shows it, and behind that why it holds."""
+    return policy_document(one.policy) | {
+        "inherited": one.inherited,
+        "namespace": one.policy.namespace,
+        "attached-to": str(one.place),
+        "target": target_document(one.place),
+        "parameters": one.parameters,
+        "overrides": [
+            {
+                "namespace": other.policy.namespace,
+                "name": other.policy.name,
+                "version": other.policy.version,
+                "attached-to": str(other.place),
+                "target": target_document(other.place),
+            }
+            for other in one.overrides
+        ],
+        "reason": one.reason,
+    }
+
+
+def target_document(place: Place) -> dict[str, Any]:
+    """A target as requests name it."""
+    if place.kind is TargetKind.CATALOG:
+        return {"type": "catalog"}
+    return {"type": "namespace" if place.kind is TargetKind.NAMESPACE else "table-like", "path": place.path}
+
+
+_MAPPINGS = "/polaris/v1/{warehouse}/namespaces/{namespace}/policies/{policy-name}/mappings"
+
+ROUTES = (
+    Route("attachPolicy", "PUT", _MAPPINGS, attach_policy, changes=True),
+    Route("detachPolicy", "POST", _MAPPINGS, detach_policy, changes=True),
+    Route("listPolicyMappings", "GET", _MAPPINGS, list_mappings, is_standard=False),
+    Route("getApplicablePolicies", "GET", "/polaris/v1/{warehouse}/applicable-policies", get_applicable_policies),
+)

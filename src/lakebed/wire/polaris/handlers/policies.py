@@ -1,0 +1,140 @@
+"""Policies: create, list, load, update, drop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lakebed.governance.policies import Policy
+from lakebed.tables.upkeep.policies import NewPolicy
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.paging import read_page
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+_encode = msgspec.json.Encoder().encode
+
+
+class NewPolicyDocument(msgspec.Struct):
+    """The body of createPolicy."""
+
+    name: str
+    type: str
+    description: str | None = None
+    content: str | None = None
+
+
+class PolicyUpdate(msgspec.Struct, rename="kebab"):
+    """The body of updatePolicy."""
+
+    current_policy_version: int
+    description: str | None = None
+    content: str | None = None
+
+
+async def create_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Make a policy."""
+    asked = request.document(NewPolicyDocument)
+    made = await services.policies.create(
+        request.mutation,
+        request.warehouse,
+        request.namespace,
+        NewPolicy(asked.name, asked.type, asked.content, asked.description),
+        _shown,
+    )
+    return ok(_loaded(made))
+
+
+async def list_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The policies of a namespace, of all types or of one."""
+    kind = policy_type(request)
+    listing = f"policies {request.warehouse} {request.names['namespace']} {kind}"
+    page = read_page(request.http, listing)
+    found = await services.policies.list(
+        request.caller, request.warehouse, request.namespace, kind=kind, after=page.after, limit=page.limit
+    )
+    last = found.names[-1] if found.names else ""
+    return ok(
+        {
+            "identifiers": [{"namespace": found.namespace, "name": name} for name in found.names],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def load_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A policy."""
+    found = await services.policies.get(
+        request.caller, request.warehouse, request.namespace, request.names["policy-name"]
+    )
+    return ok(_loaded(found))
+
+
+async def update_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Replace description and content."""
+    asked = request.document(PolicyUpdate)
+    changed = await services.policies.update(
+        request.mutation,
+        request.warehouse,
+        request.namespace,
+        request.names["policy-name"],
+        description=asked.description,
+        content=asked.content,
+        current_version=asked.current_policy_version,
+        show=_shown,
+    )
+    return ok(_loaded(changed))
+
+
+async def drop_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Remove a policy, and its attachments if the caller says so."""
+    await services.policies.drop(
+        request.mutation,
+        request.warehouse,
+        request.namespace,
+        request.names["policy-name"],
+        detach_all=request.flag("detach-all"),
+    )
+    return no_content()
+
+
+def policy_type(request: CatalogRequest) -> str:
+    """The type that is asked for; empty for all of them."""
+    return request.http.query.get("policyType", "")
+
+
+def policy_document(policy: Policy) -> dict[str, Any]:
+    """A policy as the contract shows it."""
+    document: dict[str, Any] = {
+        "policy-type": policy.type,
+        "inheritable": policy.inheritable,
+        "name": policy.name,
+        "content": policy.content,
+        "version": policy.version,
+    }
+    if policy.description is not None:
+        document["description"] = policy.description
+    return document
+
+
+def _loaded(policy: Policy) -> dict[str, Any]:
+    return {"policy": policy_document(policy)}
+
+
+def _shown(policy: Policy) -> bytes:
+    return _encode(_loaded(policy))
+
+
+_ALL = "/polaris/v1/{warehouse}/namespaces/{namespace}/policies"
+_ONE = _ALL + "/{policy-name}"
+
+ROUTES = (
+    Route("createPolicy", "POST", _ALL, create_policy, changes=True),
+    Route("listPolicies", "GET", _ALL, list_policies),
+    Route("loadPolicy", "GET", _ONE, load_policy),
+    Route("updatePolicy", "PUT", _ONE, update_policy, changes=True),
+    Route("dropPolicy", "DELETE", _ONE, drop_policy, changes=True),
+)

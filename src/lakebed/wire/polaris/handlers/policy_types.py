@@ -1,0 +1,108 @@
+"""Types of policies: list, load, create, drop. Polaris has the system's only, and no routes for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lakebed.governance.policies import PolicyType, TargetKind, define_type
+from lakebed.governance.policies.content import CONFIG_OPTIONS, SCHEMA_VERSION
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.extensions import ExtensionDocument, read_extension
+from lakebed.wire.iceberg.paging import read_page
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+_encode = msgspec.json.Encoder().encode
+
+
+class NewTypeDocument(ExtensionDocument):
+    """The body of a definition."""
+
+    name: str
+    schema: dict[str, Any]
+    """Any: JSON schemas have any shape; `define_type` looks at it."""
+    description: str | None = None
+    inheritable: bool = True
+    targets: list[TargetKind] | None = None
+
+
+async def list_policy_types(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The types there are, the system's among them."""
+    page = read_page(request.http, f"policy-types {request.warehouse}")
+    found = await services.policy_types.list(request.caller, request.warehouse, after=page.after, limit=page.limit)
+    last = found.types[-1].name if found.types else ""
+    return ok(
+        {
+            "policy-types": [type_document(one) for one in found.types],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def create_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Define a type."""
+    asked = read_extension(request, NewTypeDocument)
+    made = define_type(
+        asked.name,
+        asked.schema,
+        inheritable=asked.inheritable,
+        targets=tuple(TargetKind) if asked.targets is None else tuple(asked.targets),
+        description=asked.description,
+        now_ms=services.clock.now_ms(),
+    )
+    await services.policy_types.create(request.mutation, request.warehouse, made, _shown)
+    return ok(_loaded(made))
+
+
+async def load_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A type."""
+    found = await services.policy_types.get(request.caller, request.warehouse, request.names["type"])
+    return ok(_loaded(found))
+
+
+async def drop_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Remove a type that has no policies."""
+    await services.policy_types.drop(request.mutation, request.warehouse, request.names["type"])
+    return no_content()
+
+
+def type_document(kind: PolicyType) -> dict[str, Any]:
+    """A type, with the schema of its content, or with what the system's own rules are."""
+    document: dict[str, Any] = {
+        "name": kind.name,
+        "inheritable": kind.inheritable,
+        "targets": kind.targets,
+        "system": kind.is_system,
+    }
+    if kind.description is not None:
+        document["description"] = kind.description
+    if kind.schema is None:
+        document["content-version"] = SCHEMA_VERSION
+        document["config"] = {name: option.reading.wanted for name, option in CONFIG_OPTIONS[kind.name].items()}
+    else:
+        document["schema"] = msgspec.Raw(kind.schema)
+        document["created-at-ms"] = kind.created_ms
+    return document
+
+
+def _loaded(kind: PolicyType) -> dict[str, Any]:
+    return {"policy-type": type_document(kind)}
+
+
+def _shown(kind: PolicyType) -> bytes:
+    return _encode(_loaded(kind))
+
+
+_ALL = "/polaris/v1/{warehouse}/policy-types"
+_ONE = _ALL + "/{type}"
+
+ROUTES = (
+    Route("listPolicyTypes", "GET", _ALL, list_policy_types, is_standard=False),
+    Route("createPolicyType", "POST", _ALL, create_policy_type, is_standard=False, changes=True),
+    Route("loadPolicyType", "GET", _ONE, load_policy_type, is_standard=False),
+    Route("dropPolicyType", "DELETE", _ONE, drop_policy_type, is_standard=False, changes=True),
+)

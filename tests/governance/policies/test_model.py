@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import InvalidInput, InvalidName
+from lakebed.governance.policies import Place, TargetKind, check_description, check_policy_name
+
+
+@pytest.mark.parametrize("name", ["p", "Compact-Daily_2", "0", "-", "x" * 255])
+def test_names_of_policies(name: str) -> None:
+    assert check_policy_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "ä", "a/b", "x" * 256, "a\n"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidName):
+        check_policy_name(name)
+
+
+def test_descriptions_are_text_of_some_length() -> None:
+    assert check_description(None) is None
+    assert check_description("") == ""
+    assert check_description("ä" * 2048) == "ä" * 2048
+    for description in ("ä" * 2049, "a\0b", "\udc80"):
+        with pytest.raises(InvalidInput):
+            check_description(description)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (Place(TargetKind.CATALOG), "catalog"),
+        (Place(TargetKind.NAMESPACE, ("a", "b")), "namespace a.b"),
+        (Place(TargetKind.TABLE, ("a", "t")), "table a.t"),
+        (Place(TargetKind.VIEW, ("a", "v")), "view a.v"),
+    ],
+)
+def test_places_are_named_for_people(place: Place, text: str) -> None:
+    assert str(place) == text

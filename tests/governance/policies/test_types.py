@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import InvalidInput, InvalidName, InvalidPolicy
+from lakebed.governance.policies import SYSTEM_TYPES, PolicyType, TargetKind, define_type
+
+
+def test_types_of_the_system() -> None:
+    assert list(SYSTEM_TYPES) == [
+        "system.data-compaction",
+        "system.metadata-compaction",
+        "system.orphan-file-removal",
+        "system.snapshot-expiry",
+    ]
+    for name, kind in SYSTEM_TYPES.items():
+        assert (kind.name, kind.inheritable, kind.targets) == (name, True, tuple(TargetKind))
+        assert kind.is_system
+        kind.check_content('{"enable": true}')
+        with pytest.raises(InvalidPolicy):
+            kind.check_content(None)
+
+
+def test_type_of_a_user_s_own() -> None:
+    kind = define_type(
+        "user.retention",
+        {"required": ["days"]},
+        inheritable=False,
+        targets=(TargetKind.VIEW, TargetKind.TABLE, TargetKind.VIEW),
+        description="how long",
+        now_ms=7,
+    )
+    assert kind == PolicyType(
+        "user.retention", False, (TargetKind.TABLE, TargetKind.VIEW), "how long", b'{"required":["days"]}', 7
+    )
+    assert not kind.is_system
+    kind.check_content('{"days": 1}')
+    with pytest.raises(InvalidPolicy) as refused:
+        kind.check_content('{"enable": true}')
+    assert refused.value.argument == "$.days"
+
+
+@pytest.mark.parametrize("name", ["retention", "user.a", "systematic", "a.system", "x" * 128, "0"])
+def test_names_of_types(name: str) -> None:
+    assert define_type(name, {}).name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "system", "system.mine", "System.Mine", "SYSTEM.data-compaction", ".a", "-a", "a b", "ä", "x" * 129]
+)
+def test_names_that_are_none_or_the_server_s_own(name: str) -> None:
+    with pytest.raises(InvalidName):
+        define_type(name, {})
+
+
+def test_type_goes_with_something() -> None:
+    with pytest.raises(InvalidInput):
+        define_type("a", {}, targets=())
+    with pytest.raises(InvalidInput):
+        define_type("a", {}, description="a\0b")
+    with pytest.raises(InvalidPolicy):
+        define_type("a", {"type": 5})

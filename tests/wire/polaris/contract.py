@@ -1,0 +1,55 @@
+"""The policies' part of the Polaris contract, held against a running server as the catalog's is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from tests.wire.iceberg.contract import Contract, Json, parse_document, read_document
+
+COMPACTION: Final = {"type": "system.data-compaction", "content": '{"enable": true}'}
+EXPIRY: Final = {"type": "system.snapshot-expiry", "content": '{"enable": true}'}
+TARGET: Final = {"type": "namespace", "path": ["ns"]}
+
+_SHARED: Final = "../iceberg-rest-catalog-open-api.yaml"
+
+
+def policy_document(folder: Path) -> Json:
+    """One document of two: the policies' own, and what it takes from the catalog's."""
+    shared = read_document(folder / "iceberg-rest-catalog-open-api.yaml")
+    text = (folder / "polaris-catalog-apis" / "policy-apis.yaml").read_text()
+    own = parse_document(text.replace(f"{_SHARED}#", "#"))
+    for kind, parts in own["components"].items():
+        shared["components"].setdefault(kind, {}).update(parts)
+    return shared | {"paths": own["paths"]}
+
+
+class PolicyContract(Contract):
+    """The contract of policies."""
+
+    names: ClassVar[Mapping[str, str]] = {"prefix": "lake", "namespace": "ns", "policy-name": "p"}
+    names_of: ClassVar[Mapping[str, Mapping[str, str]]] = {"detachPolicy": {**names, "policy-name": "attached"}}
+    good: ClassVar[Mapping[str, Json]] = {
+        "createPolicy": {"name": "made", **COMPACTION},
+        "updatePolicy": {"content": '{"enable": false}', "current-policy-version": 0},
+        "attachPolicy": {"target": TARGET, "parameters": {"a": "1"}},
+        "detachPolicy": {"target": TARGET},
+    }
+    plain_queries: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "listPolicies": {"policyType": COMPACTION["type"], "pageToken": "", "pageSize": "1"},
+        "getApplicablePolicies": {"namespace": "ns", "pageToken": "", "pageSize": "1"},
+        "dropPolicy": {"detach-all": "true"},
+    }
+
+    def restore(self) -> None:
+        """Make all policies anew."""
+        created = self.session.post(f"{self.base}/v1/lake/namespaces", json={"namespace": ["ns"]})
+        assert created.status_code in (200, 409)
+        home = f"{self.base}/polaris/v1/lake/namespaces/ns/policies"
+        for name in ("made", "p", "attached"):
+            assert self.session.delete(f"{home}/{name}?detach-all=true").status_code in (204, 404)
+        for policy in ({"name": "p", **COMPACTION}, {"name": "attached", **EXPIRY}):
+            assert self.session.post(home, json=policy).status_code == 200
+        for target in (TARGET, {"type": "catalog"}):
+            assert self.session.put(f"{home}/attached/mappings", json={"target": target}).status_code == 204

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakebed.wire.polaris.operations import policy_routes
+from tests.wire.iceberg.lake import allow
+
+from .policy_lake import BASES, CATALOG, COMPACTION, EXPIRY, OFF, ON, PolicyLake
+
+ALL = "/namespaces/ns/policies"
+ONE = "/namespaces/ns/policies/p"
+
+
+@pytest.mark.parametrize("base", BASES)
+async def test_policy_s_life_at_every_base(policies: PolicyLake, base: str) -> None:
+    asked = {"name": "p", "type": COMPACTION, "description": "daily", "content": ON}
+    made = await policies.call("POST", ALL, asked, base=base)
+    shown = {
+        "policy": {
+            "policy-type": COMPACTION,
+            "inheritable": True,
+            "name": "p",
+            "description": "daily",
+            "content": ON,
+            "version": 0,
+        }
+    }
+    assert (made.status, made.document) == (200, shown)
+    assert (await policies.call("GET", ONE, base=base)).document == shown
+    listed = await policies.call("GET", ALL, base=base)
+    assert listed.document == {"identifiers": [{"namespace": ["ns"], "name": "p"}], "next-page-token": None}
+    changed = await policies.call("PUT", ONE, {"content": OFF, "current-policy-version": 0}, base=base)
+    assert changed.status == 200
+    assert changed.document["policy"] == {
+        "policy-type": COMPACTION,
+        "inheritable": True,
+        "name": "p",
+        "content": OFF,
+        "version": 1,
+    }
+    dropped = await policies.call("DELETE", ONE, base=base)
+    assert (dropped.status, dropped.body) == (204, b"")
+    assert (await policies.call("GET", ONE, base=base)).error == (404, "NoSuchPolicyException")
+
+
+async def test_routes_are_in_the_catalog_s_configuration(policies: PolicyLake) -> None:
+    endpoints = (await policies.lake.call("GET", "/config?warehouse=lake")).document["endpoints"]
+    one = "/polaris/v1/{prefix}/namespaces/{namespace}/policies/{policy-name}"
+    assert [endpoint for endpoint in endpoints if "/polaris/" in endpoint] == [
+        "POST /polaris/v1/{prefix}/namespaces/{namespace}/policies",
+        "GET /polaris/v1/{prefix}/namespaces/{namespace}/policies",
+        f"GET {one}",
+        f"PUT {one}",
+        f"DELETE {one}",
+        f"PUT {one}/mappings",
+        f"POST {one}/mappings",
+        "GET /polaris/v1/{prefix}/applicable-policies",
+    ]
+    assert "GET /v1/{prefix}/namespaces" in endpoints
+
+
+async def test_catalog_s_own_paths_are_not_at_the_root(policies: PolicyLake) -> None:
+    assert not policies.lake.catalog.handles("/v1/lake/namespaces")
+    assert not policies.lake.catalog.handles("/polaris")
+    assert policies.lake.catalog.handles("/polaris/v1/none")
+    assert (await policies.lake.send("GET", "/polaris/v1/none")).error == (404, "NoSuchResourceException")
+    assert (await policies.lake.send("GET", "/iceberg/v1/lake/applicable-policies")).status == 404
+    assert (await policies.call("PATCH", ONE)).status == 405
+
+
+@pytest.mark.parametrize(
+    ("document", "error"),
+    [
+        ({"type": COMPACTION, "content": ON}, "BadRequestException"),
+        ({"name": "p", "content": ON}, "BadRequestException"),
+        ({"name": "p", "type": "system.nothing", "content": ON}, "BadRequestException"),
+        ({"name": "p q", "type": COMPACTION, "content": ON}, "BadRequestException"),
+        ({"name": "p", "type": COMPACTION, "content": {"enable": True}}, "BadRequestException"),
+        ({"name": "p", "type": COMPACTION, "content": ON, "description": 5}, "BadRequestException"),
+        ({"name": "p", "type": COMPACTION}, "InvalidPolicyException"),
+        ({"name": "p", "type": COMPACTION, "content": None}, "InvalidPolicyException"),
+        ({"name": "p", "type": COMPACTION, "content": ""}, "InvalidPolicyException"),
+        ({"name": "p", "type": COMPACTION, "content": "{}"}, "InvalidPolicyException"),
+    ],
+)
+async def test_bad_policies_are_refused(policies: PolicyLake, document: Any, error: str) -> None:
+    assert (await policies.call("POST", ALL, document)).error == (400, error)
+    assert (await policies.call("GET", ALL)).document["identifiers"] == []
+
+
+async def test_fault_in_the_content_is_told_with_its_path(policies: PolicyLake) -> None:
+    content = '{"enable": true, "config": {"target_file_size_bytes": "huge"}}'
+    refused = await policies.create(content=content)
+    assert refused.error == (400, "InvalidPolicyException")
+    message = refused.document["error"]["message"]
+    assert message == '$.config.target_file_size_bytes: must be a whole number from 1. found="huge"'
+
+
+async def test_namespaces_and_policies_that_are_not_there(policies: PolicyLake) -> None:
+    await policies.create()
+    assert (await policies.create()).error == (409, "AlreadyExistsException")
+    elsewhere = "/namespaces/none/policies"
+    asked = {"name": "p", "type": COMPACTION, "content": ON}
+    assert (await policies.call("POST", elsewhere, asked)).error == (404, "NoSuchNamespaceException")
+    assert (await policies.call("GET", elsewhere)).error == (404, "NoSuchNamespaceException")
+    for method, document in (("GET", None), ("PUT", {"content": ON, "current-policy-version": 0}), ("DELETE", None)):
+        for path in (f"{ALL}/none", f"{elsewhere}/p"):
+            assert (await policies.call(method, path, document)).error == (404, "NoSuchPolicyException")
+    missing = await policies.lake.send("GET", "/polaris/v1/none/namespaces/ns/policies")
+    assert missing.error == (404, "NoSuchWarehouseException")
+
+
+async def test_levels_of_a_namespace_are_separated_as_in_the_catalog(policies: PolicyLake) -> None:
+    await policies.lake.call("POST", "/lake/namespaces", {"namespace": ["a", "b"]})
+    path = "/namespaces/a%1Fb/policies"
+    await policies.call("POST", path, {"name": "p", "type": COMPACTION, "content": ON})
+    assert (await policies.call("GET", path)).document["identifiers"] == [{"namespace": ["a", "b"], "name": "p"}]
+
+
+async def test_policies_are_listed_in_pages_and_by_type(policies: PolicyLake) -> None:
+    for number in range(5):
+        await policies.create(f"p{number}", EXPIRY if number == 3 else COMPACTION)
+
+    async def listed(query: str) -> list[str]:
+        seen: list[str] = []
+        token: str | None = ""
+        while token is not None:
+            page = (await policies.call("GET", f"{ALL}?pageSize=2&pageToken={token}{query}")).document
+            assert len(page["identifiers"]) <= 2
+            seen += [one["name"] for one in page["identifiers"]]
+            token = page["next-page-token"]
+        return seen
+
+    assert await listed("") == ["p0", "p1", "p2", "p3", "p4"]
+    assert await listed("&policyType=") == ["p0", "p1", "p2", "p3", "p4"]
+    assert await listed(f"&policyType={COMPACTION}") == ["p0", "p1", "p2", "p4"]
+    assert await listed(f"&policyType={EXPIRY}") == ["p3"]
+    # Without a token, all of them: the client does not know of pages.
+    assert len((await policies.call("GET", f"{ALL}?pageSize=2")).document["identifiers"]) == 5
+    unknown = await policies.call("GET", f"{ALL}?policyType=system.nothing")
+    assert unknown.error == (400, "BadRequestException")
+    token = (await policies.call("GET", f"{ALL}?pageSize=2&pageToken=")).document["next-page-token"]
+    foreign = await policies.call("GET", f"{ALL}?pageToken={token}&policyType={EXPIRY}")
+    assert foreign.error == (400, "BadRequestException")
+
+
+async def test_update_needs_the_version_that_it_was_made_for(policies: PolicyLake) -> None:
+    await policies.create()
+    same = await policies.call("PUT", ONE, {"content": ON, "current-policy-version": 0})
+    assert (same.status, same.document["policy"]["version"]) == (200, 0)
+    await policies.call("PUT", ONE, {"content": OFF, "current-policy-version": 0})
+    stale = await policies.call("PUT", ONE, {"content": ON, "current-policy-version": 0})
+    assert stale.error == (409, "PolicyVersionMismatchException")
+    for document, error in (
+        ({"content": ON}, "BadRequestException"),
+        ({"content": ON, "current-policy-version": "1"}, "BadRequestException"),
+        ({"current-policy-version": 1}, "InvalidPolicyException"),
+        ({"content": '{"enable": 1}', "current-policy-version": 1}, "InvalidPolicyException"),
+    ):
+        assert (await policies.call("PUT", ONE, document)).error == (400, error)
+    assert (await policies.call("GET", ONE)).document["policy"]["version"] == 1
+
+
+async def test_policy_in_use_is_dropped_with_its_attachments_or_not_at_all(policies: PolicyLake) -> None:
+    await policies.create()
+    await policies.attach(CATALOG)
+    for query in ("", "?detach-all=false"):
+        assert (await policies.call("DELETE", ONE + query)).error == (400, "PolicyInUseException")
+    assert (await policies.call("DELETE", ONE + "?detach-all=perhaps")).error == (400, "BadRequestException")
+    assert (await policies.call("DELETE", ONE + "?detach-all=true")).status == 204
+    assert await policies.applicable() == []
+
+
+async def test_rights_are_asked_for(policies: PolicyLake) -> None:
+    await policies.create()
+    reader = await policies.lake.user("reader", allow("s3tables:*", "lakebed:ReadPolicy"))
+    assert (await policies.call("GET", ONE, keys=reader)).status == 200
+    for method, path, document in (
+        ("POST", ALL, {"name": "q", "type": COMPACTION, "content": ON}),
+        ("GET", ALL, None),
+        ("PUT", ONE, {"content": OFF, "current-policy-version": 0}),
+        ("DELETE", ONE, None),
+        ("PUT", f"{ONE}/mappings", {"target": CATALOG}),
+        ("POST", f"{ONE}/mappings", {"target": CATALOG}),
+    ):
+        assert (await policies.call(method, path, document, keys=reader)).error == (403, "ForbiddenException")
+    unsigned = await policies.lake.send("GET", "/polaris/v1/lake/namespaces/ns/policies", keys=None)
+    assert unsigned.error == (401, "NotAuthorizedException")
+
+
+def test_only_the_contract_s_routes_are_declared() -> None:
+    assert {route.name for route in policy_routes().routes if route.is_standard} == {
+        "createPolicy",
+        "listPolicies",
+        "loadPolicy",
+        "updatePolicy",
+        "dropPolicy",
+        "attachPolicy",
+        "detachPolicy",
+        "getApplicablePolicies",
+    }

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.wire.iceberg.lake import allow
+
+from .policy_lake import PolicyLake
+
+RETENTION: dict[str, Any] = {
+    "type": "object",
+    "required": ["days"],
+    "properties": {"days": {"type": "integer", "minimum": 1}},
+}
+ASKED: dict[str, Any] = {
+    "name": "user.retention",
+    "description": "how long",
+    "schema": RETENTION,
+    "inheritable": False,
+    "targets": ["view", "table"],
+}
+ONE = "/policy-types/user.retention"
+
+
+async def test_type_s_life(policies: PolicyLake) -> None:
+    made = await policies.call("POST", "/policy-types", ASKED)
+    shown = {
+        "policy-type": {
+            "name": "user.retention",
+            "description": "how long",
+            "inheritable": False,
+            "targets": ["table", "view"],
+            "system": False,
+            "schema": RETENTION,
+            "created-at-ms": policies.lake.clock.now_ms(),
+        }
+    }
+    assert (made.status, made.document) == (200, shown)
+    assert (await policies.call("GET", ONE, base="/api/catalog")).document == shown
+    assert (await policies.call("POST", "/policy-types", ASKED)).error == (409, "AlreadyExistsException")
+    refused = await policies.create(kind="user.retention", content='{"days": 0}')
+    assert refused.error == (400, "InvalidPolicyException")
+    assert refused.document["error"]["message"].startswith("$.days: ")
+    policy = (await policies.create(kind="user.retention", content='{"days": 3}')).document["policy"]
+    assert (policy["policy-type"], policy["inheritable"]) == ("user.retention", False)
+    assert (await policies.call("DELETE", ONE)).error == (400, "PolicyInUseException")
+    await policies.call("DELETE", "/namespaces/ns/policies/p")
+    assert (await policies.call("DELETE", ONE)).status == 204
+    for method in ("GET", "DELETE"):
+        assert (await policies.call(method, ONE)).error == (404, "NoSuchPolicyTypeException")
+
+
+async def test_types_of_the_system_are_shown_and_stay(policies: PolicyLake) -> None:
+    listed = (await policies.call("GET", "/policy-types")).document["policy-types"]
+    assert [one["name"] for one in listed] == [
+        "system.data-compaction",
+        "system.metadata-compaction",
+        "system.orphan-file-removal",
+        "system.snapshot-expiry",
+    ]
+    for one in listed:
+        assert (one["system"], one["inheritable"], one["content-version"]) == (True, True, "2025-02-03")
+        assert (await policies.call("GET", f"/policy-types/{one['name']}")).document["policy-type"] == one
+        assert (await policies.call("DELETE", f"/policy-types/{one['name']}")).error == (400, "PolicyInUseException")
+    assert listed[0]["config"]["target_file_size_bytes"] == "a whole number from 1"
+
+
+async def test_types_are_listed_in_pages(policies: PolicyLake) -> None:
+    await policies.call("POST", "/policy-types", ASKED)
+    seen: list[str] = []
+    token: str | None = ""
+    while token is not None:
+        page = (await policies.call("GET", f"/policy-types?pageSize=2&pageToken={token}")).document
+        seen += [one["name"] for one in page["policy-types"]]
+        token = page["next-page-token"]
+    assert len(seen) == 5
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"name": "system.mine"}, "BadRequestException", "types whose names begin"),
+        ({"name": "a b"}, "BadRequestException", "the name of a policy type"),
+        ({"targets": []}, "BadRequestException", "policies of a type"),
+        ({"targets": ["branch"]}, "BadRequestException", "the request document"),
+        ({"schema": "object"}, "BadRequestException", "the request document"),
+        ({"more": 1}, "BadRequestException", "the request document"),
+        ({"schema": {"type": "thing"}}, "InvalidPolicyException", "$.schema.type: "),
+        ({"schema": {"$ref": "https://example.com/"}}, "InvalidPolicyException", "$.schema['$ref']: "),
+    ],
+)
+async def test_bad_types_are_refused(policies: PolicyLake, change: dict[str, Any], error: str, message: str) -> None:
+    refused = await policies.call("POST", "/policy-types", ASKED | change)
+    assert refused.error == (400, error)
+    assert refused.document["error"]["message"].startswith(message)
+    assert len((await policies.call("GET", "/policy-types")).document["policy-types"]) == 4
+
+
+async def test_rights_are_asked_for(policies: PolicyLake) -> None:
+    reader = await policies.lake.user("reader", allow("lakebed:ListPolicies", "lakebed:CreatePolicy"))
+    assert (await policies.call("GET", "/policy-types", keys=reader)).status == 200
+    assert (await policies.call("POST", "/policy-types", ASKED, keys=reader)).error == (403, "ForbiddenException")
+    await policies.call("POST", "/policy-types", ASKED)
+    assert (await policies.call("DELETE", ONE, keys=reader)).error == (403, "ForbiddenException")

@@ -1,0 +1,43 @@
+"""Requests sent again under their Idempotency-Key: each gets the answer it got, and nothing happens again."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lakebed.wire.polaris.operations import policy_routes
+
+from .policy_lake import CATALOG, COMPACTION, NAMESPACE, OFF, ON, PolicyLake
+
+ONE = "/namespaces/ns/policies/p"
+REQUESTS: dict[str, tuple[str, str, Any]] = {
+    "createPolicy": ("POST", "/namespaces/ns/policies", {"name": "new", "type": COMPACTION, "content": ON}),
+    "updatePolicy": ("PUT", ONE, {"content": OFF, "current-policy-version": 0}),
+    "dropPolicy": ("DELETE", f"{ONE}?detach-all=true", None),
+    "attachPolicy": ("PUT", f"{ONE}/mappings", {"target": NAMESPACE}),
+    "detachPolicy": ("POST", f"{ONE}/mappings", {"target": CATALOG}),
+    "createPolicyType": ("POST", "/policy-types", {"name": "user.new", "schema": {}}),
+    "dropPolicyType": ("DELETE", "/policy-types/user.there", None),
+}
+
+
+def test_every_change_is_tried_here() -> None:
+    assert REQUESTS.keys() == {route.name for route in policy_routes().routes if route.changes}
+
+
+@pytest.mark.parametrize("operation", REQUESTS)
+async def test_request_sent_again_is_answered_again_and_does_nothing(policies: PolicyLake, operation: str) -> None:
+    await policies.create()
+    await policies.attach(CATALOG)
+    await policies.call("POST", "/policy-types", {"name": "user.there", "schema": {}})
+    method, path, document = REQUESTS[operation]
+    outbox, meta = policies.lake.store.facilities.outbox, policies.lake.store.meta
+    key = str(uuid4())
+    first = await policies.call(method, path, document, idempotency_key=key)
+    assert first.status in (200, 204), first
+    before = await outbox.last_seq(meta)
+    again = await policies.call(method, path, document, idempotency_key=key)
+    assert (again.status, again.body) == (first.status, first.body)
+    assert await outbox.last_seq(meta) == before
