@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.spark import find_or_install_java
+
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 STEPS = (
@@ -21,15 +23,28 @@ STEPS = (
     "make a table",
     "evolve the table",
     "let the server plan a scan",
+    "leave a table to itself",
+    "attach policies to its namespace",
+    "Spark sees to it",
     "every change left its event",
 )
 
 
-def play(folder: Path) -> subprocess.CompletedProcess[str]:
+def play(folder: Path, *program: str, **more: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "AWS_"))}
-    command = [sys.executable, "-m", "lakebed", "demo", "--folder", str(folder)]
-    environment = {**kept, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, *(program or ("-m", "lakebed")), "demo", "--folder", str(folder)]
+    environment = {**kept, "COLUMNS": "200", "NO_COLOR": "1", **more}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+
+
+WITHOUT_JAVA = """
+import sys
+from pathlib import Path
+from lakebed.cli.main import main
+from lakebed.pipeline.java import find_java
+find_java.__kwdefaults__["installed"] = Path("/nowhere")  # where this machine may have one
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def processes_on(folder: Path) -> list[str]:
@@ -45,23 +60,43 @@ def processes_on(folder: Path) -> list[str]:
     return found
 
 
-def test_the_demo_plays_its_steps_twice_over_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_the_demo_plays_its_steps_in_a_new_folder_and_leaves_nothing_running(tmp_path: Path) -> None:
+    find_or_install_java()
     folder = tmp_path / "demo"
-    for _ in range(2):  # a folder that was used before is made anew
-        played = play(folder)
-        assert played.returncode == 0, played.stdout + played.stderr
-        titles = re.findall(r"^ (\d+)\. (.+) \(\d+\.\d\d s\)$", played.stdout, re.MULTILINE)
-        assert [int(number) for number, _ in titles] == list(range(1, len(STEPS) + 1))
-        assert all(title.startswith(step) for (_, title), step in zip(titles, STEPS, strict=True))
-        told = played.stdout
-        assert "1 won, 7 were refused with 412" in told
-        assert "SHA-256 equal" in told
-        assert "the last acknowledged one too: yes" in told
-        assert re.search(r"read back: yes; 0 of \d+ files on disk hold its text", told)
-        assert "outside: AccessDenied" in told
-        assert "3 appends, 3,000 rows; the files were written with the key LKBT" in told
-        assert "columns id, country, price; 2,001 rows now, 1,000 in the first snapshot" in told
-        assert "id > 2000: 0 of 3 files are read" in told
-        assert "NO" not in told
-        assert played.stderr == ""
-        assert processes_on(folder) == []
+    # One that was used before is made anew.
+    folder.mkdir()
+    (folder / "data").write_text("of an earlier time")
+    played = play(folder)
+    assert played.returncode == 0, played.stdout + played.stderr
+    titles = re.findall(r"^ (\d+)\. (.+) \(\d+\.\d\d s\)$", played.stdout, re.MULTILINE)
+    assert [int(number) for number, _ in titles] == list(range(1, len(STEPS) + 1))
+    assert all(title.startswith(step) for (_, title), step in zip(titles, STEPS, strict=True))
+    told = played.stdout
+    assert "1 won, 7 were refused with 412" in told
+    assert "SHA-256 equal" in told
+    assert "the last acknowledged one too: yes" in told
+    assert re.search(r"read back: yes; 0 of \d+ files on disk hold its text", told)
+    assert "outside: AccessDenied" in told
+    assert "3 appends, 3,000 rows; the files were written with the key LKBT" in told
+    assert "columns id, country, price; 2,000 rows now, 1,000 in the first snapshot" in told
+    assert "id > 2000: 1 of 3 files are read" in told
+    assert re.search(r"100 data files of .+, \d+ delete files \(DuckDB\), 101 snapshots", told)
+    reasons = re.findall(
+        r"^    ([a-z-]+): policy web\.[a-z-]+ v0, inherited from namespace web; .+$", told, re.MULTILINE
+    )
+    assert reasons == ["compact-table", "rewrite-manifests", "expire-snapshots", "remove-orphans"]
+    assert re.search(r"^ +data files +100 +1$", told, re.MULTILINE)
+    assert re.search(r"^ +delete files +\d+ +0$", told, re.MULTILINE)
+    assert "lakebed:TaskSucceeded × 4" in told
+    assert "NO" not in told
+    assert played.stderr == ""
+    assert processes_on(folder) == []
+
+
+def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    played = play(folder, "-c", WITHOUT_JAVA, PATH=str(tmp_path), JAVA_HOME="", LAKEBED_PIPELINE__EMBEDDED_WORKER="off")
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert "left out: Spark needs Java 17 or 21: install one" in played.stdout
+    assert "lakebed:TaskPlanned × 4" in played.stdout
+    assert played.stderr == ""

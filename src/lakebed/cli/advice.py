@@ -14,6 +14,7 @@ from lakebed.core.errors import (
     LakebedError,
     NoSuchPrincipal,
     NotSupported,
+    PipelineUnavailable,
     StateConflict,
     StorageFull,
     Unauthenticated,
@@ -30,6 +31,7 @@ _ADVICE: Final[Mapping[type[LakebedError], str]] = {
     WriteConflict: "Run the command again",
     StorageFull: "Make room, then run the command again",
     Unavailable: "See that it runs and can be reached, then run the command again",
+    PipelineUnavailable: "",  # its message says what to do
     Unauthenticated: "See the credentials in use: lakebed credentials",
     AccessDenied: "Ask whoever has root's credentials",
     NotSupported: "See what is not supported: lakebed conform --print-unsupported-inventory",

@@ -18,16 +18,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.errors import NotSupported, Unavailable
 
-from .demo_tables import TableDemo
+from .demo_tables import BUCKET, TableDemo
+from .demo_upkeep import UpkeepDemo
 from .output import console
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 _FOLDER: Final = ".demo"
 _BIG_BYTES: Final = 64 * 1024 * 1024
 _START_SECONDS: Final = 30.0
+_DEBOUNCE: Final = "1s"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +57,9 @@ class _Demo:
     process: subprocess.Popen[bytes] | None = None
     keys: dict[str, str] = field(default_factory=dict)
     tables: TableDemo | None = None
+    upkeep: UpkeepDemo | None = None
+    tell: Callable[[str], None] = lambda text: None
+    """Told how far a long step is; shown on a terminal."""
 
     def play(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -68,16 +76,22 @@ class _Demo:
             ("make a table: PyIceberg has no keys but those the catalog hands out", self._table),
             ("evolve the table, travel back", lambda: self._tables().evolve()),
             ("let the server plan a scan", lambda: self._tables().plan()),
+            ("leave a table to itself: small files, deletes, a writer that crashed", self._make_untidy),
+            ("attach policies to its namespace: the event wakes the scheduler", lambda: self._upkeep().attach()),
+            ("Spark sees to it: the server starts a worker by itself", lambda: self._upkeep().work()),
             ("every change left its event", self._events),
         ]
         screen = console()
         screen.print("[bold]Lakebed demo[/bold]")
         for number, (title, step) in enumerate(steps, 1):
-            with screen.status(title):
+            with screen.status(title) as status:
+                self.tell = _telling(status, title)
                 started = time.monotonic()
                 told = step()
                 took = time.monotonic() - started
-            screen.print(f" {number}. {title} [dim]({took:.2f} s)[/dim]\n    {told}", highlight=False)
+            screen.print(f" {number}. {title} [dim]({took:.2f} s)[/dim]", highlight=False)
+            for line in told.splitlines():
+                screen.print(f"    {line}", highlight=False, markup=False)
         screen.print(
             f"\nIts data is in {self.folder}/data. Start it again with:\n"
             f"  lakebed serve --data {self.folder}/data\n"
@@ -86,6 +100,8 @@ class _Demo:
         )
 
     def stop(self) -> None:
+        if self.upkeep is not None:
+            self.upkeep.close()
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(timeout=30)
@@ -101,6 +117,8 @@ class _Demo:
                 [
                     *(sys.executable, "-m", "lakebed", "serve"),
                     *("--data", str(data), "--listen", f"127.0.0.1:{self.port}"),
+                    # Not ten seconds, as one would have it: somebody waits.
+                    *("--set", f"pipeline.debounce={_DEBOUNCE}"),
                 ],
                 stdout=output,
                 stderr=output,
@@ -230,6 +248,17 @@ class _Demo:
         assert self.tables is not None  # noqa: S101  # the step before has made it
         return self.tables
 
+    def _make_untidy(self) -> str:
+        catalog = self._tables().catalog
+        self.upkeep = UpkeepDemo(
+            f"http://127.0.0.1:{self.port}", self.keys, BUCKET, self._client(), catalog, lambda text: self.tell(text)
+        )
+        return self.upkeep.make_untidy()
+
+    def _upkeep(self) -> UpkeepDemo:
+        assert self.upkeep is not None  # noqa: S101  # the step before has made it
+        return self.upkeep
+
     def _events(self) -> str:
         self.stop()
         import asyncio
@@ -254,6 +283,10 @@ class _Demo:
         return _boto3().client(
             service, endpoint_url=f"http://127.0.0.1:{self.port}", region_name="us-east-1", **self.keys
         )
+
+
+def _telling(status: Status, title: str) -> Callable[[str], None]:
+    return lambda text: status.update(f"{title} [dim]({text})[/dim]")
 
 
 def _boto3() -> Any:  # Any: boto3 has no types

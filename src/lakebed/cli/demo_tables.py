@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lakebed.core.errors import NotSupported, Unavailable
 
-_BUCKET: Final = "warehouse"
+BUCKET: Final = "warehouse"
 _TABLE: Final = "sales.orders"
 
 
@@ -18,19 +18,19 @@ class TableDemo:
         self._endpoint = endpoint
         self._keys = keys
         self._s3 = s3
-        self._catalog: Any = None  # Any: PyIceberg is there at run time only
+        self.catalog: Any = None  # Any: PyIceberg is there at run time only
 
     def write(self) -> str:
         """A table bucket and a table in it; the client is given keys to the table's files and has no others."""
-        self._s3.create_bucket(Bucket=_BUCKET)
-        self._signed("PUT", f"/iceberg/v1/buckets/{_BUCKET}")
+        self._s3.create_bucket(Bucket=BUCKET)
+        self._signed("PUT", f"/iceberg/v1/buckets/{BUCKET}")
         arrow, load_catalog = _pyiceberg()
-        self._catalog = load_catalog(
+        self.catalog = load_catalog(
             "demo",
             **{
                 "type": "rest",
                 "uri": f"{self._endpoint}/iceberg",
-                "warehouse": _BUCKET,
+                "warehouse": BUCKET,
                 "rest.sigv4-enabled": "true",
                 "rest.signing-name": "s3",
                 "rest.signing-region": "us-east-1",
@@ -40,10 +40,13 @@ class TableDemo:
                 "s3.access-key-id": "",
             },
         )
-        self._catalog.create_namespace("sales")
-        rows = arrow.table({"id": list(range(1000)), "country": [("de", "fr", "it")[n % 3] for n in range(1000)]})
-        table = self._catalog.create_table(_TABLE, schema=rows.schema)
-        for _ in range(3):
+        self.catalog.create_namespace("sales")
+        parts = [
+            arrow.table({"id": ids, "country": [("de", "fr", "it")[one % 3] for one in ids]})
+            for ids in (range(1000), range(1000, 2000), range(2000, 3000))
+        ]
+        table = self.catalog.create_table(_TABLE, schema=parts[0].schema)
+        for rows in parts:
             table.append(rows)
         vended = table.io.properties["s3.access-key-id"]
         return f"3 appends, {table.scan().to_arrow().num_rows:,} rows; the files were written with the key {vended}"
@@ -52,7 +55,7 @@ class TableDemo:
         """A new column, a delete, and the first snapshot as it was."""
         from pyiceberg.types import DoubleType
 
-        table = self._catalog.load_table(_TABLE)
+        table = self.catalog.load_table(_TABLE)
         first = table.history()[0].snapshot_id
         with table.update_schema() as update:
             update.add_column("price", DoubleType())
@@ -64,10 +67,10 @@ class TableDemo:
     def plan(self) -> str:
         """The files of a query, found by the server."""
         document = b'{"filter": {"type": "gt", "term": "id", "value": 2000}}'
-        path = f"/iceberg/v1/{_BUCKET}/namespaces/sales/tables/orders/plan"
-        nothing = self._signed("POST", path, document)
+        path = f"/iceberg/v1/{BUCKET}/namespaces/sales/tables/orders/plan"
+        some = self._signed("POST", path, document)
         everything = self._signed("POST", path, b"{}")
-        found = len(nothing["file-scan-tasks"]), len(everything["file-scan-tasks"])
+        found = len(some["file-scan-tasks"]), len(everything["file-scan-tasks"])
         return f"id > 2000: {found[0]} of {found[1]} files are read"
 
     def _signed(self, method: str, path: str, body: bytes | None = None) -> Any:  # Any: a JSON document

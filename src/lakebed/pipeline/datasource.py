@@ -1,0 +1,229 @@
+"""`spark.read.format("lakebed")`: what only the server knows, as tables of Spark.
+
+    spark.dataSource.register(LakebedSource)
+    spark.read.format("lakebed").option("table", "events").load()
+
+Tables are `events`, `audit`, `tasks` and `health`; the first two can be streamed too. Options: `table`, `endpoint`,
+`access-key-id`, `secret-access-key`, `region` (or the driver's environment), `partitions`, `kinds` (of events),
+`warehouse` (of health), `after` (the event to begin behind).
+
+Where the server is and whose keys are used is found out on the driver, and goes to the executors with the partitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from lakebed.client import LakebedClient, ServerAccess, TaskState
+from lakebed.client.access import find_access
+from lakebed.client.events import Event, Events
+from lakebed.core.errors import InvalidInput
+
+from .datasource_rows import SCHEMAS, TABLES, batch_of, event_row, health_row, task_row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+DEFAULT_PARTITIONS: Final = 4
+_BATCH_ROWS: Final = 1000
+
+_OPTIONS: Final = frozenset(
+    {
+        "table",
+        "path",
+        "endpoint",
+        "access-key-id",
+        "secret-access-key",
+        "session-token",
+        "region",
+        "partitions",
+        "kinds",
+        "warehouse",
+        "after",
+    }
+)
+_LOGS: Final = ("events", "audit")
+
+
+class LakebedSource(DataSource):
+    """The data source, by its name."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What follows `format(`."""
+        return "lakebed"
+
+    def schema(self) -> str:
+        """The columns of the chosen table."""
+        return SCHEMAS[_table(self.options)]
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch."""
+        return _Batch(_Asked.of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For a stream of events."""
+        asked = _Asked.of(self.options)
+        if asked.table not in _LOGS:
+            raise InvalidInput(
+                f"only {' and '.join(_LOGS)} can be streamed; read this one as a batch. table={asked.table}",
+                argument="table",
+            )
+        return _Stream(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for, checked."""
+
+    table: str
+    access: ServerAccess
+    partitions: int
+    kinds: tuple[str, ...]
+    warehouse: str | None
+    after: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> _Asked:
+        given = {name.lower(): value for name, value in options.items()}
+        if unknown := sorted(given.keys() - _OPTIONS):
+            raise InvalidInput(f"no such option. found={', '.join(unknown)} known={', '.join(sorted(_OPTIONS))}")
+        return cls(
+            _table(given),
+            find_access(
+                given.get("endpoint"),
+                access_key_id=given.get("access-key-id"),
+                secret_access_key=given.get("secret-access-key"),
+                session_token=given.get("session-token"),
+                region=given.get("region"),
+            ),
+            _whole(given, "partitions", DEFAULT_PARTITIONS, least=1),
+            tuple(word for text in given.get("kinds", "").split(",") if (word := text.strip())),
+            given.get("warehouse"),
+            _whole(given, "after", 0, least=0),
+        )
+
+    def log(self, client: LakebedClient) -> Events:
+        """The event log or the audit trail."""
+        return client.audit if self.table == "audit" else client.events
+
+
+@dataclass
+class _Part(InputPartition):
+    """What one task of Spark reads: events in a range, tasks in a state, or the tables of a warehouse."""
+
+    after: int = 0
+    until: int = 0
+    state: str = ""
+    warehouse: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+class _Batch(DataSourceReader):
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+
+    def partitions(self) -> Sequence[InputPartition]:
+        asked = self._asked
+        with LakebedClient(access=asked.access) as client:
+            if asked.table in _LOGS:
+                page = asked.log(client).read(asked.after, limit=1, kinds=asked.kinds)
+                return split(max(asked.after, page.first_seq - 1), page.last_seq, asked.partitions)
+            if asked.table == "health":
+                names = list(client.tables.warehouses()) if asked.warehouse is None else [asked.warehouse]
+                # Without any, Spark wants one that is empty.
+                return [_Part(warehouse=name) for name in names] or [_Part()]
+        return [_Part(state=str(state)) for state in TaskState]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        part = cast("_Part", partition)
+        asked = self._asked
+        with LakebedClient(access=asked.access) as client:
+            rows: Iterator[tuple[Any, ...]]
+            if asked.table in _LOGS:
+                rows = _events(asked, client, part)
+            elif asked.table == "health":
+                found = client.tables.healths(part.warehouse) if part.warehouse else iter(())
+                rows = (health_row(health) for health in found)
+            else:
+                rows = (task_row(task) for task in client.tasks.list(state=TaskState(part.state)))
+            yield from _batches(asked.table, rows)
+
+
+class _Stream(DataSourceStreamReader):
+    """A stream's offset is the number of the last event that was read."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"seq": self._asked.after}
+
+    def latestOffset(self) -> dict[str, int]:
+        with LakebedClient(access=self._asked.access) as client:
+            return {"seq": max(self._asked.after, self._asked.log(client).read(limit=1).last_seq)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return split(int(start["seq"]), int(end["seq"]), self._asked.partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with LakebedClient(access=self._asked.access) as client:
+            rows = _events(self._asked, client, cast("_Part", partition))
+            yield from _batches(self._asked.table, rows)
+
+
+def split(after: int, until: int, count: int) -> list[_Part]:
+    """The events behind `after` up to `until`, in at most `count` ranges that together are just these."""
+    total = until - after
+    if total <= 0:
+        return [_Part(after, after)]
+    count = min(count, total)
+    ends = [after + total * number // count for number in range(count + 1)]
+    return [_Part(begin, end) for begin, end in pairwise(ends)]
+
+
+def _events(asked: _Asked, client: LakebedClient, part: _Part) -> Iterator[tuple[Any, ...]]:
+    if part.until <= part.after:
+        return
+    for page in asked.log(client).pages(part.after, until=part.until, kinds=asked.kinds):
+        event: Event
+        for event in page.events:
+            yield event_row(event)
+
+
+def _batches(table: str, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
+    waiting: list[tuple[Any, ...]] = []
+    for row in rows:
+        waiting.append(row)
+        if len(waiting) == _BATCH_ROWS:
+            yield batch_of(table, waiting)
+            waiting = []
+    if waiting:
+        yield batch_of(table, waiting)
+
+
+def _table(options: Mapping[str, str]) -> str:
+    table = options.get("table") or options.get("path") or ""
+    if table not in TABLES:
+        raise InvalidInput(f"option `table` is one of {', '.join(TABLES)}. found={json.dumps(table)}", argument="table")
+    return table
+
+
+def _whole(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise InvalidInput(
+            f"option `{name}`: expected a whole number of at least {least}. found={text!r}", argument=name
+        )
+    return int(text)

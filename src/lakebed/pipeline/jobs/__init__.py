@@ -1,0 +1,31 @@
+"""The jobs, one module each."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Final
+
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline.job import Job
+
+MODULES: Final[Mapping[JobKind, str]] = {
+    JobKind.COMPACT: "compaction",
+    JobKind.REWRITE_MANIFESTS: "manifests",
+    JobKind.EXPIRE_SNAPSHOTS: "expiry",
+    JobKind.REMOVE_ORPHANS: "orphans",
+    JobKind.COMPUTE_STATISTICS: "statistics",
+    JobKind.IMPORT: "importing",
+    JobKind.VERIFY: "verification",
+    JobKind.REWRITE_LAYOUT: "layout",
+    JobKind.EXPORT_EVENTS: "events",
+}
+
+
+def find_job(kind: JobKind) -> Job:
+    """The job of a kind. Its module is imported now: one that is run as a program must not be there already."""
+    job: Job = importlib.import_module(f"{__name__}.{MODULES[kind]}").JOB
+    return job
+
+
+__all__ = ["MODULES", "find_job"]

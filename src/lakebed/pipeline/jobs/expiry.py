@@ -1,0 +1,191 @@
+"""Snapshots that nobody needs any more are given up, and the files go that only they referred to.
+
+What is kept is decided by the options, by limits that branches and tags carry, and by the table's own properties, which
+are a floor: an option never makes a table keep less than they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from lakebed.client.connection import Connection
+from lakebed.client.names import path
+from lakebed.core.clock import Clock, SystemClock
+from lakebed.core.errors import CommitConflict, InvalidInput
+from lakebed.core.jobs import JobKind
+from lakebed.core.sizes import format_seconds
+from lakebed.pipeline.conflicts import giving_way
+from lakebed.pipeline.job import Job
+from lakebed.pipeline.options import Options, Unit, WholeNumber
+from lakebed.pipeline.procedures import Moment, Row, call, rows
+from lakebed.pipeline.progress import Progress
+from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.retention import Expired, Limits, Reference, Snapshot, expired, limits_of
+from lakebed.pipeline.shape import measure, properties_of
+from lakebed.pipeline.submit import run_program
+from lakebed.pipeline.table_ref import CatalogTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GC_ENABLED: Final = "gc.enabled"
+
+OPTIONS: Final = (
+    WholeNumber("min-snapshots-to-keep", "how many of a branch are kept at least; by default 1", 1),
+    WholeNumber("retain-last", "the same by its other name", 1),
+    WholeNumber("max-snapshot-age-ms", "older ones go; by default 5d", 0, Unit.MILLISECONDS),
+    WholeNumber("max-ref-age-ms", "branches and tags of older snapshots go; by default none", 1, Unit.MILLISECONDS),
+)
+
+_COUNTS: Final = (
+    "deleted_data_files_count",
+    "deleted_position_delete_files_count",
+    "deleted_equality_delete_files_count",
+    "deleted_manifest_files_count",
+    "deleted_manifest_lists_count",
+    "deleted_statistics_files_count",
+)
+
+
+def run(
+    spark: SparkSession,
+    table: CatalogTable,
+    options: Options,
+    *,
+    dry_run: bool,
+    progress: Progress,
+    clock: Clock | None = None,
+) -> JobReport:
+    """Expire snapshots of a table."""
+    now_ms = (clock or SystemClock()).now_ms()
+    draft = Draft(JobKind.EXPIRE_SNAPSHOTS, table, dry_run=dry_run)
+    progress.stage("measuring")
+    draft.before = draft.after = measure(spark, table)
+    properties = properties_of(spark, table)
+    if properties.get(GC_ENABLED, "true").strip().lower() == "false":
+        draft.skip("table", f"its property {GC_ENABLED} is false: nothing of it may be removed")
+        return draft.end()
+    limits = _limits(table, options, properties)
+    found = _expired(spark, table, limits, now_ms)
+    if not found.snapshots and not found.references:
+        draft.skip(
+            f"{draft.before.snapshots} snapshots",
+            f"none has expired: each is younger than {format_seconds(limits.max_age_ms / 1000)}, one of the last"
+            f" {limits.min_snapshots} of a branch, or named by a branch or tag",
+        )
+        return draft.end()
+    draft.details["expired-snapshots"] = [str(one) for one in found.snapshots]
+    draft.details["expired-refs"] = [one.name for one in found.references]
+    if dry_run:
+        return draft.end()
+    stored = _stored(spark, table)
+    if found.references:
+        progress.stage("giving up branches and tags")
+        _drop_references(table, found.references, draft)
+    progress.stage("expiring snapshots")
+
+    def attempt() -> Row:
+        (done,) = call(
+            spark,
+            table,
+            "expire_snapshots",
+            older_than=Moment(now_ms - limits.max_age_ms),
+            retain_last=limits.min_snapshots,
+            stream_results=True,
+        )
+        return done
+
+    done = giving_way(spark, table, progress, attempt)
+    progress.stage("measuring")
+    draft.after = measure(spark, table)
+    left = _stored(spark, table)
+    # What is not listed any more was removed: the procedure counts files, and says nothing of their sizes.
+    draft.removed = Amount(sum(done[name] or 0 for name in _COUNTS), max(stored - left, 0))
+    draft.saved = draft.removed
+    draft.details |= {name.replace("_", "-"): int(done[name] or 0) for name in _COUNTS}
+    draft.changed = draft.after.snapshots < draft.before.snapshots or bool(found.references)
+    return draft.end()
+
+
+def _limits(table: CatalogTable, options: Options, properties: dict[str, str]) -> Limits:
+    kept = [one for one in (options.number("min-snapshots-to-keep"), options.number("retain-last")) if one is not None]
+    try:
+        return limits_of(
+            properties,
+            min_snapshots=max(kept) if kept else None,
+            max_age_ms=options.number("max-snapshot-age-ms"),
+            max_ref_age_ms=options.number("max-ref-age-ms"),
+        )
+    except ValueError as error:
+        raise InvalidInput(
+            f"a history.expire property of the table is no number, so what to keep cannot be told. table={table}"
+        ) from error
+
+
+def _expired(spark: SparkSession, table: CatalogTable, limits: Limits, now_ms: int) -> Expired:
+    snapshots = rows(
+        spark,
+        "SELECT snapshot_id AS id, parent_id AS parent, unix_millis(committed_at) AS committed_ms"
+        f" FROM {table.inside('snapshots')} ORDER BY committed_at",
+    )
+    references = rows(spark, f"SELECT * FROM {table.inside('refs')}")
+    return expired(
+        [Snapshot(**row) for row in snapshots],
+        [
+            Reference(
+                row["name"],
+                row["type"] == "BRANCH",
+                row["snapshot_id"],
+                row["min_snapshots_to_keep"],
+                row["max_snapshot_age_in_ms"],
+                row["max_reference_age_in_ms"],
+            )
+            for row in references
+        ],
+        limits,
+        now_ms,
+    )
+
+
+def _drop_references(table: CatalogTable, references: Sequence[Reference], draft: Draft) -> None:
+    """Give up names, each only if it is still where it was: whoever wrote to a branch meanwhile keeps it.
+
+    By the catalog's own route, because SQL drops a branch wherever it is by then.
+    """
+    ref = table.ref
+    at = "/iceberg/v1" + path(ref.warehouse, "namespaces", ref.namespace, "tables", ref.table)
+    with closing(Connection(table.access)) as connection:
+        for one in references:
+            document = {
+                "requirements": [{"type": "assert-ref-snapshot-id", "ref": one.name, "snapshot-id": one.snapshot}],
+                "updates": [{"action": "remove-snapshot-ref", "ref-name": one.name}],
+            }
+            try:
+                connection.call("POST", at, document=document)
+            except CommitConflict:
+                draft.skip(f"reference {one.name}", "it was moved meanwhile")
+
+
+def _stored(spark: SparkSession, table: CatalogTable) -> int:
+    """Bytes of all files that some snapshot refers to."""
+    (found,) = rows(
+        spark,
+        "SELECT coalesce(sum(bytes), 0) AS bytes FROM ("
+        f"SELECT file_path AS path, max(file_size_in_bytes) AS bytes FROM {table.inside('all_files')} GROUP BY 1"
+        f" UNION ALL SELECT path, max(length) AS bytes FROM {table.inside('all_manifests')} GROUP BY 1)",
+    )
+    return int(found["bytes"])
+
+
+JOB: Final = Job(JobKind.EXPIRE_SNAPSHOTS, "Gives up old snapshots, and the files that only they need", OPTIONS, run)
+
+
+def main() -> int:
+    """Run as a program."""
+    return run_program(JOB)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,124 @@
+"""A table's layout, applied to what was written before it: files of older partition specs are rewritten to the current
+one, sorted as the table says.
+
+Files of the current spec are left alone. Groups of files are rewritten and committed one after the other: a conflict
+costs a group, and what was committed stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lakebed.core.jobs import JobKind
+from lakebed.core.sizes import GIB
+from lakebed.pipeline.conflicts import giving_way
+from lakebed.pipeline.file_rewriting import rewrite_files
+from lakebed.pipeline.job import Job
+from lakebed.pipeline.jvm import load_table
+from lakebed.pipeline.options import Options, Unit, WholeNumber
+from lakebed.pipeline.procedures import rows
+from lakebed.pipeline.progress import Progress
+from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.shape import measure
+from lakebed.pipeline.staged_scans import file_tasks
+from lakebed.pipeline.submit import run_program
+from lakebed.pipeline.table_ref import CatalogTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PURPOSE: Final = "rewriting a table's layout"
+DEFAULT_GROUP_BYTES: Final = 10 * GIB
+TARGET_SIZE_PROPERTY: Final = "write.target-file-size-bytes"
+DEFAULT_TARGET_BYTES: Final = 512 * 1024 * 1024
+
+OPTIONS: Final = (
+    WholeNumber("target-file-size-bytes", "the size aimed at; the table's own if left out", 1, Unit.BYTES),
+    WholeNumber("max-file-group-size-bytes", "how much is rewritten by a commit; by default 10GiB", 1, Unit.BYTES),
+)
+
+
+def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
+    """Rewrite files of older partition specs."""
+    draft = Draft(JobKind.REWRITE_LAYOUT, table, dry_run=dry_run)
+    loaded = load_table(spark, table, PURPOSE)
+    progress.stage("measuring")
+    draft.before = draft.after = before = measure(spark, table)
+    spec_id = int(loaded.spec().specId())
+    (old,) = rows(
+        spark,
+        "SELECT count(*) AS files, coalesce(sum(file_size_in_bytes), 0) AS bytes, coalesce(sum(record_count), 0) AS n"
+        f" FROM {table.inside('data_files')} WHERE spec_id <> {spec_id}",
+    )
+    if not old["files"]:
+        draft.skip(f"{before.data_files} data files", f"all are of partition spec {spec_id}, which is the current one")
+        return draft.end()
+    if dry_run:
+        draft.read = Amount(old["files"], old["bytes"], old["n"])
+        return draft.end()
+    group_bytes = options.number("max-file-group-size-bytes") or DEFAULT_GROUP_BYTES
+    target_bytes = options.number("target-file-size-bytes")
+    made: list[int] = []
+    rewritten: set[str] = set()
+    while True:
+        progress.stage(f"rewriting files of older partition specs ({len(rewritten)} of {old['files']})")
+        done = giving_way(
+            spark, table, progress, lambda: _rewrite_group(spark, table, group_bytes, target_bytes, draft)
+        )
+        if done is None:
+            break
+        snapshot, paths = done
+        made.append(snapshot)
+        rewritten |= paths
+    draft.after = measure(spark, table)
+    draft.snapshots = made
+    draft.changed = bool(made)
+    draft.saved = Amount(draft.read.files - draft.wrote.files, max(draft.read.bytes - draft.wrote.bytes, 0))
+    return draft.end()
+
+
+def _rewrite_group(
+    spark: SparkSession, table: CatalogTable, group_bytes: int, target_bytes: int | None, draft: Draft
+) -> tuple[int, set[str]] | None:
+    """Rewrite some of the files that are left; the snapshot that was committed and the files. None if none is left."""
+    loaded = load_table(spark, table, PURPOSE)
+    current = loaded.currentSnapshot()
+    if current is None:
+        return None
+    group = _next_group(loaded, int(current.snapshotId()), group_bytes)
+    if not group:
+        return None
+    outcome = rewrite_files(spark, loaded, group, target_bytes or _target_bytes(loaded))
+    draft.read += outcome.read
+    draft.wrote += outcome.wrote
+    return outcome.snapshot, outcome.paths
+
+
+def _next_group(loaded: Any, snapshot: int, group_bytes: int) -> list[Any]:  # Any: Iceberg's objects
+    spec_id = loaded.spec().specId()
+    group: list[Any] = []
+    size = 0
+    for task in file_tasks(loaded, snapshot):
+        file = task.file()
+        if file.specId() != spec_id:
+            if group and size + file.fileSizeInBytes() > group_bytes:
+                break
+            group.append(task)
+            size += file.fileSizeInBytes()
+    return group
+
+
+def _target_bytes(loaded: Any) -> int:  # Any: likewise
+    return int(loaded.properties().getOrDefault(TARGET_SIZE_PROPERTY, str(DEFAULT_TARGET_BYTES)))
+
+
+JOB: Final = Job(JobKind.REWRITE_LAYOUT, "Rewrites files of older partition specs to the current one", OPTIONS, run)
+
+
+def main() -> int:
+    """Run as a program."""
+    return run_program(JOB)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,219 @@
+"""The options of jobs: what there is, what a good value is, and how one is read. Pure.
+
+Values come typed, from a task, or as text, from a command line. What is unknown or wrong is refused by name before
+Spark is started.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind, Option
+from lakebed.core.sizes import parse_bytes, parse_seconds
+
+
+class Unit(Enum):
+    """What a number counts, when people write it with a unit."""
+
+    NONE = "none"
+    BYTES = "bytes"
+    MILLISECONDS = "milliseconds"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec(ABC):
+    """An option of a job."""
+
+    name: str
+    text: str
+    """What it does, for people."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> str:
+        """What a good value is, for messages."""
+
+    @abstractmethod
+    def read(self, value: Option) -> Option:
+        """The value as the job takes it. Raises ValueError or InvalidInput for one that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNumber(OptionSpec):
+    """A whole number; with a unit, text such as `128MiB` or `7d` is one too."""
+
+    least: int = 0
+    unit: Unit = Unit.NONE
+
+    @property
+    def expected(self) -> str:
+        """What a good value is."""
+        noun = {Unit.BYTES: "a size such as 128MiB", Unit.MILLISECONDS: "milliseconds, or a duration such as 7d"}
+        return f"{noun.get(self.unit, 'a whole number')} of at least {self.least}"
+
+    def read(self, value: Option) -> Option:
+        """A number within bounds."""
+        if isinstance(value, str):
+            number = self._from_text(value)
+        elif isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError
+        else:
+            number = value
+        if number < self.least:
+            raise ValueError
+        return number
+
+    def _from_text(self, text: str) -> int:
+        if self.unit is Unit.BYTES:
+            return parse_bytes(text)
+        if self.unit is Unit.MILLISECONDS and not text.strip().isdigit():
+            return round(parse_seconds(text) * 1000)
+        return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio(OptionSpec):
+    """A number above zero, up to one."""
+
+    @property
+    def expected(self) -> str:
+        """What a good value is."""
+        return "a number above 0, up to 1"
+
+    def read(self, value: Option) -> Option:
+        """A number within bounds."""
+        if isinstance(value, bool | list):
+            raise ValueError
+        number = float(value)
+        if not math.isfinite(number) or not 0 < number <= 1:
+            raise ValueError
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(OptionSpec):
+    """True or false."""
+
+    @property
+    def expected(self) -> str:
+        """What a good value is."""
+        return "true or false"
+
+    def read(self, value: Option) -> Option:
+        """A boolean, or the word for one."""
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            return value.strip().lower() == "true"
+        raise ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Text(OptionSpec):
+    """Any text, or one of a few words."""
+
+    choices: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> str:
+        """What a good value is."""
+        return f"one of {', '.join(self.choices)}" if self.choices else "text"
+
+    def read(self, value: Option) -> Option:
+        """A text that is not empty."""
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError
+        if not self.choices:
+            return value.strip()
+        word = value.strip().lower()
+        if word not in self.choices:
+            raise ValueError
+        return word
+
+
+@dataclass(frozen=True, slots=True)
+class Names(OptionSpec):
+    """A list of names; as text, with commas between them."""
+
+    @property
+    def expected(self) -> str:
+        """What a good value is."""
+        return "a list of names, such as a,b"
+
+    def read(self, value: Option) -> Option:
+        """A list that is not empty."""
+        if isinstance(value, str):
+            value = value.split(",")
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise ValueError
+        names = [one.strip() for one in value]
+        if not names or not all(names):
+            raise ValueError
+        return names
+
+
+class Options:
+    """Values of a job's options that were checked. What was not given is None, unless a default is named."""
+
+    def __init__(self, values: Mapping[str, Option]) -> None:
+        self._values = dict(values)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def number(self, name: str) -> int | None:
+        """A whole number."""
+        value = self._values.get(name)
+        return value if isinstance(value, int) else None
+
+    def ratio(self, name: str, default: float) -> float:
+        """A ratio."""
+        value = self._values.get(name)
+        return float(value) if isinstance(value, int | float) else default
+
+    def switch(self, name: str, default: bool = False) -> bool:
+        """A switch."""
+        value = self._values.get(name)
+        return value if isinstance(value, bool) else default
+
+    def text(self, name: str) -> str | None:
+        """A text."""
+        value = self._values.get(name)
+        return value if isinstance(value, str) else None
+
+    def names(self, name: str) -> list[str] | None:
+        """A list of names."""
+        value = self._values.get(name)
+        return value if isinstance(value, list) else None
+
+    def as_text(self, name: str) -> str | None:
+        """Whatever it is, as Iceberg's actions take it."""
+        value = self._values.get(name)
+        if value is None or isinstance(value, list):
+            return None
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_options(job: JobKind, specs: Sequence[OptionSpec], given: Mapping[str, Option]) -> Options:
+    """Check what was given for a job. Raises InvalidInput that names the option."""
+    known = {spec.name: spec for spec in specs}
+    values: dict[str, Option] = {}
+    for name, value in given.items():
+        spec = known.get(name)
+        if spec is None:
+            near = difflib.get_close_matches(name, known, n=1)
+            advice = f"nearest={near[0]}" if near else f"options={','.join(known) or 'none'}"
+            raise InvalidInput(f"{job} has no such option. option={name} {advice}", argument=name)
+        try:
+            values[name] = spec.read(value)
+        except (ValueError, InvalidInput) as error:
+            raise InvalidInput(
+                f"{job}: {name} expects {spec.expected}. found={value!r}", argument=name, value=str(value)
+            ) from error
+    return Options(values)

@@ -1,0 +1,137 @@
+"""The columns of Parquet files, read from their footers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lakebed.core.errors import InvalidInput, NotSupported, PipelineUnavailable
+
+from .hive_layout import LaidOutFile
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+_MAGIC: Final = b"PAR1"
+_END_BYTES: Final = 8
+_AT_ONCE: Final = 8
+
+_WIDER: Final = {("int", "bigint"), ("float", "double")}
+"""Types that a column may have had before it had the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a file says of itself."""
+
+    file: LaidOutFile
+    schema: StructType
+
+
+def read_footers(files: Any, laid_out: Sequence[LaidOutFile]) -> tuple[list[Footer], list[LaidOutFile]]:
+    """The footers of all files, and those that are no Parquet files. `files` is a FileIO of Iceberg's."""
+    _require_arrow()
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        read = list(threads.map(lambda file: _read(files, file), laid_out))
+    footers = [one for one in read if one is not None]
+    return footers, [file for file, one in zip(laid_out, read, strict=True) if one is None]
+
+
+def merged_schema(footers: Iterable[Footer]) -> StructType:
+    """The columns of all files together; each may be missing in some. Raises InvalidInput where types disagree."""
+    from pyspark.sql.types import StructField, StructType
+
+    columns: dict[str, DataType] = {}
+    for footer in footers:
+        for field in footer.schema.fields:
+            before = columns.get(field.name)
+            columns[field.name] = (
+                field.dataType if before is None else _common(before, field.dataType, field.name, footer)
+            )
+    return StructType([StructField(name, kind, True) for name, kind in columns.items()])
+
+
+def _common(before: DataType, now: DataType, name: str, footer: Footer) -> DataType:
+    if before == now:
+        return before
+    words = (before.simpleString(), now.simpleString())
+    if words in _WIDER:
+        return now
+    if words[::-1] in _WIDER:
+        return before
+    raise InvalidInput(
+        f"a column has one type in all files. column={name} file={footer.file.path} found={words[1]}"
+        f" elsewhere={words[0]}",
+        argument="source",
+    )
+
+
+def _require_arrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise PipelineUnavailable(
+            "PyArrow is not installed here; install it: pip install 'lakebed[pipeline]'"
+        ) from error
+
+
+def _read(files: Any, file: LaidOutFile) -> Footer | None:
+    """A file's footer; None if it is no Parquet file. Two reads of its end."""
+    stored = files.newInputFile(file.path, file.bytes)
+    if file.bytes < len(_MAGIC) + _END_BYTES:
+        return None
+    end = _tail(stored, file.bytes, _END_BYTES)
+    if end[4:] != _MAGIC:
+        return None
+    length = int.from_bytes(end[:4], "little")
+    if length > file.bytes - _END_BYTES - len(_MAGIC):
+        return None
+    return Footer(file, _schema(_tail(stored, file.bytes, length + _END_BYTES), file))
+
+
+def _tail(stored: Any, size: int, count: int) -> bytes:
+    stream = stored.newStream()
+    try:
+        stream.seek(size - count)
+        return bytes(stream.readNBytes(count))
+    finally:
+        stream.close()
+
+
+def _schema(footer: bytes, file: LaidOutFile) -> StructType:
+    import pyarrow
+    from pyarrow import parquet
+    from pyspark.sql.types import StructField, StructType
+
+    try:
+        # A footer tells the columns without the rows before it.
+        read = parquet.ParquetFile(pyarrow.BufferReader(_MAGIC + footer)).schema
+    except pyarrow.ArrowException as error:
+        raise InvalidInput(f"the footer of a file cannot be read. file={file.path} reason={error}") from error
+    stamps = {read.column(index).path for index in range(len(read)) if read.column(index).physical_type == "INT96"}
+    return StructType(
+        [
+            StructField(field.name, _spark_type(field.type, field.name, field.name in stamps, file), True)
+            for field in read.to_arrow_schema()
+        ]
+    )
+
+
+def _spark_type(kind: Any, name: str, is_int96: bool, file: LaidOutFile) -> DataType:
+    """A column's type in Spark."""
+    import pyarrow
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import TimestampType
+
+    if is_int96:
+        # An instant, by those who write it so; nothing in the file says which zone it is of.
+        return TimestampType()
+    if pyarrow.types.is_timestamp(kind) and kind.unit == "ns":
+        raise NotSupported(f"Spark has no timestamps to the nanosecond. column={name} file={file.path}")
+    try:
+        return from_arrow_type(kind, prefer_timestamp_ntz=True)
+    except PySparkException as error:
+        raise NotSupported(f"Spark has no such type. column={name} type={kind} file={file.path}") from error

@@ -1,0 +1,120 @@
+"""What a job came to: what it read, wrote, removed, saved and left alone, with reasons."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from lakebed.core.jobs import JobKind, Option
+
+from .shape import TableShape
+from .table_ref import CatalogTable
+
+
+class Amount(msgspec.Struct, frozen=True, rename="kebab"):
+    """So much of a table."""
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+
+
+class Skipped(msgspec.Struct, frozen=True, rename="kebab"):
+    """Something that was left alone."""
+
+    what: str
+    reason: str
+
+
+class Problem(msgspec.Struct, frozen=True, rename="kebab"):
+    """Something that is not as it should be."""
+
+    what: str
+    """A file or a table."""
+    problem: str
+    """`missing`, `size`, `rows` or `unreadable`."""
+    detail: str
+
+
+NOTHING = Amount()
+
+
+class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A job that ended."""
+
+    job: JobKind
+    table: str
+    dry_run: bool
+    changed: bool
+    """Whether the table, or its files, are not what they were."""
+    read: Amount = NOTHING
+    wrote: Amount = NOTHING
+    removed: Amount = NOTHING
+    """Of a dry run these are what would be read, written and removed."""
+    saved: Amount = NOTHING
+    """What there is less of."""
+    skipped: tuple[Skipped, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    before: TableShape | None = None
+    after: TableShape | None = None
+    snapshots: tuple[int, ...] = ()
+    """Those that the job committed."""
+    details: dict[str, Option] = {}
+    """What only this job has to say."""
+    seconds: float = 0.0
+
+    @property
+    def is_well(self) -> bool:
+        """Whether no problem was found."""
+        return not self.problems
+
+
+class Draft:
+    """A report in the making."""
+
+    def __init__(self, job: JobKind, table: CatalogTable, *, dry_run: bool) -> None:
+        self.job = job
+        self.table = table
+        self.dry_run = dry_run
+        self.changed = False
+        self.read = self.wrote = self.removed = self.saved = NOTHING
+        self.before: TableShape | None = None
+        self.after: TableShape | None = None
+        self.snapshots: Sequence[int] = ()
+        self.details: dict[str, Option] = {}
+        self._skipped: list[Skipped] = []
+        self._problems: list[Problem] = []
+        self._since = time.monotonic()
+
+    def skip(self, what: str, reason: str) -> None:
+        """Something is left alone."""
+        self._skipped.append(Skipped(what, reason))
+
+    def find(self, what: str, problem: str, detail: str) -> None:
+        """Something is not as it should be."""
+        self._problems.append(Problem(what, problem, detail))
+
+    def end(self) -> JobReport:
+        """The report."""
+        return JobReport(
+            job=self.job,
+            table=str(self.table),
+            dry_run=self.dry_run,
+            changed=self.changed and not self.dry_run,
+            read=self.read,
+            wrote=self.wrote,
+            removed=self.removed,
+            saved=self.saved,
+            skipped=tuple(self._skipped),
+            problems=tuple(self._problems),
+            before=self.before,
+            after=self.after,
+            snapshots=tuple(self.snapshots),
+            details=self.details,
+            seconds=round(time.monotonic() - self._since, 3),
+        )

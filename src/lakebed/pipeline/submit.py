@@ -1,0 +1,79 @@
+"""A job as a program of its own, for `spark-submit` and for `python -m`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from lakebed.client.access import ServerAccess, find_access
+from lakebed.client.tables import TableRef
+from lakebed.core.errors import InvalidInput, LakebedError
+from lakebed.core.jobs import Option
+from lakebed.core.settings import Delegation, PipelineSettings
+
+from .job import Job
+from .progress import shown
+from .session import spark_session
+from .table_ref import CatalogTable
+
+FAILED: Final = 2
+FOUND_PROBLEMS: Final = 1
+
+
+def run_program(job: Job, argv: Sequence[str] | None = None) -> int:
+    """Run a job by its command line; the exit status. The report is JSON on stdout.
+
+    The keys to sign with are those of the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    """
+    arguments = _parser(job).parse_args(argv)
+    try:
+        given = parse_options(arguments.option)
+        job.check(given)
+        access = _access(arguments.catalog_uri)
+        settings = PipelineSettings(master=arguments.master, delegation=arguments.delegation)
+        table = CatalogTable(TableRef.parse(arguments.warehouse, arguments.table), access)
+        with shown(sys.stderr) as progress:
+            progress.stage("starting Spark")
+            spark = spark_session(access, arguments.warehouse, settings)
+            report = job.do(spark, table, given, dry_run=arguments.dry_run, progress=progress)
+    except LakebedError as error:
+        sys.stderr.write(f"{job.kind}: {' '.join(str(error).split())}\n")
+        return FAILED
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(report)).decode() + "\n")
+    return 0 if report.is_well else FOUND_PROBLEMS
+
+
+def parse_options(words: Sequence[str]) -> dict[str, Option]:
+    """Options as they are written: `name=value`. Raises InvalidInput."""
+    given: dict[str, Option] = {}
+    for word in words:
+        name, separator, value = word.partition("=")
+        if not separator or not name:
+            raise InvalidInput(f"expected an option as name=value. found={word!r}", argument="--option")
+        given[name.strip()] = value
+    return given
+
+
+def _parser(job: Job) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=str(job.kind), description=f"{job.text}.", allow_abbrev=False)
+    parser.add_argument("--catalog-uri", metavar="URL", help="http://HOST:PORT of the server [LAKEBED_ENDPOINT]")
+    parser.add_argument("--warehouse", required=True, help="the table bucket")
+    parser.add_argument("--table", metavar="NAMESPACE.TABLE", required=not job.default_table, default=job.default_table)
+    parser.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
+    parser.add_argument("--dry-run", action="store_true", help="only find out what there is to do")
+    parser.add_argument("--master", default=PipelineSettings().master, help="where Spark runs, unless it was submitted")
+    parser.add_argument("--delegation", type=Delegation, choices=list(Delegation), default=Delegation.VENDED)
+    return parser
+
+
+def _access(catalog_uri: str | None) -> ServerAccess:
+    """How the server is reached; the address may be that of its catalog, path and all."""
+    if catalog_uri is None:
+        return find_access()
+    parts = urlsplit(catalog_uri)
+    return find_access(f"{parts.scheme}://{parts.netloc}")

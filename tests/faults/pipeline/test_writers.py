@@ -1,0 +1,150 @@
+"""A writer that commits in a loop while its table is compacted all the time: no row is lost, and no commit of it fails.
+
+It has the retries that it has by default. When two are too close together it is maintenance that gives way.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from lakebed.client import TableRef, TaskState
+from lakebed.core.jobs import JobKind
+from tests.clients.iceberg.rows import people
+from tests.fixtures.server import running_server
+from tests.pipeline.bench import SPARK_MARKS, Bench, new_bench
+from tests.pipeline.tending import SOON, Tended, running_worker, tended
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+
+SECONDS: Final = float(os.environ.get("FAULT_SECONDS", "120"))
+LEAST_COMPACTIONS: Final = 3
+
+Write = Callable[[int], None]
+"""Adds the row with that id, in one commit."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+    folder = tmp_path_factory.mktemp("writers")
+    with running_server(folder / "data", workers=2, **SOON) as server, tended(server, folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bench(spark: SparkSession, place: Tended) -> Bench:
+    return new_bench(spark, place.lake, place.worker_keys)
+
+
+def pyiceberg_writer(place: Tended, bench: Bench, ref: TableRef) -> Iterator[Write]:
+    with place.loaded(ref) as table:
+        yield lambda number: table.append(people(number))
+
+
+def spark_writer(place: Tended, bench: Bench, ref: TableRef) -> Iterator[Write]:
+    name = bench.table(*ref.namespace).sql
+
+    def write(number: int) -> None:
+        bench.sql(f"INSERT INTO {name} VALUES ({number}, 'name-{number}', DATE '2026-01-01')")
+
+    yield write
+
+
+@pytest.mark.parametrize("writer", [pyiceberg_writer, spark_writer])
+def test_no_commit_of_a_writer_fails_while_its_table_is_maintained(
+    place: Tended,
+    bench: Bench,
+    tmp_path: Path,
+    writer: Callable[[Tended, Bench, TableRef], Iterator[Write]],
+) -> None:
+    namespace = place.namespace()
+    # Without rest, all three: the table is rewritten, and its old snapshots go, while it is written to.
+    place.attach(namespace, "system.data-compaction", min_input_files=5, interval=1)
+    place.attach(namespace, "system.metadata-compaction", interval=1)
+    place.attach(
+        namespace,
+        "system.snapshot-expiry",
+        max_snapshot_age_ms=20_000,
+        min_snapshots_to_keep=5,
+        interval=5,
+    )
+    ref = place.table(namespace)
+    written: list[int] = []
+    failures: list[str] = []
+    stop = threading.Event()
+
+    def work() -> None:
+        for write in writer(place, bench, ref):
+            number = 0
+            while not stop.is_set():
+                try:
+                    write(number)
+                except Exception as error:  # counted: none is to happen, whatever it is
+                    failures.append(f"{type(error).__name__}: {str(error)[:300]}")
+                else:
+                    written.append(number)
+                number += 1
+
+    thread = threading.Thread(target=work)
+    with running_worker(place, tmp_path) as worker:
+        thread.start()
+        try:
+            time.sleep(SECONDS)
+        finally:
+            stop.set()
+            thread.join()
+        assert worker.stop() == 0, worker.said()
+    ended = [task for task in place.tasks_of(ref) if task.state is TaskState.DONE and (task.report or {})["changed"]]
+    done = Counter(str(task.kind) for task in ended)
+    table = bench.table(namespace)
+    found = [row[0] for row in bench.sql(f"SELECT id FROM {table.sql} ORDER BY id")]
+    lost = len(set(written) - set(found))
+    print(f"commits={len(written)} failed={len(failures)} lost={lost} maintenance={dict(done)}")
+    assert failures == []
+    assert found == written
+    assert done[JobKind.COMPACT] >= LEAST_COMPACTIONS
+    assert not [task.failure for task in place.tasks_of(ref) if task.state is TaskState.DEAD]
+    bench.checksum(table)
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_changes_of_rows_are_made_whole_or_refused_while_their_files_are_rewritten(
+    place: Tended, bench: Bench, tmp_path: Path, mode: str
+) -> None:
+    """A change is about files. One whose files were rewritten since it was planned is refused by the client itself."""
+    namespace = place.namespace()
+    place.attach(namespace, "system.data-compaction", min_input_files=2, interval=1)
+    table = bench.table(namespace)
+    bench.sql(
+        f"CREATE TABLE {table.sql} (id BIGINT, n BIGINT) USING iceberg TBLPROPERTIES"
+        f" ('write.update.mode' = '{mode}', 'write.delete.mode' = '{mode}')"
+    )
+    for start in range(0, 40, 10):
+        bench.sql(f"INSERT INTO {table.sql} SELECT id, 0 FROM range({start}, {start + 10})")
+    made = refused = 0
+    deadline = time.monotonic() + SECONDS / 2
+    with running_worker(place, tmp_path) as worker:
+        while time.monotonic() < deadline:
+            try:
+                bench.sql(f"UPDATE {table.sql} SET n = n + 1")
+            except Exception as error:
+                assert "ValidationException" in str(error) or "CommitFailed" in str(error), error  # noqa: PT017
+                refused += 1
+            else:
+                made += 1
+        assert worker.stop() == 0, worker.said()
+    replaced = bench.value(f"SELECT count(*) FROM {table.inside('snapshots')} WHERE operation = 'replace'")
+    print(f"mode={mode} made={made} refused={refused} rewrites={replaced}")
+    assert bench.sql(f"SELECT count(*), min(n), max(n) FROM {table.sql}") == [(40, made, made)]
+    assert made > 0
+    bench.checksum(table)

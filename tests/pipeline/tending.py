@@ -1,0 +1,293 @@
+"""A server that looks after its tables, and workers for it: processes as an operator starts them, or in this one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyiceberg.table import Table
+
+from lakebed.client import LakebedClient, ServerAccess, TableRef, Task, TaskState
+from lakebed.client.policies import namespace_target
+from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.core.secrets import Secret
+from lakebed.core.settings import PipelineSettings
+from lakebed.pipeline.engine import SparkEngine
+from lakebed.pipeline.worker import Ended, Worker
+from tests.clients.boto import Keys
+from tests.clients.iceberg.lake import Lake, new_lake
+from tests.clients.iceberg.rows import SCHEMA, people
+from tests.clients.people import user_who_may
+from tests.fixtures.server import RunningServer
+
+SOON: Final = {"LAKEBED_PIPELINE__DEBOUNCE": "100ms", "LAKEBED_PIPELINE__SCHEDULE_INTERVAL": "1h"}
+"""For a server that plans as soon as something was committed, and not by the clock."""
+
+GUARD_SECONDS: Final = 300.0
+"""No wait of a test lasts longer: it has failed. Starting Java takes a minute on a machine that has much else to do."""
+
+WORKER_RIGHTS: Final = ("s3tables:*", "lakebed:RunTasks")
+"""All that a worker needs. None in S3: what files it sees, it is given by the catalog."""
+
+_SMALL_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """A table bucket of such a server."""
+
+    lake: Lake
+    client: LakebedClient
+    """Root's."""
+    worker_keys: Keys
+
+    @property
+    def worker_access(self) -> ServerAccess:
+        return ServerAccess(self.lake.server.endpoint, self.worker_keys.access_key, Secret(self.worker_keys.secret_key))
+
+    def namespace(self) -> str:
+        """A namespace that nobody else has."""
+        name = f"ns_{uuid.uuid4().hex[:16]}"
+        self.lake.call("POST", "namespaces", {"namespace": [name]})
+        return name
+
+    def attach(self, namespace: str, policy_type: str, **config: Option) -> str:
+        """Have a policy hold for a namespace; the policy's name. Option names with underscores."""
+        name, content = policy_type.rpartition(".")[2], {"enable": True, "config": dashed(config)}
+        self.client.policies.create(self.lake.warehouse, (namespace,), name, policy_type, content)
+        self.client.policies.attach(self.lake.warehouse, (namespace,), name, namespace_target((namespace,)))
+        return name
+
+    def table(self, namespace: str, name: str = "t", *, appends: int = 0, rows: int = 10) -> TableRef:
+        """A new table with so many small files."""
+        with self.lake.catalog() as catalog:
+            table = catalog.create_table((namespace, name), SCHEMA)
+            for number in range(appends):
+                table.append(people(*range(number * rows, (number + 1) * rows)))
+        return TableRef(self.lake.warehouse, (namespace,), name)
+
+    @contextmanager
+    def loaded(self, ref: TableRef) -> Iterator[Table]:
+        """A table as PyIceberg has it."""
+        with self.lake.catalog() as catalog:
+            yield catalog.load_table((*ref.namespace, ref.table))
+
+    def data_files(self, ref: TableRef) -> list[str]:
+        """The paths of a table's live data files."""
+        with self.loaded(ref) as table:
+            return sorted(task.file.file_path for task in table.scan().plan_files())
+
+    def rename(self, ref: TableRef, name: str) -> TableRef:
+        document = {
+            part: {"namespace": list(ref.namespace), "name": one}
+            for part, one in (("source", ref.table), ("destination", name))
+        }
+        self.lake.call("POST", "tables/rename", document)
+        return ref._replace(table=name)
+
+    def drop(self, ref: TableRef) -> None:
+        self.lake.call("DELETE", f"namespaces/{'.'.join(ref.namespace)}/tables/{ref.table}")
+
+    def submit(self, job: JobKind, ref: TableRef, **options: Option) -> Task:
+        """Ask for a job; option names with underscores."""
+        order = TaskOrder(
+            job=job, warehouse=ref.warehouse, namespace=ref.namespace, table=ref.table, options=dashed(options)
+        )
+        return self.client.tasks.submit(order).task
+
+    def tasks_of(self, ref: TableRef) -> list[Task]:
+        return [
+            task
+            for task in self.client.tasks.list()
+            if (task.order.namespace, task.order.table) == (ref.namespace, ref.table)
+        ]
+
+    def told_of_tasks(self) -> dict[int, list[str]]:
+        """What the event log says became of each task, in order, without the prefix."""
+        told: dict[int, list[str]] = defaultdict(list)
+        for page in self.client.events.pages(kinds=("lakebed:Task*",)):
+            for event in page.events:
+                told[event.payload["task"]].append(event.kind.removeprefix("lakebed:Task"))
+        return told
+
+    def wait_done(self, task_id: int) -> Task:
+        """Wait for a task's end, which must be a good one."""
+        wait_until(
+            lambda: self.client.tasks.get(task_id).state in (TaskState.DONE, TaskState.DEAD), f"end of {task_id}"
+        )
+        task = self.client.tasks.get(task_id)
+        assert task.state is TaskState.DONE, task.failure
+        return task
+
+
+@contextmanager
+def tended(server: RunningServer, folder: Path) -> Iterator[Tended]:
+    """A new table bucket of a server, and somebody to work for it."""
+    keys = user_who_may(server, folder, *WORKER_RIGHTS).keys
+    root = ServerAccess(server.endpoint, server.access_key, Secret(server.secret_key))
+    with LakebedClient(access=root) as client:
+        yield Tended(new_lake(server), client, keys)
+
+
+def dashed(options: Mapping[str, Option]) -> dict[str, Option]:
+    """Options as they are spelled, of those that Python can."""
+    return {name.replace("_", "-"): value for name, value in options.items()}
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + GUARD_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not happen: {what}")
+        time.sleep(0.05)
+
+
+# -- a worker in this process ------------------------------------------------------------------------------------------
+
+
+def work_off(place: Tended, engine: SparkEngine, *, count: int = 1, lease_seconds: float = 60.0) -> list[Ended]:
+    """Have a worker see to so many tasks, with whatever Spark the engine has; what became of them."""
+    told: list[Ended] = []
+    stop = threading.Event()
+
+    def tell(ended: Ended) -> None:
+        told.append(ended)
+        if len(told) == count:
+            stop.set()
+
+    with LakebedClient(access=place.worker_access) as client:
+        worker = Worker(
+            client.tasks,
+            engine,
+            name="in this process",
+            kinds=list(JobKind),
+            lease_seconds=lease_seconds,
+            idle_seconds=GUARD_SECONDS,
+            tell=tell,
+        )
+        worker.run(stop)
+    return told
+
+
+def own_engine(place: Tended, kind: type[SparkEngine] = SparkEngine) -> SparkEngine:
+    """An engine with the Spark of this process, which a fixture has started. It is not to be closed."""
+    return kind(place.worker_access, PipelineSettings())
+
+
+# -- workers as processes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunningWorker:
+    """`lakebed pipeline worker`, with a Java of its own."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def kill(self, *, with_java: bool = True) -> None:
+        """End it at once. Without its Java, as the kernel does that runs out of memory; else as a power cut does."""
+        pids = [self.process.pid, *descendants(self.process.pid)]
+        if with_java:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait()
+        wait_until(lambda: not any(is_alive(pid) for pid in pids), f"the end of {pids}")
+
+    def stop(self) -> int:
+        """Ask it to end, and wait."""
+        self.process.terminate()
+        return self.process.wait(GUARD_SECONDS)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+def start_worker(
+    place: Tended,
+    folder: Path,
+    *flags: str,
+    name: str = "",
+    lease_seconds: float = 60.0,
+    environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "lakebed"),
+) -> RunningWorker:
+    """Start a worker that has the keys of its user and no others."""
+    name = name or f"worker-{uuid.uuid4().hex[:8]}"
+    settings = folder / f"{name}.toml"
+    settings.write_text(
+        f'[pipeline]\nmaster = "local[2]"\ndriver_memory = "1GiB"\nlease = {lease_seconds}\n'
+        f'[pipeline.spark]\n"spark.driver.extraJavaOptions" = "{_SMALL_JAVA}"\n"spark.sql.shuffle.partitions" = "2"\n'
+    )
+    kept = {one: value for one, value in os.environ.items() if not one.startswith(("LAKEBED_", "AWS_"))}
+    told = {
+        "LAKEBED_ENDPOINT": place.lake.server.endpoint,
+        "LAKEBED_ACCESS_KEY": place.worker_keys.access_key,
+        "LAKEBED_SECRET_KEY": place.worker_keys.secret_key,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    log = folder / f"{name}.log"
+    command = [sys.executable, *program, "pipeline", "worker", "--config", str(settings), "--name", name, *flags]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env={**kept, **told, **(environment or {})}, start_new_session=True
+        )
+    return RunningWorker(name, process, log)
+
+
+@contextmanager
+def running_worker(place: Tended, folder: Path, *flags: str, lease_seconds: float = 60.0) -> Iterator[RunningWorker]:
+    """A worker for the time of a block."""
+    worker = start_worker(place, folder, *flags, lease_seconds=lease_seconds)
+    try:
+        yield worker
+    finally:
+        if worker.process.poll() is None:
+            worker.kill()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs: a zombie does not."""
+    return state_of(pid)[0] not in "ZX"
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for path in Path("/proc").glob("[0-9]*"):
+        children[state_of(int(path.name))[1]].append(int(path.name))
+    found, next_ones = [], [pid]
+    while next_ones:
+        next_ones = [child for one in next_ones for child in children.get(one, ())]
+        found += next_ones
+    return found
+
+
+def command_of(pid: int) -> str:
+    """The words that a process was started with."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def state_of(pid: int) -> tuple[str, int]:
+    """A process's state and its parent; that of the dead for one that is not there."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "X", 0
+    return words[0], int(words[1])

@@ -1,0 +1,142 @@
+"""Jobs over Spark Connect: the server is started as an operator starts it, and spoken to from a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from tests.clients.people import User
+from tests.fixtures.server import free_port
+from tests.fixtures.spark import find_or_install_java
+from tests.pipeline.bench import SPARK_MARKS, Bench
+
+pytestmark = [
+    *SPARK_MARKS,
+    pytest.mark.heavy,
+    pytest.mark.skipif(
+        importlib.util.find_spec("grpc") is None, reason="PySpark is installed without its extra connect"
+    ),
+]
+
+_START_SECONDS = 120.0
+
+_CLIENT = """
+import json, os, sys
+from lakebed.client.access import find_access
+from lakebed.client.names import TableRef
+from lakebed.core.errors import LakebedError
+from lakebed.core.jobs import JobKind
+from lakebed.core.settings import PipelineSettings
+from lakebed.pipeline.jobs import find_job
+from lakebed.pipeline.session import spark_session
+from lakebed.pipeline.table_ref import CatalogTable
+
+master, warehouse, namespace = sys.argv[1:]
+access = find_access()
+spark = spark_session(access, warehouse, PipelineSettings(master=master))
+table = CatalogTable(TableRef(warehouse, (namespace,), "t"), access)
+spark.sql(f"CREATE TABLE {table.sql} (id BIGINT) USING iceberg").collect()
+for number in range(5):
+    spark.sql(f"INSERT INTO {table.sql} VALUES ({number})").collect()
+
+def done(kind, dry_run=False, **options):
+    try:
+        report = find_job(kind).do(spark, table, {name.replace("_", "-"): value for name, value in options.items()},
+                                   dry_run=dry_run)
+    except LakebedError as error:
+        return type(error).__name__
+    return report.changed
+
+print(json.dumps({
+    "dry-run": done(JobKind.COMPACT, dry_run=True),
+    "manifests": done(JobKind.REWRITE_MANIFESTS),
+    "compact": done(JobKind.COMPACT),
+    "expire": done(JobKind.EXPIRE_SNAPSHOTS, max_snapshot_age_ms=0),
+    "orphans": done(JobKind.REMOVE_ORPHANS),
+    "statistics": done(JobKind.COMPUTE_STATISTICS),
+    "wrong": done(JobKind.COMPACT, where="nonsense = 1", rewrite_all=True),
+    "verify": done(JobKind.VERIFY),
+    "rows": [row.id for row in spark.sql(f"SELECT id FROM {table.sql} ORDER BY id").collect()],
+}))
+"""
+
+
+@pytest.fixture
+def environment(bench: Bench, engineer: User) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "LAKEBED_", "SPARK_"))}
+    return {
+        **kept,
+        "JAVA_HOME": str(find_or_install_java()),
+        "LAKEBED_ENDPOINT": bench.access.endpoint,
+        "AWS_ACCESS_KEY_ID": engineer.keys.access_key,
+        "AWS_SECRET_ACCESS_KEY": engineer.keys.secret_key,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@pytest.fixture
+def connect_server(bench: Bench, environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
+    """A Spark Connect server with what `lakebed spark-config` writes; its address."""
+    conf, port = tmp_path / "spark.conf", free_port()
+    command = [sys.executable, "-m", "lakebed", "spark-config", "--output", str(conf)]
+    subprocess.run([*command, "--warehouse", bench.lake.warehouse], env=environment, cwd=tmp_path, check=True)
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    command = [submit, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]"]
+    command += ["--properties-file", str(conf), "--conf", f"spark.connect.grpc.binding.port={port}"]
+    with (tmp_path / "connect.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--conf", "spark.ui.enabled=false", "spark-internal"],
+            env=environment,
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _wait(process, port, tmp_path / "connect.log")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"the Spark Connect server did not start:\n{log.read_text(errors='replace')}")
+
+
+def test_jobs_that_need_no_java_of_their_own_run_over_connect(
+    bench: Bench, connect_server: str, environment: dict[str, str], namespace: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _CLIENT, connect_server, bench.lake.warehouse, namespace]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # Any: JSON
+    assert found == {
+        "dry-run": "NotSupported",
+        "manifests": True,
+        "compact": True,
+        "expire": True,
+        "orphans": False,
+        "statistics": True,
+        "wrong": "InvalidInput",
+        "verify": "NotSupported",
+        "rows": [0, 1, 2, 3, 4],
+    }

@@ -1,0 +1,205 @@
+"""`spark.read.format("lakebed")` on a real Spark: what only the server knows, as tables and as streams."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakebed.client import Event
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline.datasource import LakebedSource
+from tests.fixtures.server import running_server
+from tests.pipeline.bench import SPARK_MARKS, new_bench
+from tests.pipeline.tending import Tended, own_engine, tended, work_off
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+pytestmark = SPARK_MARKS
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+    """A server on which nothing happens but what these tests do."""
+    folder = tmp_path_factory.mktemp("source")
+    quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
+    with running_server(folder / "data", *quiet, workers=2) as server, tended(server, folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered(spark: SparkSession) -> None:
+    spark.dataSource.register(LakebedSource)
+
+
+def options(place: Tended, table: str, **more: object) -> dict[str, str]:
+    """As root: the first keys of a server."""
+    server = place.lake.server
+    given = {"table": table, "endpoint": server.endpoint, **more}
+    keys = {"access-key-id": server.access_key, "secret-access-key": server.secret_key}
+    return {name: str(value) for name, value in given.items()} | keys
+
+
+def read(spark: SparkSession, place: Tended, table: str, **more: object) -> DataFrame:
+    return spark.read.format("lakebed").options(**options(place, table, **more)).load()
+
+
+def stream(spark: SparkSession, place: Tended, table: str, **more: object) -> DataStreamReader:
+    return spark.readStream.format("lakebed").options(**options(place, table, **more))
+
+
+def events_of(place: Tended, **asked: Any) -> list[Event]:  # Any: what pages takes
+    return [event for page in place.client.events.pages(**asked) for event in page.events]
+
+
+def make_events(place: Tended, appends: int = 5) -> None:
+    place.table(place.namespace(), appends=appends)
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+def test_events_are_read_in_several_partitions_each_once(spark: SparkSession, place: Tended) -> None:
+    make_events(place)
+    frame = read(spark, place, "events", partitions=3)
+    assert frame.rdd.getNumPartitions() == 3
+    rows = frame.collect()
+    told = events_of(place)
+    assert [(row.seq, row.kind, row.subject) for row in rows] == [(one.seq, one.kind, one.subject) for one in told]
+    assert frame.selectExpr("unix_millis(occurred) AS ms").collect()[-1].ms == told[-1].occurred_ms
+    committed = frame.where("kind = 'TableCommitted'").selectExpr(
+        "get_json_object(payload, '$.operation') AS operation"
+    )
+    assert {row.operation for row in committed.collect()} == {"append"}
+
+
+def test_only_the_kinds_that_are_asked_for_are_read(spark: SparkSession, place: Tended) -> None:
+    make_events(place)
+    after = events_of(place)[3].seq
+    frame = read(spark, place, "events", kinds="TableCommitted,NamespaceCr*", after=after)
+    told = events_of(place, after=after, kinds=("TableCommitted", "NamespaceCr*"))
+    assert [row.seq for row in frame.collect()] == [one.seq for one in told]
+    assert {row.kind for row in frame.collect()} == {"TableCommitted", "NamespaceCreated"}
+
+
+def test_the_audit_trail_is_read(spark: SparkSession, place: Tended) -> None:
+    told = [event for page in place.client.audit.pages() for event in page.events]
+    rows = read(spark, place, "audit").collect()
+    assert [(row.seq, row.kind) for row in rows] == [(one.seq, one.kind) for one in told]
+    assert {"UserCreated", "AccessKeyCreated"} <= {row.kind for row in rows}
+    assert not any(place.worker_keys.secret_key in row.payload for row in rows)
+
+
+def test_tasks_are_read_with_why_they_are_there_and_what_they_came_to(spark: SparkSession, place: Tended) -> None:
+    ref = place.table(place.namespace(), appends=3)
+    done = place.submit(JobKind.COMPACT, ref, min_input_files=2)
+    work_off(place, own_engine(place))
+    waiting = place.submit(JobKind.VERIFY, ref, checksums=True)
+    rows = {row.id: row for row in read(spark, place, "tasks").collect()}
+    assert (rows[done.id].state, rows[done.id].kind, rows[done.id].worker) == (
+        "done",
+        "compact-table",
+        "in this process",
+    )
+    assert (rows[waiting.id].state, rows[waiting.id].report) == ("ready", None)
+    assert rows[waiting.id].options == '{"checksums":true}'
+    assert (rows[done.id].warehouse, rows[done.id].namespace, rows[done.id].table) == (
+        ref.warehouse,
+        [*ref.namespace],
+        "t",
+    )
+    report = read(spark, place, "tasks").selectExpr("id", "get_json_object(report, '$.read.files') AS files")
+    assert {row.id: row.files for row in report.collect()}[done.id] == "3"
+
+
+def test_the_health_of_tables_is_read(spark: SparkSession, place: Tended) -> None:
+    ref = place.table(place.namespace(), appends=4)
+    rows = read(spark, place, "health", warehouse=ref.warehouse).collect()
+    (row,) = [row for row in rows if (row.namespace, row.table) == ([*ref.namespace], ref.table)]
+    health = next(place.client.tables.healths(ref.warehouse, ref.namespace))
+    assert (row.snapshots, row.data_files, row.records) == (4, 4, 40)
+    assert (row.data_bytes, row.measured, row.entry) == (health.data_bytes, health.measured, health.entry)
+    everywhere = read(spark, place, "health")
+    assert everywhere.where(f"entry = '{health.entry}'").count() == 1
+
+
+@pytest.mark.parametrize("table", ["events", "audit", "tasks", "health"])
+def test_no_key_is_in_what_spark_says_of_a_query(spark: SparkSession, place: Tended, table: str) -> None:
+    frame = read(spark, place, table).where("1 = 1")
+    said = frame._jdf.queryExecution().toString()
+    assert "lakebed" in said
+    assert place.lake.server.secret_key not in said
+    assert place.lake.server.access_key not in said
+    assert place.lake.server.secret_key not in repr(frame)
+
+
+def test_somebody_who_may_not_is_told_so(spark: SparkSession, place: Tended) -> None:
+    from pyspark.errors import PySparkException
+
+    keys = {"access-key-id": place.worker_keys.access_key, "secret-access-key": place.worker_keys.secret_key}
+    frame = spark.read.format("lakebed").options(**options(place, "audit") | keys)
+    with pytest.raises(PySparkException, match="lakebed:ReadAudit") as caught:
+        frame.load().collect()
+    assert place.worker_keys.secret_key not in str(caught.value)
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def running(query: StreamingQuery) -> StreamingQuery:
+    """All that is there by now is in the sink."""
+    query.processAllAvailable()
+    return query
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_stream_of_events_has_each_once_and_in_order(spark: SparkSession, place: Tended, partitions: int) -> None:
+    sink = f"sink_{uuid.uuid4().hex[:12]}"
+    make_events(place)
+    frame = stream(spark, place, "events", partitions=partitions).load()
+    query = frame.writeStream.format("memory").queryName(sink).outputMode("append").start()
+    try:
+        for _ in range(2):
+            running(query)
+            found = [(row.seq, row.kind) for row in spark.sql(f"SELECT seq, kind FROM {sink}").collect()]
+            assert found == [(one.seq, one.kind) for one in events_of(place)]
+            make_events(place, 2)
+        running(query)
+        assert spark.sql(f"SELECT count(*) AS n FROM {sink}").collect()[0].n == len(events_of(place))
+    finally:
+        query.stop()
+
+
+def test_a_stream_into_a_table_goes_on_where_it_was_stopped(spark: SparkSession, place: Tended, tmp_path: Path) -> None:
+    bench = new_bench(spark, place.lake, place.worker_keys)
+    table = bench.table(place.namespace(), "log")
+    bench.sql(f"CREATE TABLE {table.sql} (seq BIGINT, kind STRING, subject STRING, occurred TIMESTAMP, payload STRING)")
+    first = events_of(place)[-1].seq
+    for _ in range(3):
+        make_events(place, 2)
+        last = events_of(place)[-1].seq
+        frame = stream(spark, place, "events", partitions=2, kinds="TableCommitted", after=first).load()
+        # What is there by now, and no more: each commit of the stream is an event itself.
+        writer = frame.writeStream.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        assert writer.toTable(table.sql).awaitTermination(120)
+        told = [one.seq for one in events_of(place, after=first, kinds=("TableCommitted",)) if one.seq <= last]
+        found = [row[0] for row in bench.sql(f"SELECT seq FROM {table.sql} WHERE seq <= {last} ORDER BY seq")]
+        assert found == told
+    assert len(set(found)) >= 6
+
+
+def test_the_audit_trail_can_be_streamed(spark: SparkSession, place: Tended) -> None:
+    sink = f"sink_{uuid.uuid4().hex[:12]}"
+    query = stream(spark, place, "audit").load().writeStream.format("memory").queryName(sink).start()
+    try:
+        running(query)
+        told = [event.seq for page in place.client.audit.pages() for event in page.events]
+        assert [row.seq for row in spark.sql(f"SELECT seq FROM {sink}").collect()] == told
+    finally:
+        query.stop()

@@ -1,0 +1,68 @@
+"""Two workers against one server: they share the tasks, and none is done twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from lakebed.client import TaskState
+from lakebed.core.jobs import JobKind
+from tests.clients.iceberg.rows import ids_of
+from tests.fixtures.server import running_server
+from tests.fixtures.spark import find_or_install_java
+from tests.pipeline.bench import SPARK_MARKS
+from tests.pipeline.tending import running_worker, tended, wait_until
+
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+
+TABLES: Final = 8
+APPENDS: Final = 3
+JOBS: Final = (JobKind.COMPACT, JobKind.REWRITE_MANIFESTS, JobKind.VERIFY)
+
+
+def test_two_workers_share_the_tasks_and_none_is_done_twice(tmp_path: Path) -> None:
+    find_or_install_java()
+    # Nothing is planned besides: what is asked for here is all there is.
+    quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
+    with running_server(tmp_path / "data", *quiet, workers=2) as server, tended(server, tmp_path) as place:
+        namespace = place.namespace()
+        tables = [place.table(namespace, f"t{number}", appends=APPENDS) for number in range(TABLES)]
+        # A lease that is over long before the last of them: each lives by its worker's signs of life.
+        with (
+            running_worker(place, tmp_path, lease_seconds=5) as first,
+            running_worker(place, tmp_path, lease_seconds=5) as second,
+        ):
+            tasks = [
+                place.submit(job, ref, **({"min_input_files": 2} if job is JobKind.COMPACT else {})).id
+                for ref in tables
+                for job in JOBS
+            ]
+
+            def are_done() -> bool:
+                return sum(task.state is TaskState.DONE for task in place.client.tasks.list()) == len(tasks)
+
+            wait_until(are_done, "the end of all tasks")
+            seen = {task.id: task for task in place.client.tasks.list()}
+            by_worker = Counter(seen[number].worker for number in tasks)
+            for worker in (first, second):
+                assert worker.stop() == 0, worker.said()
+        told = place.told_of_tasks()
+        said = [line for worker in (first, second) for line in worker.said().splitlines()[1:]]
+        done = Counter(line.split()[0] for line in said)
+        print(f"tasks={len(tasks)} done={sum(done.values())} by_worker={sorted(by_worker.values())}")
+        assert len(set(tasks)) == len(tasks) == TABLES * len(JOBS)
+        assert [told[number] for number in tasks] == [["Planned", "Started", "Succeeded"]] * len(tasks)
+        assert {seen[number].attempts for number in tasks} == {1}
+        assert done == {str(job): TABLES for job in JOBS}
+        assert by_worker.keys() == {first.name, second.name}
+        for ref in tables:
+            with place.loaded(ref) as table:
+                replaced = [
+                    one for one in table.snapshots() if one.summary and one.summary.operation.value == "replace"
+                ]
+                assert (len(table.snapshots()), len(replaced) <= 2) == (APPENDS + len(replaced), True)
+                assert ids_of(table) == list(range(APPENDS * 10))
+            assert len(place.data_files(ref)) == 1

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from lakebed.client.tasks import ClaimedTask, TaskState
+from lakebed.core.errors import (
+    AccessDenied,
+    CommitConflict,
+    Fenced,
+    InvalidInput,
+    NoSuchTable,
+    PipelineUnavailable,
+    Unavailable,
+)
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.pipeline.progress import Progress
+from lakebed.pipeline.report import JobReport
+from lakebed.pipeline.worker import STOPPED, Ended, Worker
+
+LEASE_SECONDS = 1.5
+
+
+def claimed(number: int, table: str = "orders") -> ClaimedTask:
+    order = TaskOrder(job=JobKind.COMPACT, warehouse="lake", namespace=("sales",), table=table)
+    return ClaimedTask(
+        id=number,
+        kind=JobKind.COMPACT,
+        state=TaskState.CLAIMED,
+        order=order,
+        attempts=1,
+        max_attempts=5,
+        due_ms=0,
+        created_ms=0,
+        changed_ms=0,
+        token=number * 10,
+    )
+
+
+class Queue:
+    """Hands out what it was given, and notes what it is told."""
+
+    def __init__(self, *tasks: ClaimedTask, away: int = 0) -> None:
+        self.waiting = list(tasks)
+        self.away = away
+        self.completed: list[tuple[int, JobReport]] = []
+        self.failed: list[tuple[int, str, bool]] = []
+        self.beats = 0
+        self.taken_by_others = False
+        self.renamed: dict[str, str | None] = {}
+        """What tables are called by now; None for those that are gone."""
+
+    def claim(
+        self,
+        worker: str,
+        kinds: Sequence[JobKind],
+        *,
+        lease_seconds: float,
+        limit: int = 1,
+        wait_seconds: float = 0.0,
+    ) -> Sequence[ClaimedTask]:
+        if self.away:
+            self.away -= 1
+            raise Unavailable("nobody answers")
+        return [self.waiting.pop(0)] if self.waiting else []
+
+    def heartbeat(
+        self, claimed: ClaimedTask, *, lease_seconds: float, progress: dict[str, object] | None = None
+    ) -> TaskOrder | None:
+        self.beats += 1
+        if self.taken_by_others:
+            raise Fenced("somebody else has it")
+        name = self.renamed.get(claimed.order.table, claimed.order.table)
+        return None if name is None else msgspec.structs.replace(claimed.order, table=name)
+
+    def complete(self, claimed: ClaimedTask, report: JobReport) -> None:
+        if self.taken_by_others:
+            raise Fenced("somebody else has it")
+        self.completed.append((claimed.id, report))
+
+    def fail(self, claimed: ClaimedTask, reason: str, *, retry: bool = True) -> TaskState:
+        self.failed.append((claimed.id, reason, retry))
+        return TaskState.READY if retry else TaskState.DEAD
+
+
+class Machine:
+    """An engine that does what a test says."""
+
+    def __init__(
+        self,
+        work: Callable[[TaskOrder], None] = lambda order: None,
+        start: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._work = work
+        self._start = start
+        self.cancelled = threading.Event()
+        self.done: list[str] = []
+        """The tables that something was done to."""
+
+    def start(self, progress: Progress) -> None:
+        self._start()
+
+    def run(self, order: TaskOrder, progress: Progress) -> JobReport:
+        progress.stage("working")
+        self._work(order)
+        self.done.append(order.table)
+        return JobReport(job=order.job, table=order.table, dry_run=False, changed=True)
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None) -> list[Ended]:
+    """Have a worker run until there is nothing left; what it told."""
+    told: list[Ended] = []
+    Worker(
+        queue,
+        machine,
+        name="w",
+        kinds=[JobKind.COMPACT],
+        lease_seconds=LEASE_SECONDS,
+        idle_seconds=0.05,
+        tell=told.append,
+    ).run(stop or threading.Event())
+    return told
+
+
+def raising(error: Exception) -> Callable[[TaskOrder], None]:
+    def work(order: TaskOrder) -> None:
+        raise error
+
+    return work
+
+
+def test_tasks_are_done_one_after_the_other_and_their_reports_told() -> None:
+    queue = Queue(claimed(1), claimed(2))
+    told = work_off(queue, Machine())
+    assert [(number, report.changed) for number, report in queue.completed] == [(1, True), (2, True)]
+    assert queue.failed == []
+    assert [ended.words for ended in told] == ["done", "done"]
+
+
+@pytest.mark.parametrize("error", [CommitConflict("others were first"), Unavailable("gone"), ValueError("a mistake")])
+def test_what_may_pass_is_tried_again(error: Exception) -> None:
+    queue = Queue(claimed(1), claimed(2))
+    work_off(queue, Machine(raising(error)))
+    assert [(number, retry) for number, _, retry in queue.failed] == [(1, True), (2, True)]
+    assert str(error) in queue.failed[0][1]
+
+
+@pytest.mark.parametrize("error", [InvalidInput("no such option"), AccessDenied("not yours")])
+def test_what_would_fail_again_is_given_up_at_once(error: Exception) -> None:
+    queue = Queue(claimed(1))
+    work_off(queue, Machine(raising(error)))
+    assert queue.failed == [(1, str(error), False)]
+
+
+def test_a_table_that_was_dropped_needs_nothing() -> None:
+    queue = Queue(claimed(1))
+
+    def work(order: TaskOrder) -> None:
+        queue.renamed["orders"] = None
+        raise NoSuchTable("no such table")
+
+    work_off(queue, Machine(work))
+    ((_, report),) = queue.completed
+    assert not report.changed
+    ((what, reason),) = [(skipped.what, skipped.reason) for skipped in report.skipped]
+    assert (what, reason) == ("lake.sales.orders", "the table was dropped after the task was asked for")
+
+
+def test_another_table_that_got_the_name_while_spark_started_is_not_touched() -> None:
+    for name, done in (("orders_2025", ["orders_2025"]), (None, [])):
+        queue = Queue(claimed(1))
+
+        def start(queue: Queue = queue, name: str | None = name) -> None:
+            queue.renamed["orders"] = name
+
+        machine = Machine(start=start)
+        work_off(queue, machine)
+        assert machine.done == done
+        assert [number for number, _ in queue.completed] == [1]
+
+
+def test_a_table_that_was_renamed_while_it_was_worked_on_is_gone_on_with_by_its_new_name() -> None:
+    queue = Queue(claimed(1))
+
+    def work(order: TaskOrder) -> None:
+        if order.table == "orders":
+            queue.renamed["orders"] = "orders_2025"
+            raise NoSuchTable("no such table")
+
+    machine = Machine(work)
+    work_off(queue, machine)
+    assert machine.done == ["orders_2025"]
+    assert [number for number, _ in queue.completed] == [1]
+
+
+def test_a_table_that_spark_cannot_find_where_the_server_has_it_is_a_failure() -> None:
+    queue = Queue(claimed(1))
+    work_off(queue, Machine(raising(NoSuchTable("no such table"))))
+    assert queue.completed == []
+    assert queue.failed == [(1, "no such table", True)]
+
+
+def test_a_worker_without_spark_says_so_in_the_task_and_ends() -> None:
+    queue = Queue(claimed(1), claimed(2))
+
+    def start() -> None:
+        raise PipelineUnavailable("install Java 17")
+
+    with pytest.raises(PipelineUnavailable, match="install Java"):
+        work_off(queue, Machine(start=start))
+    # To be done by a worker that has one: the second was not even taken.
+    assert queue.failed == [(1, "install Java 17", True)]
+    assert [task.id for task in queue.waiting] == [2]
+
+
+def test_a_task_that_was_taken_over_is_cancelled_and_not_concluded() -> None:
+    queue = Queue(claimed(1))
+
+    def work(order: TaskOrder) -> None:
+        queue.taken_by_others = True
+        assert machine.cancelled.wait(10)
+
+    machine = Machine(work)
+    (ended,) = work_off(queue, machine)
+    assert machine.cancelled.is_set()
+    assert (queue.completed, queue.failed) == ([], [])
+    assert ended.words.startswith("lost")
+
+
+def test_a_stopped_worker_gives_its_task_back() -> None:
+    stop = threading.Event()
+    queue = Queue(claimed(1))
+
+    def work(order: TaskOrder) -> None:
+        stop.set()
+        assert machine.cancelled.wait(10)
+        raise Unavailable("a query was cancelled")
+
+    machine = Machine(work)
+    work_off(queue, machine, stop)
+    assert queue.failed == [(1, STOPPED, True)]
+
+
+def test_a_long_job_gives_signs_of_life() -> None:
+    queue = Queue(claimed(1))
+    enough = threading.Event()
+
+    def work(order: TaskOrder) -> None:
+        while queue.beats < 3:
+            enough.wait(0.05)
+
+    work_off(queue, Machine(work))
+    assert [number for number, _ in queue.completed] == [1]
+
+
+def test_a_server_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakebed.pipeline.worker._FIRST_PAUSE_SECONDS", 0.01)
+    queue = Queue(claimed(1), away=3)
+    work_off(queue, Machine())
+    assert [number for number, _ in queue.completed] == [1]

@@ -1,0 +1,295 @@
+"""The pipeline as a whole: policies and commits lead to tasks, and a worker with a real Spark does them.
+
+Workers have the rights to tables and to tasks, and none in S3.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakebed.cli.main import FAILED
+from lakebed.client import TableRef, TaskState
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.pipeline.engine import SparkEngine
+from lakebed.pipeline.progress import Progress
+from lakebed.pipeline.report import JobReport
+from tests.clients.boto import all_keys, connected
+from tests.clients.iceberg.rows import ids_of, people
+from tests.fixtures.server import RunningServer, running_server
+from tests.fixtures.spark import find_or_install_java
+from tests.pipeline.bench import SPARK_MARKS, new_bench
+from tests.pipeline.tending import (
+    SOON,
+    Tended,
+    command_of,
+    descendants,
+    is_alive,
+    own_engine,
+    running_worker,
+    start_worker,
+    tended,
+    wait_until,
+    work_off,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+
+EMBEDDED = {
+    **SOON,
+    "LAKEBED_PIPELINE__EMBEDDED_WORKER": "on-demand",
+    "LAKEBED_PIPELINE__MASTER": "local[2]",
+    "LAKEBED_PIPELINE__DRIVER_MEMORY": "1GiB",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server of these tests' own: its tasks are nobody else's."""
+    with running_server(tmp_path_factory.mktemp("tended") / "data", workers=2, **SOON) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def place(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+    with tended(server, tmp_path_factory.mktemp("worker")) as found:
+        yield found
+
+
+@pytest.fixture
+def namespace(place: Tended) -> str:
+    return place.namespace()
+
+
+def lines_of(log: str, job: JobKind) -> list[str]:
+    return [line for line in log.splitlines() if line.startswith(f"{job} ")]
+
+
+# -- from a policy to a table that was seen to -------------------------------------------------------------------------
+
+
+def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
+    place: Tended, namespace: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    place.attach(namespace, "system.data-compaction", min_input_files=5)
+    place.attach(namespace, "system.metadata-compaction")
+    place.attach(namespace, "system.snapshot-expiry", max_snapshot_age_ms=1, min_snapshots_to_keep=1)
+    place.attach(namespace, "system.orphan-file-removal", older_than_ms=1, allow_young=True)
+    ref = place.table(namespace, appends=12)
+    with place.loaded(ref) as table, connected(place.lake.server) as s3:
+        prefix = table.location().removeprefix(f"s3://{ref.warehouse}/")
+        orphan = f"{prefix}/data/left-behind.parquet"
+        s3.put_object(Bucket=ref.warehouse, Key=orphan, Body=b"of a writer that crashed")
+        before = (len(table.snapshots()), ids_of(table))
+    jobs = {JobKind.COMPACT, JobKind.REWRITE_MANIFESTS, JobKind.EXPIRE_SNAPSHOTS, JobKind.REMOVE_ORPHANS}
+    wait_until(lambda: {task.kind for task in place.tasks_of(ref)} == jobs, "all four are planned after the commits")
+    planned = {task.kind: task for task in place.tasks_of(ref)}
+    for task in planned.values():
+        assert task.order.policy is not None
+        assert task.order.policy.attached_to == f"namespace {namespace}"
+        assert task.order.reason.startswith(f"policy {namespace}.{task.order.policy.name} v0, inherited from")
+    assert re.search(r"\d+ of \d+ data files are under 384 MiB", planned[JobKind.COMPACT].order.reason)
+    assert re.search(r"\d+ of \d+ snapshots have expired", planned[JobKind.EXPIRE_SNAPSHOTS].order.reason)
+
+    with running_worker(place, tmp_path, "--idle", "3s") as worker:
+        reports = {job: place.wait_done(task.id).report or {} for job, task in planned.items()}
+        assert worker.process.wait(60) == 0, worker.said()
+
+    assert [report["changed"] for report in reports.values()] == [True] * 4
+    assert reports[JobKind.COMPACT]["read"]["files"] == 12
+    assert reports[JobKind.REMOVE_ORPHANS]["details"]["orphans"] == [f"s3://{ref.warehouse}/{orphan}"]
+    assert reports[JobKind.EXPIRE_SNAPSHOTS]["removed"]["files"] > 0
+    told = place.told_of_tasks()
+    assert [told[task.id] for task in planned.values()] == [["Planned", "Started", "Succeeded"]] * 4
+    log = worker.said()
+    assert all(len(lines_of(log, job)) == 1 and "done in" in lines_of(log, job)[0] for job in jobs), log
+
+    assert len(place.data_files(ref)) == 1
+    with place.loaded(ref) as table:
+        assert (len(table.snapshots()) < before[0], ids_of(table)) == (True, before[1])
+    with connected(place.lake.server) as s3:
+        assert orphan not in all_keys(s3, ref.warehouse, prefix)
+    # Every file that is referred to is there, and has its rows.
+    bench = new_bench(spark, place.lake, place.worker_keys)
+    bench.checksum(bench.table(namespace))
+
+
+# -- tables that are not there any more, or elsewhere ------------------------------------------------------------------
+
+
+class Meddling(SparkEngine):
+    """Has something happen to the table between the claim and the work, or while the work is under way."""
+
+    after_start: Callable[[], object] | None = None
+    before_run: Callable[[], object] | None = None
+
+    def start(self, progress: Progress) -> None:
+        super().start(progress)
+        happen, self.after_start = self.after_start, None
+        if happen is not None:
+            happen()
+
+    def run(self, order: TaskOrder, progress: Progress) -> JobReport:
+        happen, self.before_run = self.before_run, None
+        if happen is not None:
+            happen()
+        return super().run(order, progress)
+
+
+@pytest.fixture
+def meddling(spark: SparkSession, place: Tended) -> Meddling:
+    """With the Spark of the other tests."""
+    engine = own_engine(place, Meddling)
+    assert isinstance(engine, Meddling)
+    return engine
+
+
+def compact(place: Tended, ref: TableRef, meddling: Meddling) -> dict[str, Any]:
+    """Have a table compacted; the task's report."""
+    task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
+    (ended,) = work_off(place, meddling)
+    assert ended.report is not None, ended.words
+    return place.client.tasks.get(task.id).report or {}
+
+
+def test_a_table_that_is_dropped_under_the_worker_is_left_with_a_reason(
+    place: Tended, namespace: str, meddling: Meddling
+) -> None:
+    ref = place.table(namespace, appends=3)
+    meddling.before_run = lambda: place.drop(ref)
+    report = compact(place, ref, meddling)
+    assert not report["changed"]
+    assert report["skipped"] == [{"what": str(ref), "reason": "the table was dropped after the task was asked for"}]
+
+
+def test_a_table_that_is_dropped_before_its_task_is_claimed_is_left_with_a_reason(
+    place: Tended, namespace: str, meddling: Meddling
+) -> None:
+    ref, other = place.table(namespace, appends=3), place.table(namespace, "other", appends=3)
+    task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
+    place.drop(ref)
+    assert compact(place, other, meddling)["changed"]
+    seen = place.client.tasks.get(task.id)
+    assert seen.state is TaskState.DONE
+    assert (seen.report or {})["skipped"] == [{"what": str(ref), "reason": "the table is gone"}]
+    assert place.told_of_tasks()[task.id] == ["Planned", "Withdrawn"]
+
+
+def test_a_table_that_takes_the_name_of_the_one_that_is_meant_is_not_touched(
+    place: Tended, namespace: str, meddling: Meddling
+) -> None:
+    ref = place.table(namespace, appends=3)
+
+    def exchange() -> None:
+        place.rename(ref, "meant")
+        place.table(namespace, appends=3)
+
+    meddling.after_start = exchange
+    assert compact(place, ref, meddling)["table"] == f"{ref.warehouse}.{namespace}.meant"
+    assert len(place.data_files(ref)) == 3
+    assert len(place.data_files(ref._replace(table="meant"))) == 1
+
+
+def test_a_table_that_is_renamed_under_the_worker_is_gone_on_with(
+    place: Tended, namespace: str, meddling: Meddling
+) -> None:
+    ref = place.table(namespace, appends=3)
+    meddling.before_run = lambda: place.rename(ref, "meant")
+    report = compact(place, ref, meddling)
+    assert (report["changed"], report["table"]) == (True, f"{ref.warehouse}.{namespace}.meant")
+    assert len(place.data_files(ref._replace(table="meant"))) == 1
+
+
+# -- without Spark -----------------------------------------------------------------------------------------------------
+
+WITHOUT_JAVA = """
+import sys
+from pathlib import Path
+from lakebed.cli.main import main
+from lakebed.pipeline.java import find_java
+find_java.__kwdefaults__["installed"] = Path("/nowhere")  # where this machine may have one
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_worker_without_java_says_in_the_task_what_to_install_and_another_does_it(
+    place: Tended, namespace: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    ref = place.table(namespace, appends=3)
+    task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
+    nothing = {"PATH": str(tmp_path), "JAVA_HOME": ""}
+    worker = start_worker(place, tmp_path, environment=nothing, program=("-c", WITHOUT_JAVA))
+    assert worker.process.wait(60) == FAILED
+    said = worker.said()
+    assert "Spark needs Java 17 or 21: install one" in said
+    assert "Traceback" not in said
+    failed = place.client.tasks.get(task.id)
+    assert (failed.state, failed.attempts) == (TaskState.READY, 1)
+    assert failed.failure is not None
+    assert "apt-get install openjdk-17-jre-headless), or set JAVA_HOME to where one is" in failed.failure
+    assert place.told_of_tasks()[task.id] == ["Planned", "Started", "Failed"]
+
+    # The server has not noticed: it takes commits, and gives the task to a worker that can do it.
+    with urllib.request.urlopen(f"{place.lake.server.endpoint}/health/ready", timeout=10) as answer:
+        assert answer.status == 200
+    with place.loaded(ref) as table:
+        table.append(people(100))
+    (ended,) = work_off(place, own_engine(place))
+    assert (ended.task.id, ended.words, ended.task.attempts) == (task.id, "done", 2)
+
+
+# -- the server's own worker -------------------------------------------------------------------------------------------
+
+
+def have_it_compacted(place: Tended) -> list[int]:
+    """Give a server's own worker something to do; the processes of the worker, its Java among them."""
+    namespace = place.namespace()
+    place.attach(namespace, "system.data-compaction", min_input_files=3)
+    ref = place.table(namespace, appends=3)
+    wait_until(lambda: bool(place.tasks_of(ref)), "a task is planned after the commits")
+    place.wait_done(place.tasks_of(ref)[0].id)
+    assert len(place.data_files(ref)) == 1
+    return worker_processes(place.lake.server)
+
+
+def worker_processes(server: RunningServer) -> list[int]:
+    started = descendants(server.process.pid)
+    (worker,) = [pid for pid in started if " pipeline worker " in command_of(pid)]
+    found = [worker, *descendants(worker)]
+    assert any("java" in command_of(pid) for pid in found)
+    return found
+
+
+def test_a_server_starts_a_worker_when_a_table_needs_one_and_ends_it_with_itself(tmp_path: Path) -> None:
+    find_or_install_java()
+    with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, tended(server, tmp_path) as place:
+        assert not any("pipeline" in command_of(pid) for pid in descendants(server.process.pid))
+        processes = have_it_compacted(place)
+        # No key of its own, and none that others on the machine can see.
+        assert not any(server.secret_key in command_of(pid) for pid in processes)
+        assert server.stop() == 0
+        wait_until(lambda: not any(map(is_alive, processes)), f"the end of {processes}")
+
+
+@pytest.mark.parametrize("killed", ["all of its processes", "the first of its processes"])
+def test_the_worker_of_a_server_that_is_killed_ends_too(tmp_path: Path, killed: str) -> None:
+    find_or_install_java()
+    with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, tended(server, tmp_path) as place:
+        processes = have_it_compacted(place)
+        others = [pid for pid in descendants(server.process.pid) if pid not in processes]
+        server.process.kill()
+        server.process.wait()
+        if killed == "all of its processes":
+            for pid in others:
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(is_alive, [*processes, *others])), f"the end of {processes} and {others}")
