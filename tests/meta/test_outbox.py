@@ -57,6 +57,27 @@ async def test_events_are_read_in_order_as_they_were_appended(core_store: MetaSt
     assert await outbox.read_after(core_store, numbers[0], 1) == entries[1:2]
     assert await outbox.read_durable(numbers[1], 10) == entries[2:]
     assert await outbox.last_seq(core_store) == numbers[2]
+    assert await outbox.first_seq(core_store) == numbers[0]
+
+
+async def test_events_of_a_few_kinds_are_read_between_two_numbers(core_store: MetaStore, outbox: Outbox) -> None:
+    async def work(tx: Transaction) -> None:
+        for kind in ("made", "kept", "made", "lost"):
+            await outbox.append(tx, Event(kind, kind, b"", 1000))
+
+    await core_store.transact(work)
+    entries = await outbox.read_after(core_store, 0, 10)
+    assert await outbox.read_kinds(core_store, 0, entries[-1].seq, ["made", "lost"]) == [entries[0], *entries[2:]]
+    assert await outbox.read_kinds(core_store, entries[0].seq, entries[2].seq, ["made", "lost"]) == [entries[2]]
+    assert await outbox.read_kinds(core_store, 0, entries[-1].seq, ["none"]) == []
+
+
+async def test_the_first_number_is_of_what_trimming_left(core_store: MetaStore, outbox: Outbox) -> None:
+    assert await outbox.first_seq(core_store) == 0
+    await _append(core_store, outbox, "a", "b", "c")
+    _, kept, _ = [entry.seq for entry in await outbox.read_after(core_store, 0, 10)]
+    assert await outbox.trim(occurred_before_ms=FAR_FUTURE_MS, limit=1) == 1
+    assert await outbox.first_seq(core_store) == kept
 
 
 async def test_an_event_of_a_change_that_failed_is_never_seen(core_store: MetaStore, outbox: Outbox) -> None:

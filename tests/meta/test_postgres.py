@@ -10,7 +10,7 @@ from random import Random
 import asyncpg
 import pytest
 
-from lakebed.core.errors import InvalidSetting, StorageFull, Unavailable, WriteConflict
+from lakebed.core.errors import InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
 from lakebed.meta import postgres
 from lakebed.meta._flush import CommitFlush
 from lakebed.meta.migrations import (
@@ -359,3 +359,13 @@ async def test_who_starts_while_another_creates_the_first_table_waits_for_it(
                 assert not second.done()
         assert await second == 1
     await first.close()
+
+
+async def test_a_text_with_a_nul_is_refused_as_the_caller_s_mistake(store: PostgresStore) -> None:
+    with pytest.raises(InvalidInput, match="cannot be stored"):
+        await store.row("SELECT 1 WHERE ? = 'a'", "a\0")
+    with pytest.raises(InvalidInput):
+        await store.rows("SELECT 1 WHERE ? = 'a'", "a\0")
+    with pytest.raises(InvalidInput):
+        await store.transact(lambda tx: tx.row("SELECT 1 WHERE ? = 'a'", "a\0"))
+    assert await store.row("SELECT 1 WHERE ? = 'a'", "a") == (1,)

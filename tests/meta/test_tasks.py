@@ -254,6 +254,114 @@ async def test_a_new_task_wakes_those_who_wait(desk: Desk) -> None:
     assert not await desk.tasks.wait_for_work(["k"], 0.01)
 
 
+async def test_adding_tells_whether_the_task_is_new(desk: Desk) -> None:
+    async def work(tx: Transaction) -> list[tuple[int, bool]]:
+        return [await desk.tasks.add(tx, "k", b"", dedupe="x") for _ in range(2)]
+
+    (first, is_new), (second, is_newer) = await desk.store.transact(work)
+    assert (first == second, is_new, is_newer) == (True, True, False)
+
+
+async def test_a_task_that_nobody_has_begun_can_be_revised_and_only_brought_forward(
+    desk: Desk, clock: ManualClock
+) -> None:
+    task_id = await desk.enqueue(b"old", run_at_ms=clock.now_ms() + 1000)
+
+    async def revise(payload: bytes, run_at_ms: int) -> bool:
+        return await desk.store.transact(lambda tx: desk.tasks.revise(tx, task_id, payload, run_at_ms=run_at_ms))
+
+    assert await revise(b"new", clock.now_ms() + 5000)
+    task = await desk.tasks.find(desk.store, task_id)
+    assert (task.payload, task.due_ms) == (b"new", clock.now_ms() + 1000)
+    assert await revise(b"newer", clock.now_ms())
+    claim = await desk.claim()
+    assert claim.task.payload == b"newer"
+    assert not await revise(b"late", clock.now_ms())
+    await desk.tasks.fail(claim, "busy", retry_in_seconds=0)
+    # Somebody has begun it once: what is to be tried again is what was tried.
+    assert not await revise(b"later", clock.now_ms())
+
+
+async def test_a_task_that_waits_can_be_taken_back_and_one_under_way_not(desk: Desk) -> None:
+    task_id = await desk.enqueue()
+
+    async def withdraw() -> bool:
+        return await desk.store.transact(lambda tx: desk.tasks.withdraw(tx, task_id))
+
+    claim = await desk.claim()
+    assert not await withdraw()
+    await desk.tasks.fail(claim, "busy", retry_in_seconds=0)
+    assert await withdraw()
+    assert not await withdraw()
+    with pytest.raises(NotFound):
+        await desk.tasks.find(desk.store, task_id)
+
+
+async def test_a_claim_commits_with_the_rest_of_its_transaction_and_tells_what_was_given_up(
+    desk: Desk, clock: ManualClock
+) -> None:
+    poison = await desk.enqueue()
+    for _ in range(2):
+        await desk.claim()
+        clock.advance(10)
+    healthy = await desk.enqueue()
+
+    async def refused(tx: Transaction) -> None:
+        assert (await desk.tasks.claim_within(tx, ["k"], "w", 10)).claims
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await desk.store.transact(refused)
+    assert await desk.count(TaskState.DEAD) == 0
+    taken = await desk.store.transact(lambda tx: desk.tasks.claim_within(tx, ["k"], "w", 10, limit=5))
+    assert [claim.task.id for claim in taken.claims] == [healthy]
+    assert [(task.id, task.state, task.outcome) for task in taken.given_up] == [
+        (poison, TaskState.DEAD, b"the worker vanished")
+    ]
+    assert taken.given_up == [await desk.tasks.find(desk.store, poison)]
+
+
+async def test_a_claim_is_found_again_by_its_token_while_it_holds(desk: Desk, clock: ManualClock) -> None:
+    await desk.enqueue()
+    lost = await desk.claim()
+    assert await desk.tasks.held(desk.store, lost.task.id, lost.token) == lost
+    clock.advance(10)
+    found = await desk.claim()
+    for token in (lost.token, found.token + 1):
+        with pytest.raises(Fenced):
+            await desk.tasks.held(desk.store, lost.task.id, token)
+    await desk.complete(found, b"done")
+    with pytest.raises(Fenced):
+        await desk.tasks.held(desk.store, found.task.id, found.token)
+    with pytest.raises(NotFound):
+        await desk.tasks.held(desk.store, 10**6, 1)
+
+
+async def test_tasks_of_some_kinds_are_listed_by_id_in_any_state(desk: Desk) -> None:
+    ids = [await desk.enqueue(kind=kind) for kind in ("k", "other", "k", "third")]
+    await desk.complete(await desk.claim(), b"done")
+    found = await desk.tasks.of_kinds(desk.store, ["k", "third"])
+    assert [task.id for task in found] == [ids[0], ids[2], ids[3]]
+    done = await desk.tasks.of_kinds(desk.store, ["k", "other"], states=[TaskState.DONE, TaskState.DEAD])
+    assert [task.id for task in done] == [ids[0]]
+    page = await desk.tasks.of_kinds(desk.store, ["k", "third"], after_id=ids[0], limit=1)
+    assert [task.id for task in page] == [ids[2]]
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65])
+async def test_open_tasks_are_found_by_any_number_of_keys(desk: Desk, count: int) -> None:
+    keys = [f"key-{number}" for number in range(count)]
+    for key in keys[::3]:
+        await desk.enqueue(dedupe=key)
+    await desk.enqueue(kind="other", dedupe="key-0")
+    await desk.enqueue(dedupe="elsewhere")
+    found = await desk.tasks.open_with(desk.store, ["k", "l"], keys)
+    assert sorted(task.dedupe or "" for task in found) == sorted(keys[::3])
+    if keys:
+        await desk.complete(await desk.claim(), b"done")
+        assert len(await desk.tasks.open_with(desk.store, ["k"], keys)) == len(found) - 1
+
+
 @given(st.integers(1, 10_000), st.floats(0, 1))
 def test_delays_grow_to_five_minutes_and_never_below_half_a_second(attempts: int, chance: float) -> None:
     delay = retry_delay_seconds(attempts, chance)

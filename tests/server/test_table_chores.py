@@ -4,12 +4,16 @@ import asyncio
 
 import pytest
 
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import Claim
 from lakebed.server import table_chores
 from lakebed.server.table_chores import TableChores
 from lakebed.tables import dropping
 from lakebed.tables.idempotency import LIFETIME_MS, RequestKey
 from lakebed.tables.reports import KEPT_MS
 from lakebed.tables.scanning import Scans
+from lakebed.tables.upkeep.planner import Planned
+from lakebed.tables.upkeep.service import wire_upkeep
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.maintenance.workshop import Workshop, open_workshop
@@ -26,6 +30,17 @@ async def workshop(light_store: ObjectStore) -> Workshop:
 def chores(workshop: Workshop) -> TableChores:
     catalog = workshop.catalog
     meta, clock = workshop.store.meta, workshop.store.clock
+    upkeep = wire_upkeep(
+        workshop.store.facilities,
+        catalog.gate,
+        catalog.warehouses,
+        catalog.entries,
+        catalog.files,
+        catalog.tasks,
+        holder="here",
+        interval_seconds=300,
+        debounce_seconds=10,
+    )
     return TableChores(
         dropping=catalog.dropping,
         keys=catalog.keys,
@@ -34,6 +49,8 @@ def chores(workshop: Workshop) -> TableChores:
         maintenance=workshop.background,
         purges=catalog.purges,
         tasks=catalog.tasks,
+        scheduler=upkeep.scheduler,
+        clock=clock,
     )
 
 
@@ -54,11 +71,43 @@ async def test_answers_and_reports_that_are_too_old_are_forgotten(workshop: Work
     table = await workshop.table()
     await workshop.catalog.create("d", key=RequestKey("k", ""))
     await workshop.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
-    assert await chores.forget_old() == (0, 0, 0)
+    assert await chores.forget_old() == (0, 0, 0, 0)
     workshop.age(LIFETIME_MS / 1000 + 1)
-    assert await chores.forget_old() == (1, 0, 0)
+    assert await chores.forget_old() == (1, 0, 0, 0)
     workshop.age(KEPT_MS / 1000)
-    assert await chores.forget_old() == (0, 1, 0)
+    assert await chores.forget_old() == (0, 1, 0, 0)
+
+
+async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop: Workshop, chores: TableChores) -> None:
+    async def enqueue(tx: Transaction) -> None:
+        for number in range(3):
+            await chores.tasks.enqueue(tx, "k", b"", dedupe=str(number))
+
+    await workshop.store.meta.transact(enqueue)
+    for claim in await chores.tasks.claim(["k"], "w", 60, limit=2):
+
+        async def complete(tx: Transaction, claim: Claim = claim) -> None:
+            await chores.tasks.complete(tx, claim, b"{}")
+
+        await workshop.store.meta.transact(complete)
+    workshop.age(table_chores.TASKS_KEPT_MS / 1000)
+    assert (await chores.forget_old()).tasks == 0
+    workshop.age(1)
+    assert (await chores.forget_old()).tasks == 2
+    assert len(await chores.tasks.of_kinds(workshop.store.meta, ["k"])) == 1
+
+
+async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(workshop: Workshop, chores: TableChores) -> None:
+    await workshop.table()
+    told: list[Planned] = []
+    running = asyncio.create_task(chores.schedule(told.append))
+    async with asyncio.timeout(30):
+        while not told:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert told[0] == Planned()
 
 
 async def test_maintenance_that_is_due_is_run(workshop: Workshop, chores: TableChores) -> None:

@@ -31,6 +31,13 @@ REDRIVE = """
 UPDATE tasks SET state = 'ready', due_ms = ?, attempts = 0, worker = NULL, changed_ms = ?
 WHERE id = ? AND state = 'dead'
 """
+REVISE = """
+UPDATE tasks SET payload = ?, due_ms = CASE WHEN due_ms > ? THEN ? ELSE due_ms END, changed_ms = ?
+WHERE id = ? AND state = 'ready' AND attempts = 0
+"""
+WITHDRAW = "DELETE FROM tasks WHERE id = ? AND state = 'ready'"
+OPEN_WITH = f"SELECT {COLUMNS} FROM tasks WHERE kind IN (%s) AND dedupe IN (%s) AND dedupe IS NOT NULL AND {OPEN}"
+LIST = f"SELECT {COLUMNS} FROM tasks WHERE kind IN (%s) AND state IN (%s) AND id > ? ORDER BY id LIMIT ?"
 INSPECT = f"SELECT {COLUMNS} FROM tasks WHERE state = ? AND id > ? ORDER BY id LIMIT ?"
 INSPECT_KIND = f"SELECT {COLUMNS} FROM tasks WHERE state = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 FORGET = """

@@ -22,6 +22,10 @@ WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(?))
 INSERT INTO outbox (kind, subject, payload, occurred_ms) SELECT ?, ?, ?, ? FROM turn RETURNING seq
 """
 _READ = "SELECT seq, kind, subject, payload, occurred_ms FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+_READ_KINDS = """
+SELECT seq, kind, subject, payload, occurred_ms FROM outbox WHERE seq > ? AND seq <= ? AND kind IN (%s) ORDER BY seq
+"""
+_FIRST = "SELECT seq FROM outbox ORDER BY seq LIMIT 1"
 _LAST = "SELECT seq FROM outbox ORDER BY seq DESC LIMIT 1"
 _FIRST_AGES = "SELECT seq, occurred_ms FROM outbox WHERE seq <= ? ORDER BY seq LIMIT ?"
 _CURSOR = "SELECT seq FROM outbox_cursors WHERE name = ?"
@@ -81,9 +85,22 @@ class Outbox:
             await self._store.sync()
         return entries
 
+    async def read_kinds(self, reader: Reader, seq: int, up_to: int, kinds: Sequence[str]) -> list[Entry]:
+        """The events of these kinds after `seq` and not after `up_to`, oldest first.
+
+        For readers of a few kinds among many: the others are passed over where they are stored.
+        """
+        statement = _READ_KINDS % ", ".join("?" * len(kinds))
+        return [Entry(number, Event(*event)) for number, *event in await reader.rows(statement, seq, up_to, *kinds)]
+
     async def last_seq(self, reader: Reader) -> int:
         """The newest event's number; 0 if there is none."""
         found = await reader.row(_LAST)
+        return int(found[0]) if found else 0
+
+    async def first_seq(self, reader: Reader) -> int:
+        """The oldest event's number; 0 if there is none. What was before it is trimmed."""
+        found = await reader.row(_FIRST)
         return int(found[0]) if found else 0
 
     async def wait_for_news(self, seq: int, timeout_seconds: float) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from lakebed.core.errors import AlreadyExists, InvalidSetting, StorageFull, Unavailable, WriteConflict
+from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
 
 from ._flush import CommitFlush
 from ._sql import numbered
@@ -287,6 +287,9 @@ def _translate(error: Exception) -> Exception:
         return _Interfered(str(error))
     if isinstance(error, asyncpg.UniqueViolationError):
         return AlreadyExists(f"a row with that key exists. constraint={error.constraint_name}")
+    if isinstance(error, asyncpg.CharacterNotInRepertoireError):
+        # Edges refuse it before; what comes here was hidden in a document or token that nobody was to write.
+        return InvalidInput("a text holds a character that cannot be stored")
     if isinstance(error, asyncpg.DiskFullError):
         return StorageFull(f"no space left for metadata. detail={error}")
     if isinstance(error, _UNREACHABLE) or _is_closed(error):

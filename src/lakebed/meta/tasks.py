@@ -13,9 +13,10 @@ A claim carries a token that grows with every claim of the task. A worker that w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
+from typing import NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, NotFound
@@ -27,6 +28,7 @@ from .seam import MetaStore, Reader, Row, Transaction
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 300.0
 _VANISHED = b"the worker vanished"
+_KEYS_AT_ONCE = 64
 
 
 class TaskState(StrEnum):
@@ -71,6 +73,22 @@ class Claim:
         return self.task.token
 
 
+class Enqueued(NamedTuple):
+    """A task that was asked for."""
+
+    id: int
+    is_new: bool
+    """False if an open task with its key was there already."""
+
+
+class Taken(NamedTuple):
+    """What a look for due tasks came to."""
+
+    claims: list[Claim]
+    given_up: list[Task]
+    """Those that are dead now, because the workers of all their attempts vanished."""
+
+
 def retry_delay_seconds(attempts: int, chance: float) -> float:
     """How long to wait after that many attempts: doubling up to five minutes, less up to half of it by `chance`."""
     longest = min(_LONGEST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(attempts - 1, 32))
@@ -97,45 +115,92 @@ class TaskQueue:
         max_attempts: int = 5,
     ) -> int:
         """Add a task; its id. With `dedupe`, an open task of that kind and key is given back instead of another."""
+        added = await self.add(tx, kind, payload, dedupe=dedupe, run_at_ms=run_at_ms, max_attempts=max_attempts)
+        return added.id
+
+    async def add(
+        self,
+        tx: Transaction,
+        kind: str,
+        payload: bytes,
+        *,
+        dedupe: str | None = None,
+        run_at_ms: int | None = None,
+        max_attempts: int = 5,
+    ) -> Enqueued:
+        """The same, telling whether the task is a new one."""
         now_ms = self._clock.now_ms()
         due_ms = now_ms if run_at_ms is None else run_at_ms
         found = await tx.row(statements.INSERT, kind, dedupe, payload, due_ms, max_attempts, now_ms, now_ms)
-        if found is None:
-            found = await tx.row(statements.SAME, kind, dedupe)
-        else:
+        is_new = found is not None
+        if is_new:
             tx.on_commit(self._news.ring)
+        else:
+            found = await tx.row(statements.SAME, kind, dedupe)
         if found is None:
             raise RuntimeError("a task vanished inside a transaction")
-        return int(found[0])
+        return Enqueued(int(found[0]), is_new)
+
+    async def revise(self, tx: Transaction, task_id: int, payload: bytes, *, run_at_ms: int) -> bool:
+        """Replace what a task that nobody has begun is about, and let it begin at `run_at_ms` if that is earlier.
+
+        False if somebody has begun it, or it has ended.
+        """
+        changed = await tx.run(statements.REVISE, payload, run_at_ms, run_at_ms, self._clock.now_ms(), task_id)
+        if changed:
+            tx.on_commit(self._news.ring)
+        return changed > 0
+
+    async def withdraw(self, tx: Transaction, task_id: int) -> bool:
+        """Take back a task that waits. False if somebody is at it, or it has ended."""
+        return await tx.run(statements.WITHDRAW, task_id) > 0
 
     async def claim(self, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1) -> list[Claim]:
         """Take up to `limit` due tasks, longest due first. A claim that expired is taken over from its worker."""
-        due = _due_statement(len(kinds), locking=self._store.dialect == "postgres")
 
         async def work(tx: Transaction) -> list[Claim]:
-            now_ms = self._clock.now_ms()
-            until_ms = now_ms + round(lease_seconds * 1000)
-            claims: list[Claim] = []
-            while len(claims) < limit and (rows := await tx.rows(due, *kinds, now_ms, limit - len(claims))):
-                for task in map(_task, rows):
-                    if task.attempts >= task.max_attempts:
-                        await tx.run(statements.DEAD, _VANISHED, now_ms, task.id, task.token)
-                    else:
-                        claims.append(Claim(await self._take(tx, task, worker, until_ms, now_ms)))
-            return claims
+            return (await self.claim_within(tx, kinds, worker, lease_seconds, limit=limit)).claims
 
         # Looking is cheap and mostly finds nothing; a transaction is not.
-        return await self._store.transact(work) if await self._is_due(kinds) else []
+        return await self._store.transact(work) if await self.is_due(kinds) else []
+
+    async def claim_within(
+        self, tx: Transaction, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1
+    ) -> Taken:
+        """The same as a step of a transaction, telling also which tasks were given up on the way."""
+        due = _due_statement(len(kinds), locking=self._store.dialect == "postgres")
+        now_ms = self._clock.now_ms()
+        until_ms = now_ms + round(lease_seconds * 1000)
+        taken = Taken([], [])
+        while len(taken.claims) < limit and (rows := await tx.rows(due, *kinds, now_ms, limit - len(taken.claims))):
+            for task in map(_task, rows):
+                if task.attempts >= task.max_attempts:
+                    await tx.run(statements.DEAD, _VANISHED, now_ms, task.id, task.token)
+                    taken.given_up.append(replace(task, state=TaskState.DEAD, outcome=_VANISHED, changed_ms=now_ms))
+                else:
+                    taken.claims.append(Claim(await self._take(tx, task, worker, until_ms, now_ms)))
+        return taken
+
+    async def held(self, reader: Reader, task_id: int, token: int) -> Claim:
+        """The claim with that token, if it still is one. Raises Fenced; NotFound when the task has gone."""
+        task = await self.find(reader, task_id)
+        if task.state is not TaskState.CLAIMED or task.token != token:
+            raise _lost(task_id, token)
+        return Claim(task)
 
     async def heartbeat(self, claim: Claim, lease_seconds: float) -> None:
         """Hold the claim longer. Raises Fenced if it was given up and taken by another, or the task has ended: stop."""
 
         async def work(tx: Transaction) -> None:
-            now_ms = self._clock.now_ms()
-            until_ms = now_ms + round(lease_seconds * 1000)
-            _require_mine(claim, await tx.run(statements.HEARTBEAT, until_ms, now_ms, claim.task.id, claim.token))
+            await self.heartbeat_within(tx, claim, lease_seconds)
 
         await self._store.transact(work)
+
+    async def heartbeat_within(self, tx: Transaction, claim: Claim, lease_seconds: float) -> None:
+        """The same as a step of a transaction."""
+        now_ms = self._clock.now_ms()
+        until_ms = now_ms + round(lease_seconds * 1000)
+        _require_mine(claim, await tx.run(statements.HEARTBEAT, until_ms, now_ms, claim.task.id, claim.token))
 
     async def complete(self, tx: Transaction, claim: Claim, outcome: bytes | None = None) -> None:
         """End the task together with what it did. Without an outcome nothing of it is kept. Raises Fenced."""
@@ -151,25 +216,34 @@ class TaskQueue:
         """Give the task back to be tried later, or up for dead after its last attempt. Raises Fenced."""
 
         async def work(tx: Transaction) -> TaskState:
-            now_ms = self._clock.now_ms()
-            task, told = claim.task, reason.encode()
-            if not retry or task.attempts >= task.max_attempts:
-                _require_mine(claim, await tx.run(statements.DEAD, told, now_ms, task.id, claim.token))
-                return TaskState.DEAD
-            _require_mine(claim, await tx.run(statements.RETRY, now_ms + delay_ms, told, now_ms, task.id, claim.token))
-            return TaskState.READY
+            return await self.fail_within(tx, claim, reason, retry=retry, retry_in_seconds=retry_in_seconds)
 
-        delay_seconds = (
-            retry_delay_seconds(claim.task.attempts, self._random.random())
-            if retry_in_seconds is None
-            else retry_in_seconds
-        )
-        delay_ms = round(delay_seconds * 1000)
         return await self._store.transact(work)
+
+    async def fail_within(
+        self,
+        tx: Transaction,
+        claim: Claim,
+        reason: str,
+        *,
+        retry: bool = True,
+        retry_in_seconds: float | None = None,
+    ) -> TaskState:
+        """The same as a step of a transaction."""
+        now_ms = self._clock.now_ms()
+        task, told = claim.task, reason.encode()
+        if not retry or task.attempts >= task.max_attempts:
+            _require_mine(claim, await tx.run(statements.DEAD, told, now_ms, task.id, claim.token))
+            return TaskState.DEAD
+        if retry_in_seconds is None:
+            retry_in_seconds = retry_delay_seconds(task.attempts, self._random.random())
+        due_ms = now_ms + round(retry_in_seconds * 1000)
+        _require_mine(claim, await tx.run(statements.RETRY, due_ms, told, now_ms, task.id, claim.token))
+        return TaskState.READY
 
     async def wait_for_work(self, kinds: Sequence[str], timeout_seconds: float) -> bool:
         """Wait until a task of these kinds is due; False if the time was over first."""
-        return await self._news.wait_until(lambda: self._is_due(kinds), timeout_seconds)
+        return await self._news.wait_until(lambda: self.is_due(kinds), timeout_seconds)
 
     async def find(self, reader: Reader, task_id: int) -> Task:
         """One task. Raises NotFound when it never was or has ended without an outcome."""
@@ -188,6 +262,30 @@ class TaskQueue:
             rows = await reader.rows(statements.INSPECT_KIND, state.value, kind, after_id, limit)
         return [_task(row) for row in rows]
 
+    async def of_kinds(
+        self,
+        reader: Reader,
+        kinds: Sequence[str],
+        *,
+        states: Sequence[TaskState] = tuple(TaskState),
+        after_id: int = 0,
+        limit: int = 100,
+    ) -> list[Task]:
+        """Tasks of some kinds, by id. Scans: not for hot paths."""
+        statement = statements.LIST % (_marks(len(kinds)), _marks(len(states)))
+        return [_task(row) for row in await reader.rows(statement, *kinds, *states, after_id, limit)]
+
+    async def open_with(self, reader: Reader, kinds: Sequence[str], keys: Sequence[str]) -> list[Task]:
+        """The open tasks of some kinds that have one of these dedupe keys. One statement for every 64 keys."""
+        statement = statements.OPEN_WITH % (_marks(len(kinds)), _marks(_KEYS_AT_ONCE))
+        found: list[Task] = []
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            batch = list(keys[start : start + _KEYS_AT_ONCE])
+            # One statement for every batch: the last one is filled up with what it asks for already.
+            batch += batch[-1:] * (_KEYS_AT_ONCE - len(batch))
+            found += map(_task, await reader.rows(statement, *kinds, *batch))
+        return found
+
     async def redrive(self, task_id: int) -> None:
         """Give a dead task all its attempts again, from now on. Raises NotFound if it is not dead.
 
@@ -195,12 +293,16 @@ class TaskQueue:
         """
 
         async def work(tx: Transaction) -> None:
-            now_ms = self._clock.now_ms()
-            if not await tx.run(statements.REDRIVE, now_ms, now_ms, task_id):
-                raise NotFound(f"no such dead task. id={task_id}")
-            tx.on_commit(self._news.ring)
+            await self.redrive_within(tx, task_id)
 
         await self._store.transact(work)
+
+    async def redrive_within(self, tx: Transaction, task_id: int) -> None:
+        """The same as a step of a transaction."""
+        now_ms = self._clock.now_ms()
+        if not await tx.run(statements.REDRIVE, now_ms, now_ms, task_id):
+            raise NotFound(f"no such dead task. id={task_id}")
+        tx.on_commit(self._news.ring)
 
     async def forget_ended(self, *, before_ms: int, limit: int = 1000) -> int:
         """Remove up to `limit` done or dead tasks that ended before; how many went."""
@@ -210,7 +312,8 @@ class TaskQueue:
 
         return await self._store.transact(work)
 
-    async def _is_due(self, kinds: Sequence[str]) -> bool:
+    async def is_due(self, kinds: Sequence[str]) -> bool:
+        """Whether a task of these kinds can be claimed now."""
         due = _due_statement(len(kinds), locking=False)
         return await self._store.row(due, *kinds, self._clock.now_ms(), 1) is not None
 
@@ -223,7 +326,11 @@ class TaskQueue:
 
 def _due_statement(kinds: int, *, locking: bool) -> str:
     # SKIP LOCKED: two workers that look at once take different tasks instead of waiting for each other.
-    return statements.DUE % ", ".join("?" * kinds) + (" FOR UPDATE SKIP LOCKED" if locking else "")
+    return statements.DUE % _marks(kinds) + (" FOR UPDATE SKIP LOCKED" if locking else "")
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
 
 
 def _task(row: Row) -> Task:
@@ -233,4 +340,8 @@ def _task(row: Row) -> Task:
 
 def _require_mine(claim: Claim, touched: int) -> None:
     if not touched:
-        raise Fenced(f"the task is no longer this worker's. id={claim.task.id} token={claim.token}")
+        raise _lost(claim.task.id, claim.token)
+
+
+def _lost(task_id: int, token: int) -> Fenced:
+    return Fenced(f"the task is no longer this worker's. id={task_id} token={token}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.access import CredentialSource
+from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.tasks import TaskQueue
@@ -34,14 +35,23 @@ from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
+from lakebed.tables.upkeep.attaching import Attaching
+from lakebed.tables.upkeep.policies import Policies
+from lakebed.tables.upkeep.policy_types import PolicyTypes
+from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
 from lakebed.tables.validation.commit import CommitValidator
+from lakebed.tables.validation.model import Level
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
+from lakebed.wire.admin.operations import admin_mount
+from lakebed.wire.admin.services import AdminServices
 from lakebed.wire.iceberg.app import CatalogApplication, Observe
-from lakebed.wire.iceberg.operations import catalog_routes
+from lakebed.wire.iceberg.operations import catalog_mounts, catalog_routes
 from lakebed.wire.iceberg.request import MAX_BODY_BYTES
+from lakebed.wire.iceberg.routes import Mount
 from lakebed.wire.iceberg.services import CatalogServices
 from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.polaris.operations import policy_endpoints, policy_mounts, policy_routes
 from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
@@ -50,13 +60,20 @@ from .table_chores import TableChores
 SAFETY_WINDOW_MS: Final = 900_000
 """How old a file is at least that maintenance removes, unless the settings say otherwise."""
 
+SCHEDULE_INTERVAL_SECONDS: Final = 300.0
+SCHEDULE_DEBOUNCE_SECONDS: Final = 10.0
+"""How often all tables are planned, and how long after a commit one is, unless the settings say otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """The catalog's edge, and what runs beside it."""
 
     application: CatalogApplication
+    admin: CatalogApplication
+    """The administration's API: its own routes in the catalog's frame."""
     services: CatalogServices
+    upkeep: UpkeepParts
     chores: TableChores
     polling: Polling
 
@@ -70,8 +87,12 @@ def wire_catalog(
     master: MasterKeys,
     *,
     safety_window_ms: int = SAFETY_WINDOW_MS,
+    validation: Level = Level.STANDARD,
+    observe_admin: Observe | None = None,
+    schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
+    schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
 ) -> Catalog:
-    """The catalog on an object store."""
+    """The catalog on an object store, and the administration's API."""
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -80,9 +101,10 @@ def wire_catalog(
     files = TableFiles(facilities, writer, reader)
     keys = IdempotencyKeys(meta, clock)
     warehouses = Warehouses(facilities, gate)
+    namespaces = Namespaces(facilities, gate, warehouses, keys)
     entries = Entries(meta, files, gate, cache)
     publisher = Publisher(facilities, files, entries, keys)
-    validator = CommitValidator(files)
+    validator = CommitValidator(files, level=validation)
     commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter)
     registration = Registration(facilities, gate, entries, files, publisher, validator, cache)
     extensions = wire_extensions(facilities, gate, warehouses, entries, files, commits, registration, master)
@@ -101,12 +123,25 @@ def wire_catalog(
         safety_window_ms=safety_window_ms,
         worker_id=worker_id,
     )
+    upkeep = wire_upkeep(
+        facilities,
+        gate,
+        warehouses,
+        entries,
+        files,
+        tasks,
+        holder=worker_id,
+        interval_seconds=schedule_interval_seconds,
+        debounce_seconds=schedule_debounce_seconds,
+    )
+    policy_types = PolicyTypes(facilities, gate, warehouses, keys)
+    policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
     services = CatalogServices(
         authenticator=Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES),
         meta=meta,
         clock=clock,
         warehouses=warehouses,
-        namespaces=Namespaces(facilities, gate, warehouses, keys),
+        namespaces=namespaces,
         entries=entries,
         creation=Creation(facilities, gate, entries, files, publisher, cache),
         commits=commits,
@@ -123,12 +158,32 @@ def wire_catalog(
         region=facilities.region,
         extensions=extensions.tables,
         maintenance=maintenance,
+        policies=policies,
+        policy_types=policy_types,
+        attaching=Attaching(facilities, gate, warehouses, entries, keys, policy_types, policies),
+        admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
     )
     return Catalog(
-        CatalogApplication(services, catalog_routes(), clock=clock, observe=observe),
+        CatalogApplication(services, _mounts(), clock=clock, observe=observe),
+        CatalogApplication(services, [admin_mount()], clock=clock, observe=observe_admin),
         services,
+        upkeep,
         TableChores(
-            dropping, keys, reports, scans, background, PurgeWorker(facilities, deleter, tasks, worker_id), tasks
+            dropping=dropping,
+            keys=keys,
+            reports=reports,
+            scans=scans,
+            maintenance=background,
+            purges=PurgeWorker(facilities, deleter, tasks, worker_id),
+            tasks=tasks,
+            scheduler=upkeep.scheduler,
+            clock=clock,
         ),
         extensions.polling,
     )
+
+
+def _mounts() -> list[Mount]:
+    """All routes of the catalog's edge, and where they are."""
+    of_policies = policy_routes()
+    return [*catalog_mounts(catalog_routes(policy_endpoints(of_policies))), *policy_mounts(of_policies)]

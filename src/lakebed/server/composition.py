@@ -35,6 +35,7 @@ from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
+from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication
 from lakebed.wire.http.message import Rejecter, Request, Response
 from lakebed.wire.http.protocol import Application
@@ -45,6 +46,7 @@ from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import TokenService
 
 from .catalog import wire_catalog
+from .embedded_worker import WorkerStarter
 from .identity import Identity, root_credential
 from .instruments import Instruments, with_access_log
 from .logs import AccessLog
@@ -75,6 +77,7 @@ class Parts:
     instruments: Instruments
     bridges: Polling
     table_chores: TableChores
+    worker_starter: WorkerStarter
 
 
 @asynccontextmanager
@@ -177,7 +180,7 @@ def _wire(
     services = S3Services.on(facilities, authenticator, policies=authorizer, lifecycle_day_ms=day_ms)
     tokens = TokenService(
         sessions,
-        authorizer,
+        facilities,
         default_seconds=int(settings.sts.default_duration),
         max_seconds=int(settings.sts.max_duration),
     )
@@ -199,6 +202,10 @@ def _wire(
         instruments.catalog.observe,
         master,
         safety_window_ms=round(settings.tables.maintenance_safety_window * 1000),
+        validation=Level(settings.tables.validation),
+        observe_admin=instruments.admin.observe,
+        schedule_interval_seconds=settings.pipeline.schedule_interval,
+        schedule_debounce_seconds=settings.pipeline.debounce,
     )
 
     async def check() -> None:
@@ -212,8 +219,11 @@ def _wire(
             return await admin(request)
         if catalog.application.handles(request.raw_path):
             return await catalog.application(request)
+        if catalog.admin.handles(request.raw_path):
+            return await catalog.admin(request)
         return await s3(request)
 
+    leases = Leases(meta, clock)
     access_log = AccessLog(sys.stderr.fileno(), settings.log.format, clock) if settings.log.access else None
     return Parts(
         application=application if access_log is None else with_access_log(application, access_log, clock),
@@ -225,9 +235,10 @@ def _wire(
         reaper=reaper,
         sweeper=Sweeper(meta, storage, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)),
         lifecycle=LifecycleRunner(facilities, day_ms=day_ms),
-        leases=Leases(meta, clock),
+        leases=leases,
         clock=clock,
         instruments=instruments,
         bridges=catalog.polling,
         table_chores=catalog.chores,
+        worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
     )

@@ -62,6 +62,7 @@ class Instruments:
     def __init__(self, metrics: Metrics) -> None:
         self.s3 = EdgeInstruments(metrics, "s3", "S3")
         self.catalog = EdgeInstruments(metrics, "catalog", "Catalog")
+        self.admin = EdgeInstruments(metrics, "admin", "Administration")
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
         self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))

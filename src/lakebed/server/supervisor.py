@@ -21,12 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from lakebed.core.errors import InvalidSetting, LakebedError, Unavailable
-from lakebed.core.settings import Settings
+from lakebed.core.settings import Address, Settings
 
 from . import worker
 from .identity import Identity, establish_identity
@@ -65,6 +65,9 @@ def run(settings: Settings) -> int:
     worker.tls_context(settings)  # here only so that a mistake in it is told before anything is begun
     identity = establish_identity(settings)
     listener = _listen(settings)
+    # The system may have chosen the port: whoever is told the address is told that one.
+    address = Address(settings.server.listen.host, listener.getsockname()[1])
+    settings = replace(settings, server=replace(settings.server, listen=address))
     _allow_many_descriptors()
     with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
         configure_logs(settings.log, sys.stderr)

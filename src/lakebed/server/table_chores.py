@@ -1,10 +1,15 @@
-"""What the catalog does when nobody asks: dropped tables expire, purges run, maintenance is due, old answers go."""
+"""What the catalog does when nobody asks: dropped tables expire, purges run, maintenance is due, old answers go.
+
+And what policies ask of the pipeline is planned.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lakebed.core.clock import Clock
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.dropping import PURGE_KIND, Dropping
 from lakebed.tables.idempotency import IdempotencyKeys
@@ -12,6 +17,11 @@ from lakebed.tables.maintenance.background import Background, BackgroundReport
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
+from lakebed.tables.upkeep.planner import Planned
+from lakebed.tables.upkeep.scheduler import Scheduler
+
+TASKS_KEPT_MS: Final = 30 * 86_400_000
+"""How long tasks are kept that have ended, with what they came to."""
 
 _WAIT_SECONDS: Final = 60.0
 
@@ -25,6 +35,8 @@ class Forgotten(NamedTuple):
     """Of engines."""
     plans: int
     """Of scans."""
+    tasks: int
+    """That have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,8 @@ class TableChores:
     maintenance: Background
     purges: PurgeWorker
     tasks: TaskQueue
+    scheduler: Scheduler
+    clock: Clock
 
     async def give_up_dropped(self) -> int:
         """Give up dropped tables and views that nobody restored in time; how many."""
@@ -49,11 +63,21 @@ class TableChores:
 
     async def forget_old(self) -> Forgotten:
         """Remove what nobody asks for any more."""
-        return Forgotten(await self.keys.forget_old(), await self.reports.forget_old(), await self.scans.forget_old())
+        before_ms = self.clock.now_ms() - TASKS_KEPT_MS
+        tasks = 0
+        while count := await self.tasks.forget_ended(before_ms=before_ms):
+            tasks += count
+        return Forgotten(
+            await self.keys.forget_old(), await self.reports.forget_old(), await self.scans.forget_old(), tasks
+        )
 
     async def maintain(self) -> BackgroundReport:
         """Run the maintenance of tables that is due."""
         return await self.maintenance.run_due()
+
+    async def schedule(self, told: Callable[[Planned], None]) -> None:
+        """Plan what the policies of tables ask for, in one process of all; does not return."""
+        await self.scheduler.run(told)
 
     async def purge_next(self) -> int:
         """Wait until tables are to be purged, and purge them; how many, none if the time was over first.

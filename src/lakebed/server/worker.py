@@ -21,6 +21,7 @@ import uvloop
 from lakebed.core import errors
 from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
+from lakebed.tables.upkeep.planner import Planned
 
 from .composition import Parts, compose
 from .connections import Connections
@@ -38,6 +39,7 @@ CONNECTION: Final = b"C"
 _DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
 _PURGE_PAUSE_SECONDS: Final = 5.0
+_UPKEEP_PAUSE_SECONDS: Final = 5.0
 _FAILURE_BYTES: Final = 8192
 _GARBAGE_THRESHOLD: Final = 10_000
 _M_TRIM_THRESHOLD: Final = -1
@@ -86,6 +88,8 @@ async def _serve(
                 for name, chore in _table_chores(parts).items()
             ),
             asyncio.create_task(_purge_tables(parts)),
+            asyncio.create_task(_schedule_upkeep(parts)),
+            asyncio.create_task(parts.worker_starter.run()),
         ]
         _settle_memory()
         channel.send(READY)
@@ -226,6 +230,7 @@ def _table_chores(parts: Parts) -> dict[str, Callable[[], Awaitable[None]]]:
         tended.of("idempotency_key").add(forgotten.answers)
         tended.of("engine_report").add(forgotten.reports)
         tended.of("scan_plan").add(forgotten.plans)
+        tended.of("ended_task").add(forgotten.tasks)
 
     async def maintain() -> None:
         report = await chores.maintain()
@@ -252,6 +257,25 @@ async def _purge_tables(parts: Parts) -> None:
         except Exception:
             log.exception("a purge crashed; it is tried again", extra={"chore": "purge"})
         await asyncio.sleep(_PURGE_PAUSE_SECONDS)
+
+
+async def _schedule_upkeep(parts: Parts) -> None:
+    """Plan what the policies of tables ask for, in one process of all that share the metadata store at a time."""
+    tended = parts.instruments.tended
+
+    def told(planned: Planned) -> None:
+        tended.of("planned_table").add(planned.tables)
+        tended.of("planned_task").add(planned.tasks)
+        tended.of("withdrawn_task").add(planned.withdrawn)
+
+    while True:
+        try:
+            await parts.table_chores.schedule(told)
+        except LakebedError as error:
+            log.warning("upkeep could not be planned; it is tried again", extra={"chore": "upkeep"}, exc_info=error)
+        except Exception:
+            log.exception("the planning of upkeep crashed; it is tried again", extra={"chore": "upkeep"})
+        await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
 
 
 async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:

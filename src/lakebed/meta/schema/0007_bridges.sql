@@ -18,7 +18,7 @@ CREATE TABLE bridges (
     -- Told anew with every configuration: what was begun under another is not recorded.
     revision   {text}   NOT NULL,
     config     {blob}   NOT NULL,
-    -- Sealed by the vault, bound to the row and its revision.
+    -- Sealed by the vault, bound to the revision: the row moves along when its table is renamed.
     secrets    {blob},
     state      {blob}   NOT NULL,
     -- When the other catalog is asked next; null if it is not asked at all.

@@ -1,0 +1,105 @@
+"""Who may ask for which job: an order of somebody's, checked and made whole before it goes into the queue.
+
+Workers do what orders say with rights of their own, so whoever asks needs the rights to what the job reads and writes:
+nobody gets at anything by having a worker do it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+from lakebed.tables.entries import Entries, Known, Sought
+from lakebed.tables.files import SCHEMES, parse_location
+from lakebed.tables.gate import Action, Gate, ServerAction
+from lakebed.tables.identifiers import Identifier, check_identifier
+from lakebed.tables.model import EntryKind, Warehouse
+from lakebed.tables.warehouses import Warehouses
+
+from .costs import estimate_cost
+from .health import health_from_summary
+from .job_options import check_options
+from .records import Records
+
+__all__ = ["Admission"]
+
+MAX_REASON_CHARS: Final = 1024
+
+_MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS})
+"""Jobs whose table may come into being by them."""
+
+
+class Admission:
+    """Checks orders."""
+
+    def __init__(
+        self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries, records: Records
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+        self._records = records
+
+    async def admit(self, caller: Caller, order: TaskOrder) -> TaskOrder:
+        """The order as it goes into the queue. Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
+
+        What an order says of policies, of its cost and of who asks is not taken from it.
+        """
+        self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        options = check_options(order.job, order.options)
+        plain = TaskOrder(
+            job=order.job,
+            warehouse=order.warehouse,
+            options=options,
+            reason=order.reason[:MAX_REASON_CHARS] or f"requested by {caller.principal.name}",
+            requested_by=caller.principal.name,
+        )
+        if order.job is JobKind.EXPORT_EVENTS:
+            # Whoever reads the table reads the events.
+            self._gate.check_server(caller, ServerAction.READ_EVENTS)
+            if not order.namespace and not order.table:
+                warehouse = await self._warehouses.find(self._f.meta, order.warehouse)
+                self._gate.check(caller, warehouse, Action.CREATE_TABLE)
+                return plain
+        identifier = check_identifier(order.namespace, order.table)
+        named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
+        sought = await self._entries.seek(self._f.meta, order.warehouse, identifier)
+        if order.job is JobKind.IMPORT:
+            await self._check_source(caller, sought.warehouse, identifier, options)
+        if order.job in _MAKES_TABLE and sought.live is None:
+            namespace, name = identifier
+            self._gate.check(caller, sought.warehouse, Action.CREATE_TABLE, namespace=namespace, name=name)
+            return named
+        return await self._about(caller, sought, named)
+
+    async def _about(self, caller: Caller, sought: Sought, order: TaskOrder) -> TaskOrder:
+        """The order about a table that is there, with what it may cost."""
+        entry = self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
+        known = Known(sought.found.warehouse, sought.found.namespace, entry)
+        health = health_from_summary(known, (await self._entries.metadata(entry)).table)
+        speeds = await self._records.speeds(self._f.meta)
+        cost = estimate_cost(order.job, health.data_files or 0, health.data_bytes or 0, speeds)
+        return msgspec.structs.replace(order, entry=entry.id, cost=cost)
+
+    async def _check_source(
+        self, caller: Caller, warehouse: Warehouse, identifier: Identifier, options: dict[str, Option]
+    ) -> None:
+        """Return if the caller may read what is to be imported. Raises AccessDenied, NoSuchBucket, InvalidInput."""
+        source = options.get("source")
+        if isinstance(source, str) and source.startswith(SCHEMES):
+            address = parse_location(source)
+            bucket = await self._f.bucket(self._f.meta, address.bucket)
+            self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
+            self._f.authorize(caller, bucket, "s3:GetObject", key=address.directory)
+            return
+        if source is None and "source-table" not in options:
+            raise InvalidInput("say what to import: source, or source-table", argument="source")
+        # Elsewhere: whether a worker may be sent there is the question that links to other catalogs are.
+        namespace, name = identifier
+        self._gate.check(caller, warehouse, Action.CONFIGURE_BRIDGE, namespace=namespace, name=name)

@@ -1,0 +1,72 @@
+"""What each job can be told: the names of its options, and how their values are read.
+
+The words are the same in policies, in orders and on the command line, and so is the reading of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind, Option
+from lakebed.governance.policies import config_options
+from lakebed.governance.policies.config_options import FLAG, NAMES, TEXT, OptionValue, Reading, choice, whole
+
+__all__ = ["JOB_OPTIONS", "PLANNING_OPTIONS", "as_option", "check_options"]
+
+PLANNING_OPTIONS: Final = frozenset({"interval", "statistics", "statistics-columns", "layout"})
+"""What policies say to whoever plans, and not to the job."""
+
+
+def _of_policies(options: Mapping[str, config_options.Option]) -> dict[str, Reading]:
+    """The options of a type of policies under their own names, without those that are about planning."""
+    return {
+        name: option.reading
+        for name, option in options.items()
+        if name == option.means and name not in PLANNING_OPTIONS
+    }
+
+
+JOB_OPTIONS: Final[Mapping[JobKind, Mapping[str, Reading]]] = {
+    JobKind.COMPACT: {**_of_policies(config_options.DATA_COMPACTION), "rewrite-all": FLAG},
+    JobKind.REWRITE_MANIFESTS: _of_policies(config_options.METADATA_COMPACTION),
+    JobKind.EXPIRE_SNAPSHOTS: {**_of_policies(config_options.SNAPSHOT_EXPIRY), "retain-last": whole(1)},
+    JobKind.REMOVE_ORPHANS: _of_policies(config_options.ORPHAN_FILE_REMOVAL),
+    JobKind.COMPUTE_STATISTICS: {"columns": NAMES, "partition-statistics": FLAG},
+    JobKind.IMPORT: {
+        "source": TEXT,
+        "source-table": TEXT,
+        "source-catalog": TEXT,
+        "source-uri": TEXT,
+        "source-warehouse": TEXT,
+        "mode": choice("in-place", "copy"),
+        "partition-columns": NAMES,
+    },
+    JobKind.VERIFY: {"checksums": FLAG, "rows": FLAG, "all-snapshots": FLAG},
+    JobKind.REWRITE_LAYOUT: {"target-file-size-bytes": whole(1), "max-file-group-size-bytes": whole(1)},
+    JobKind.EXPORT_EVENTS: {"batch-limit": whole(1)},
+}
+"""All that a job can be told."""
+
+
+def as_option(value: OptionValue) -> Option:
+    """A value as orders carry it."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def check_options(job: JobKind, options: Mapping[str, object]) -> dict[str, Option]:
+    """The options as the job takes them. Raises InvalidInput that names the first one that it does not."""
+    known = JOB_OPTIONS[job]
+    checked: dict[str, Option] = {}
+    for name, value in options.items():
+        reading = known.get(name)
+        if reading is None:
+            raise InvalidInput(
+                f"{job} has no option {name[:80]!r}; it has {', '.join(known) or 'none'}", argument=name[:80]
+            )
+        found = reading.read(value)
+        if found is None:
+            raise InvalidInput(f"{name} must be {reading.wanted}. found={str(value)[:80]}", argument=name)
+        checked[name] = as_option(found)
+    return checked

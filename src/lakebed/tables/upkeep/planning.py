@@ -1,0 +1,195 @@
+"""Which tasks a table's policies ask for, with the reason and what they are expected to take. Pure.
+
+Nothing is planned for a policy that is switched off. A job rests for a while after it ran, longer after it failed, and
+does not run again on what it has seen already: should a rule here and the job itself ever disagree, they do so once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakebed.core.jobs import JobKind, PolicyOrigin, TaskOrder
+from lakebed.governance.policies import Applicable
+
+from .costs import estimate_cost
+from .model import Plan, PlannedTask, Quiet, Run, options_text
+from .policy_options import Instruction, read_policy
+from .triggers import Closer, Subject, Unneeded, Verdict, Wanted, judge
+
+__all__ = ["SCHEDULER", "fingerprint", "origin_of", "plan_table"]
+
+SCHEDULER: Final = "scheduler"
+"""Who asks for what policies ask for."""
+
+PRIORITY_WINDOW_MS: Final = 600_000
+"""How far an urgent task is put before others. Not without end: a task that is less urgent comes to its turn."""
+
+FIRST_REST_MS: Final = 3_600_000
+LONGEST_REST_MS: Final = 24 * 3_600_000
+"""How long a job that was given up rests on a table: doubling from the first."""
+
+UNCHANGED_REST_MS: Final = 24 * 3_600_000
+"""How long a job rests that depends on time, where nothing was committed since it ran."""
+
+_TURNS: Final = (
+    JobKind.REWRITE_LAYOUT,
+    JobKind.COMPACT,
+    JobKind.REWRITE_MANIFESTS,
+    JobKind.COMPUTE_STATISTICS,
+    JobKind.EXPIRE_SNAPSHOTS,
+    JobKind.REMOVE_ORPHANS,
+)
+"""The order in which a table's jobs are done: files that a rewrite replaced are there for the expiry that follows."""
+
+_OF_TIME: Final = frozenset({JobKind.EXPIRE_SNAPSHOTS})
+"""Jobs for which there may be more to do although nothing was committed."""
+_OWN_INTERVAL: Final = frozenset({JobKind.REMOVE_ORPHANS})
+"""Jobs whose rule looks at the interval itself."""
+
+
+def plan_table(
+    subject: Subject,
+    policies: Sequence[Applicable],
+    runs: Mapping[JobKind, Run],
+    speeds: Mapping[JobKind, int],
+    *,
+    is_open: Container[JobKind] = (),
+    before: Plan | None = None,
+) -> Plan:
+    """What a table's policies come to. Jobs of which a task is open already are left alone.
+
+    After a closer look, what was decided from afar is taken from the plan `before`.
+    """
+    tasks: list[PlannedTask] = []
+    quiet: list[Quiet] = []
+    verdicts: dict[JobKind, Verdict] = {}
+    again: list[int] = []
+    closer = subject.look
+    for applicable in policies:
+        reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
+        if reading is None:
+            continue
+        origin, because = origin_of(applicable), applicable.reason
+        if reading.fault:
+            quiet.append(Quiet(origin, None, f"{because}; its content cannot be read: {reading.fault}"))
+            continue
+        if not reading.enabled:
+            quiet.append(Quiet(origin, None, f"{because}; it is switched off"))
+            continue
+        for instruction in reading.instructions:
+            job = instruction.job
+            if job in is_open:
+                quiet.append(Quiet(origin, job, f"{because}; a task for it is open"))
+                continue
+            verdict = None if before is None else before.verdicts.get(job)
+            if verdict is None or isinstance(verdict, Closer):
+                verdict = _decide(instruction, subject, runs.get(job))
+            verdicts[job] = verdict
+            match verdict:
+                case Closer(look):
+                    closer = max(closer, look)
+                case Unneeded(why, again_ms):
+                    quiet.append(Quiet(origin, job, f"{because}; {why}"))
+                    if again_ms is not None:
+                        again.append(again_ms)
+                case Wanted():
+                    reason = f"{because}; {verdict.why}"
+                    if reading.ignored:
+                        reason += f"; ignored: {', '.join(reading.ignored)}"
+                    tasks.append(_task(subject, instruction, verdict, reason, origin, speeds))
+    in_turn = tuple(_in_turn(tasks, subject.now_ms))
+    return Plan(in_turn, tuple(quiet), closer, min(again, default=None), verdicts)
+
+
+def origin_of(applicable: Applicable) -> PolicyOrigin:
+    """A policy as orders name it."""
+    policy = applicable.policy
+    return PolicyOrigin(
+        type=policy.type,
+        name=policy.name,
+        namespace=policy.namespace,
+        version=policy.version,
+        attached_to=str(applicable.place),
+        inherited=applicable.inherited,
+    )
+
+
+def fingerprint(policies: Sequence[Applicable]) -> str:
+    """A short text that changes with the policies of a table: which there are, their versions, where they come from."""
+    digest = hashlib.sha256()
+    for applicable in policies:
+        policy = applicable.policy
+        parameters = sorted(applicable.parameters.items())
+        digest.update(repr((policy.id, policy.version, str(applicable.place), parameters)).encode())
+    return digest.hexdigest()[:32]
+
+
+def _decide(instruction: Instruction, subject: Subject, run: Run | None) -> Verdict:
+    job, now_ms = instruction.job, subject.now_ms
+    if run is not None:
+        resting = _resting(run, instruction, now_ms)
+        if resting is not None:
+            return resting
+    verdict = judge(job, subject, instruction.options, instruction.interval_ms)
+    if not isinstance(verdict, Wanted) or run is None or job in _OWN_INTERVAL:
+        return verdict
+    told = options_text({**instruction.options, **verdict.options})
+    is_same = run.version_token == subject.known.entry.version_token and run.options == told
+    if not is_same or run.succeeded_ms is None:
+        return verdict
+    if job not in _OF_TIME:
+        return Unneeded(f"{verdict.why}, but nothing was committed since {job} ran last and left it so")
+    until_ms = run.succeeded_ms + UNCHANGED_REST_MS
+    if now_ms >= until_ms:
+        return verdict
+    return Unneeded(f"{verdict.why}, but nothing was committed since {job} ran last", again_ms=until_ms)
+
+
+def _resting(run: Run, instruction: Instruction, now_ms: int) -> Unneeded | None:
+    """Why a job waits, if it does."""
+    if run.failures and run.failed_ms is not None:
+        rest_ms = min(FIRST_REST_MS << min(run.failures - 1, 16), LONGEST_REST_MS)
+        until_ms = run.failed_ms + rest_ms
+        if now_ms < until_ms:
+            times = "once" if run.failures == 1 else f"{run.failures} times in a row"
+            return Unneeded(f"{run.job} was given up {times}, and rests", again_ms=until_ms)
+    if run.succeeded_ms is not None and instruction.job not in _OWN_INTERVAL:
+        until_ms = run.succeeded_ms + instruction.interval_ms
+        if now_ms < until_ms:
+            return Unneeded(f"{run.job} ran {(now_ms - run.succeeded_ms) // 1000} seconds ago", again_ms=until_ms)
+    return None
+
+
+def _in_turn(tasks: Sequence[PlannedTask], now_ms: int) -> list[PlannedTask]:
+    """Tasks of one table, one behind the other, all of them as urgent as the most urgent one."""
+    first_ms = min((task.run_at_ms for task in tasks), default=now_ms)
+    in_order = sorted(tasks, key=lambda task: _TURNS.index(task.order.job))
+    return [replace(task, run_at_ms=min(first_ms + place, now_ms)) for place, task in enumerate(in_order)]
+
+
+def _task(
+    subject: Subject,
+    instruction: Instruction,
+    wanted: Wanted,
+    reason: str,
+    origin: PolicyOrigin,
+    speeds: Mapping[JobKind, int],
+) -> PlannedTask:
+    known = subject.known
+    urgency = min(1.0, max(0.0, wanted.urgency))
+    order = TaskOrder(
+        job=instruction.job,
+        warehouse=known.warehouse.name,
+        namespace=known.identifier.namespace,
+        table=known.entry.name,
+        entry=known.entry.id,
+        options={**instruction.options, **wanted.options},
+        reason=reason,
+        policy=origin,
+        cost=estimate_cost(instruction.job, wanted.files, wanted.size, speeds),
+        requested_by=SCHEDULER,
+    )
+    return PlannedTask(order, subject.now_ms - round(urgency * PRIORITY_WINDOW_MS))

@@ -1,0 +1,48 @@
+"""What became of policies, as the outbox tells it.
+
+    CatalogPolicy      Created, Updated, Dropped
+    CatalogPolicy      Attached (also with other parameters), Detached: about the target, with the policy in its facts
+    CatalogPolicyType  Created, Dropped
+
+What goes with its target, or changes nothing, is not told of: the end of a table is the end of its attachments. The
+policies of users that say who may do what have events of their own (`governance.events`).
+"""
+
+from __future__ import annotations
+
+from lakebed.governance.policies import Place, Policy
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import Transaction
+from lakebed.objects.model import Caller
+from lakebed.tables.events import tell
+from lakebed.tables.identifiers import display
+
+
+async def tell_of_policy(
+    outbox: Outbox, tx: Transaction, kind: str, caller: Caller, now_ms: int, warehouse: str, policy: Policy
+) -> None:
+    """Record what became of a policy. Its content is not told: whoever may read it asks for it."""
+    await tell(outbox, tx, kind, caller, now_ms, warehouse, policy.namespace, facts=_facts(policy))
+
+
+async def tell_of_attachment(
+    outbox: Outbox,
+    tx: Transaction,
+    kind: str,
+    caller: Caller,
+    now_ms: int,
+    warehouse: str,
+    policy: Policy,
+    place: Place,
+    entry_id: str,
+) -> None:
+    """Record that a policy holds for a target, or no longer does; `entry_id` is of a table or view, else empty."""
+    facts = _facts(policy) | {"policy-namespace": display(policy.namespace), "target": str(place)}
+    if entry_id:
+        facts |= {"name": place.path[-1], "id": entry_id}
+    namespace = place.path[:-1] if entry_id else place.path
+    await tell(outbox, tx, kind, caller, now_ms, warehouse, namespace, facts=facts)
+
+
+def _facts(policy: Policy) -> dict[str, str]:
+    return {"policy": policy.name, "type": policy.type, "version": str(policy.version)}

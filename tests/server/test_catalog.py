@@ -1,0 +1,60 @@
+"""How much of a commit is checked is a setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.settings import CommitValidation, ServerSettings, Settings, TablesSettings
+from lakebed.server import composition
+from lakebed.server.catalog import Catalog, wire_catalog
+from lakebed.server.identity import establish_identity
+from lakebed.server.metrics import Metrics
+from lakebed.tables.validation import Level
+from tests.objects.stores import opened_store
+from tests.tables.appends import appended
+from tests.tables.catalogs import name, open_catalog
+from tests.wire.iceberg.lake import wire_lake
+
+
+def test_every_level_is_a_setting() -> None:
+    assert {level.value for level in CommitValidation} == {level.value for level in Level}
+    assert Level(TablesSettings().validation) is Level.STANDARD
+
+
+@pytest.mark.parametrize("level", CommitValidation)
+async def test_level_of_the_settings_is_that_of_the_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: CommitValidation
+) -> None:
+    wired: list[object] = []
+
+    def noted(*parts: Any, **options: Any) -> Catalog:  # Any: as the server calls it
+        wired.append(options["validation"])
+        return wire_catalog(*parts, **options)
+
+    monkeypatch.setattr(composition, "wire_catalog", noted)
+    settings = Settings(server=ServerSettings(data=tmp_path / "data"), tables=TablesSettings(validation=level))
+    metrics = Metrics(tmp_path / "run", 0)
+    async with composition.compose(settings, establish_identity(settings), metrics):
+        assert wired == [Level(level)]
+    metrics.close()
+
+
+@pytest.mark.parametrize(("level", "status"), [(Level.STANDARD, 200), (Level.STRICT, 400)])
+async def test_strict_level_looks_for_the_files_that_a_commit_takes_over(
+    tmp_path: Path, level: Level, status: int
+) -> None:
+    async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as store:
+        catalog = await open_catalog(store)
+        await catalog.create()
+        await catalog.commit(name(), *await appended(catalog, name()))
+        (lost,) = [key for key in await catalog.keys_in() if "/data/" in key]
+        await store.delete("lake", lost)
+        updates = await appended(catalog, name())
+        lake = wire_lake(store, validation=level)
+        path = "/lake/namespaces/ns/tables/t"
+        answer = await lake.call("POST", path, {"requirements": [], "updates": updates})
+        assert answer.status == status

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from lakebed.core.secrets import Secret
+from lakebed.core.settings import Delegation, EmbeddedWorker, PipelineSettings, Settings, SettingsFile, load_settings
+from lakebed.server.embedded_worker import WorkerStarter, pipeline_file
+from lakebed.server.identity import Identity
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        PipelineSettings(),
+        PipelineSettings(
+            master="spark://m:7077",
+            lease=7.5,
+            delegation=Delegation.SIGNED,
+            driver_memory=512 * 1024 * 1024,
+            spark={"spark.executor.memory": Secret("8g"), "spark.sql.catalog.o.password": Secret('a "quoted" \\ one')},
+        ),
+    ],
+)
+def test_a_worker_reads_the_settings_that_its_server_has(pipeline: PipelineSettings) -> None:
+    file = SettingsFile("worker.toml", pipeline_file(pipeline))
+    read = load_settings(file=file, environ={}).settings.pipeline
+    assert read == pipeline
+    assert {name: value.reveal() for name, value in read.spark.items()} == {
+        name: value.reveal() for name, value in pipeline.spark.items()
+    }
+
+
+async def test_a_server_that_is_told_not_to_looks_for_no_work() -> None:
+    settings = Settings(pipeline=PipelineSettings(embedded_worker=EmbeddedWorker.OFF))
+    nothing = cast("Any", None)  # Any: not looked at, and it would fail if it were
+    await WorkerStarter(settings, cast("Identity", None), nothing, nothing).run()
