@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.fixtures.postgres",
     "tests.fixtures.server",
     "tests.fixtures.spark",
+    "tests.fixtures.trino",
 ]
 
 # Examples are judged by what they show, never by how long they took on a busy machine.

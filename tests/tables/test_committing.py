@@ -333,6 +333,56 @@ async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: Cat
     assert len(await catalog.store.stored_blobs()) == 2
 
 
+# -- files change meanwhile ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["/data/", "-m0.avro", "metadata/snap-"])
+async def test_commit_whose_file_is_deleted_after_it_was_checked_is_not_published(catalog: Catalog, part: str) -> None:
+    await catalog.create()
+    updates = await appended(catalog, name())
+    (key,) = [key for key in await catalog.keys_in() if part in key]
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: catalog.store.delete("lake", key)
+    stored = await catalog.store.stored_blobs()
+    with pytest.raises(InvalidInput, match="is not there"):
+        await late.commit(name(), *updates)
+    assert (await catalog.entry(name())).generation == 1
+    assert not (await catalog.metadata(name())).snapshots
+    assert await catalog.store.stored_blobs() <= stored
+
+
+async def test_commit_whose_file_is_written_over_after_it_was_checked_is_checked_again(catalog: Catalog) -> None:
+    await catalog.create()
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    updates = await appended(catalog, name())
+    (key,) = [key for key in await catalog.keys_in() if "/data/" in key]
+    # Good as well: it is found so, and committed.
+    eventful.meanwhile = lambda: catalog.store.put("lake", key, b"RAP1" * 8)
+    assert (await late.commit(name(), *updates)).entry.generation == 2
+    updates = await appended(catalog, name())
+    (key,) = [other for other in await catalog.keys_in() if "/data/" in other and other != key]
+    eventful.meanwhile = lambda: catalog.store.put("lake", key, b"PAR1" * 9)
+    with pytest.raises(InvalidInput, match="another size"):
+        await late.commit(name(), *updates)
+    assert (await catalog.entry(name())).generation == 2
+
+
+async def test_commit_of_several_tables_needs_the_files_of_each(catalog: Catalog) -> None:
+    for table in ("a", "b"):
+        await catalog.create(table)
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    changes = [a_change(name(table), *await appended(catalog, name(table))) for table in ("a", "b")]
+    home = (await catalog.entry(name("b"))).location.removeprefix("s3://lake/")
+    (key,) = [key for key in await catalog.keys_in() if key.startswith(f"{home}/data/")]
+    eventful.meanwhile = lambda: catalog.store.delete("lake", key)
+    with pytest.raises(InvalidInput, match="is not there"):
+        await late.commit_all(*changes)
+    assert [(await catalog.entry(name(table))).generation for table in ("a", "b")] == [1, 1]
+
+
 # -- commits by id ---------------------------------------------------------------------------------------------------
 
 

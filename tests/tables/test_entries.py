@@ -167,3 +167,13 @@ async def test_reading_asks_for_the_right_named(light_catalog: Catalog) -> None:
     await entries.get(may("s3tables:GetTable"), "lake", name("t"), TABLE, Action.GET_TABLE)
     await entries.load(may("s3tables:GetTableMetadataLocation"), "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
     await entries.list(may("s3tables:ListTables"), "lake", ["ns"], TABLE, after="", limit=1)
+
+
+async def test_a_glance_leaves_the_room_to_others_and_takes_what_is_there(light_catalog: Catalog) -> None:
+    entry = (await light_catalog.create()).entry
+    cache = light_catalog.cache
+    assert (await light_catalog.entries.glance(entry)) is cache.get(entry.version_token)
+    cache._kept.clear()
+    seen = await light_catalog.entries.glance(entry)
+    assert seen.table == (await light_catalog.metadata(name()))
+    assert cache.get(entry.version_token) is None

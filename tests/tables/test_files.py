@@ -7,12 +7,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchBucket, NoSuchKey, NotFound, TooLarge
+from lakebed.core.errors import (
+    AccessDenied,
+    InvalidInput,
+    NoSuchBucket,
+    NoSuchKey,
+    NotFound,
+    PointerMoved,
+    TooLarge,
+)
 from lakebed.meta.seam import Transaction
 from lakebed.objects.publish import Displaced
 from lakebed.tables import files as files_module
 from lakebed.tables.files import MAX_METADATA_BYTES, FileAddress, FileFacts, parse_location, unpack_metadata
-from lakebed.tables.rows import STAT_BATCH
+from lakebed.tables.rows import STAT_BATCH, STAT_LARGE_BATCH
 from tests.objects.model import md5
 from tests.objects.stores import ROOT
 
@@ -61,6 +69,9 @@ def test_location_is_read(text: str, address: FileAddress) -> None:
         "s3://b/a\0",
         "s3://b/a\nc",
         "s3://b/\ud800",
+        "s3://\ud800/a",
+        "s3://b\0/a",
+        "s3://b\n/a",
         "s3://b/" + "k" * 1025,
         "s3://b/" + "é" * 513,
     ],
@@ -133,6 +144,13 @@ async def test_file_is_read_whole(catalog: Catalog, body: bytes) -> None:
         assert await catalog.files.read_for(ROOT, f"{scheme}://lake/a/file", len(body)) == body
 
 
+async def test_file_is_read_with_what_is_known_of_it(catalog: Catalog) -> None:
+    where = "s3://lake/a/file"
+    for body in (b"before", b"afterwards"):
+        await catalog.store.put("lake", "a/file", body)
+        assert await catalog.files.fetch(where) == (body, (await catalog.files.stat([where]))[where])
+
+
 async def test_file_over_the_limit_is_not_read(catalog: Catalog) -> None:
     await catalog.store.put("lake", "a/file", b"x" * 100)
     for read in (catalog.files.read("s3://lake/a/file", 99), catalog.files.read_for(ROOT, "s3://lake/a/file", 99)):
@@ -177,6 +195,38 @@ async def test_facts_of_many_files(catalog: Catalog, count: int) -> None:
     assert facts["s3://other/f0"] == FileFacts(7, md5(b"another"), now_ms)
     assert facts["s3://lake/none"] is None
     assert facts["s3://no-such-bucket/f0"] is None
+
+
+@pytest.mark.parametrize("count", [STAT_LARGE_BATCH // 2, STAT_LARGE_BATCH - 1, STAT_LARGE_BATCH, STAT_LARGE_BATCH + 1])
+async def test_each_of_very_many_files_is_looked_for(light_catalog: Catalog, count: int) -> None:
+    asked = [f"s3://lake/f{number}" for number in range(count)]
+    there = {asked[0], asked[count // 2], asked[-1]}
+    for location in there:
+        await light_catalog.store.put("lake", location.removeprefix("s3://lake/"), b"x")
+    facts = await light_catalog.files.stat(asked)
+    assert list(facts) == asked
+    assert {location for location, found in facts.items() if found is not None} == there
+
+
+async def test_files_are_confirmed_while_they_are_as_they_were_seen(catalog: Catalog) -> None:
+    for key in ("a", "b"):
+        await catalog.store.put("lake", key, b"first")
+    seen = {key: facts for key, facts in (await catalog.files.stat(["s3://lake/a", "s3a://lake/b"])).items() if facts}
+    assert len(seen) == 2
+
+    async def confirm() -> None:
+        await catalog.store.meta.transact(lambda tx: catalog.files.confirm(tx, seen))
+
+    await confirm()
+    catalog.store.clock.advance(5)
+    await catalog.store.put("lake", "b", b"first")
+    await confirm()
+    await catalog.store.put("lake", "b", b"other")
+    with pytest.raises(PointerMoved, match=r"was written anew.*s3a://lake/b"):
+        await confirm()
+    await catalog.store.delete("lake", "b")
+    with pytest.raises(PointerMoved, match=r"is not there any more.*s3a://lake/b"):
+        await confirm()
 
 
 async def test_prepared_file_is_seen_once_it_is_placed(catalog: Catalog) -> None:

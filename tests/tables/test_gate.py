@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from lakebed.core.access import ANONYMOUS, root_of
-from lakebed.core.errors import AccessDenied
+from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
+from lakebed.governance.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 from lakebed.meta.seam import Transaction
 from lakebed.objects.bucket import encode_settings
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
+from lakebed.tables.committing import CommitOptions
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Levels
@@ -20,10 +22,13 @@ from tests.governance.documents import policy, statement
 from tests.governance.documents import user as principal
 from tests.objects.stores import ROOT, user
 
-from .catalogs import NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from .catalogs import ASSERT_CREATE, NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from .extended import extended
 
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
+AWAY = name("t", "none")
+"""A table in a namespace that is not there."""
 STRANGER = Caller(principal("carol", "999999999999", policy(statement(action="s3tables:*", resource="*"))))
 """Somebody of another account, who may do there what they like."""
 
@@ -95,6 +100,15 @@ async def test_table_is_named_by_its_id(light_catalog: Catalog) -> None:
         ({"StringEquals": {"s3tables:namespace": "a.b"}}, ("a", "b"), True),
         ({"StringLike": {"s3tables:namespace": "a.*"}}, ("a", "b"), True),
         ({"StringLike": {"s3tables:namespace": "a.*"}}, ("a",), False),
+        ({"StringEquals": {"s3tables:namespace": "a.b"}}, ("a.b",), False),
+        ({"StringEquals": {"s3tables:namespace": "a%2Eb"}}, ("a.b",), True),
+        ({"StringEquals": {"s3tables:namespace": "a%2Eb"}}, ("a", "b"), False),
+        ({"StringEquals": {"s3tables:namespace": "a%2Eb"}}, ("a%2Eb",), False),
+        ({"StringEquals": {"s3tables:namespace": "a%252Eb"}}, ("a%2Eb",), True),
+        ({"StringLike": {"s3tables:namespace": "a.*"}}, ("a.b",), False),
+        ({"StringLike": {"s3tables:namespace": "*.b"}}, ("a.b",), False),
+        ({"StringLike": {"s3tables:namespace": "a?b"}}, ("a.b",), False),
+        ({"StringLike": {"s3tables:namespace": "*.b"}}, ("a", "b"), True),
         ({"StringEquals": {"s3tables:tableName": "t"}}, ("ns",), True),
         ({"StringEquals": {"s3tables:tableName": "u"}}, ("ns",), False),
         ({"StringNotEquals": {"s3tables:tableName": "t"}}, ("ns",), False),
@@ -109,6 +123,12 @@ async def test_conditions_see_the_namespace_and_the_name(
     warehouse = await the_warehouse(light_catalog)
     caller = may(Action.GET_TABLE, condition=condition)
     assert passes(light_catalog, caller, warehouse, Action.GET_TABLE, namespace) is allowed
+
+
+def test_policies_may_name_what_the_gate_asks_about() -> None:
+    asked = {action.value for action in Action if action.value.startswith("s3tables:")}
+    # The one that is asked of an account, and so not of a bucket's policy.
+    assert asked - {Action.LIST_TABLE_BUCKETS} == TABLE_ACTIONS | TABLE_BUCKET_ACTIONS
 
 
 async def test_bucket_s_policy_lets_others_in_and_keeps_own_users_out(light_catalog: Catalog) -> None:
@@ -249,6 +269,87 @@ async def test_use_case_needs_exactly_its_rights(light_catalog: Catalog, what: s
 
 def _without(rights: tuple[str, ...], one: str) -> list[str]:
     return [right for right in rights if right != one]
+
+
+NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
+    "get namespace": (lambda c, who: c.namespaces.get(who, "lake", ["none"]), NoSuchNamespace),
+    "list namespaces": (
+        lambda c, who: c.namespaces.list(who, "lake", ["none"], after="", limit=1),
+        NoSuchNamespace,
+    ),
+    "configure namespace": (
+        lambda c, who: c.namespaces.set_properties(Mutation(who), "lake", ["none"], updates={"a": "1"}, removals=[]),
+        NoSuchNamespace,
+    ),
+    "drop namespace": (lambda c, who: c.namespaces.drop(Mutation(who), "lake", ["none"]), NoSuchNamespace),
+    "list tables": (
+        lambda c, who: c.entries.list(who, "lake", ["none"], TABLE, after="", limit=1),
+        NoSuchNamespace,
+    ),
+    "find table": (lambda c, who: c.entries.get(who, "lake", AWAY, TABLE, Action.GET_TABLE), NoSuchTable),
+    "load table": (lambda c, who: c.entries.load(who, "lake", AWAY, TABLE, Action.GET_METADATA_LOCATION), NoSuchTable),
+    "find view": (lambda c, who: c.entries.get(who, "lake", AWAY, VIEW, Action.GET_TABLE), NoSuchView),
+    "create table": (lambda c, who: c.create("t", namespace="none", caller=who), NoSuchNamespace),
+    "stage table": (
+        lambda c, who: c.creation.stage(Mutation(who), "lake", ("none",), a_table("t")),
+        NoSuchNamespace,
+    ),
+    "commit": (lambda c, who: c.commit(AWAY, set_properties(a="1"), caller=who), NoSuchNamespace),
+    "commit by id": (
+        lambda c, who: c.commit(AWAY, set_properties(a="1"), caller=who, options=CommitOptions("c1")),
+        NoSuchNamespace,
+    ),
+    "commit what was staged": (
+        lambda c, who: c.commit(AWAY, set_properties(a="1"), requirements=[ASSERT_CREATE], caller=who),
+        NoSuchNamespace,
+    ),
+    "commit several": (lambda c, who: c.commit_all(a_change(AWAY, set_properties(a="1")), caller=who), NoSuchNamespace),
+    "register table": (
+        lambda c, who: c.registration.register_table(Mutation(who), "lake", AWAY, "s3://lake/loose.json"),
+        NoSuchNamespace,
+    ),
+    "register view": (
+        lambda c, who: c.registration.register_view(Mutation(who), "lake", AWAY, "s3://lake/loose.json"),
+        NoSuchNamespace,
+    ),
+    "create view": (lambda c, who: c.create_view("v", namespace="none", caller=who), NoSuchNamespace),
+    "replace view": (
+        lambda c, who: c.views.replace(Mutation(who), "lake", AWAY, (), ()),
+        NoSuchView,
+    ),
+    "drop table": (lambda c, who: c.dropping.drop(Mutation(who), "lake", AWAY, TABLE), NoSuchTable),
+    "protect": (lambda c, who: c.dropping.protect(Mutation(who), "lake", AWAY, TABLE, protected=True), NoSuchTable),
+    "restore": (lambda c, who: c.dropping.restore(Mutation(who), "lake", AWAY), NoSuchNamespace),
+    "give up": (lambda c, who: c.dropping.purge_now(Mutation(who), "lake", AWAY, files=True), NoSuchNamespace),
+    "rename from there": (lambda c, who: c.renaming.rename(Mutation(who), "lake", AWAY, name("u"), TABLE), NoSuchTable),
+    "rename to there": (lambda c, who: c.renaming.rename(Mutation(who), "lake", name(), AWAY, TABLE), NoSuchNamespace),
+    "report": (lambda c, who: c.reports.keep(who, "lake", AWAY, "scan-report", b"{}"), NoSuchTable),
+    "import": (
+        lambda c, who: extended(c).tables.imports.import_table(
+            Mutation(who), "lake", AWAY, "s3://lake/loose.json", properties={}
+        ),
+        NoSuchNamespace,
+    ),
+    "diagnose": (lambda c, who: extended(c).tables.examination.diagnose(who, "lake", AWAY), NoSuchNamespace),
+    "see a bridge": (lambda c, who: extended(c).tables.bridges.get(who, "lake", AWAY), NoSuchNamespace),
+    "remove a bridge": (lambda c, who: extended(c).tables.bridges.remove(who, "lake", AWAY), NoSuchNamespace),
+    "follow a bridge": (lambda c, who: extended(c).tables.bridges.admit_move(who, "lake", AWAY), NoSuchNamespace),
+}
+"""What is asked for in a namespace that is not there, and what is said to who may ask."""
+
+
+@pytest.mark.parametrize("what", NOWHERE)
+async def test_missing_namespace_is_told_only_to_who_may_ask(light_catalog: Catalog, what: str) -> None:
+    await _furnished(light_catalog)
+    use, told = NOWHERE[what]
+    elsewhere = {"StringEquals": {"s3tables:namespace": "ns"}}
+    async with light_catalog.unchanged():
+        for caller in (NOBODY, Caller(ANONYMOUS), STRANGER, may("s3tables:*", "s3:*", condition=elsewhere)):
+            with pytest.raises(AccessDenied):
+                await use(light_catalog, caller)
+        for caller in (ROOT, may("s3tables:*", "s3:*")):
+            with pytest.raises(told):
+                await use(light_catalog, caller)
 
 
 @pytest.mark.parametrize("what", [what for what in USE_CASES if what != "list warehouses"])

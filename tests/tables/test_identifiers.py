@@ -15,6 +15,7 @@ from lakebed.tables.identifiers import (
     display,
     levels_of,
     path_of,
+    policy_value,
 )
 from lakebed.tables.model import EntryKind
 from tests.objects.stores import ROOT
@@ -75,6 +76,29 @@ def test_identifier_is_shown_with_dots() -> None:
 
 def test_no_levels_are_no_path() -> None:
     assert levels_of(path_of(())) == ()
+
+
+@pytest.mark.parametrize(
+    ("levels", "value"),
+    [
+        (("sales",), "sales"),
+        (("sales", "eu"), "sales.eu"),
+        (("sales.eu",), "sales%2Eeu"),
+        (("a.b", "c"), "a%2Eb.c"),
+        (("100%",), "100%25"),
+        (("%2E",), "%252E"),
+    ],
+)
+def test_namespace_is_spelled_for_policies(levels: tuple[str, ...], value: str) -> None:
+    assert policy_value(levels) == value
+
+
+@given(st.lists(names, min_size=1, max_size=4), st.lists(names, min_size=1, max_size=4))
+@example(["a.b"], ["a", "b"])
+@example(["a%2Eb"], ["a.b"])
+def test_no_two_namespaces_look_the_same_to_policies(one: list[str], other: list[str]) -> None:
+    assert (policy_value(one) == policy_value(other)) == (one == other)
+    assert policy_value(one).count(".") == len(one) - 1
 
 
 @given(st.lists(names, min_size=1, max_size=4))

@@ -225,6 +225,17 @@ async def test_bad_files_are_refused(catalog: Catalog) -> None:
             await catalog.registration.register_table(AS_ROOT, "pond", name(), good)
 
 
+BAD_UUIDS = ["", "t", "a\0b", "12345678-1234-1234-1234-123456789abc\n"]
+
+
+@pytest.mark.parametrize("uuid", BAD_UUIDS, ids=repr)
+async def test_identity_that_is_none_is_refused(catalog: Catalog, uuid: str) -> None:
+    where = await stored(catalog, await exported(catalog, table_uuid=uuid))
+    async with catalog.unchanged():
+        with pytest.raises(InvalidInput, match="not a UUID"):
+            await register(catalog, where)
+
+
 async def test_file_of_a_bucket_that_is_not_there_is_refused(catalog: Catalog) -> None:
     async with catalog.unchanged():
         with pytest.raises((InvalidInput, NoSuchBucket), match="no-such-bucket"):
@@ -339,6 +350,29 @@ async def test_version_that_passes_meanwhile_is_a_conflict(catalog: Catalog) -> 
     assert "b" in (await catalog.metadata(name())).properties
 
 
+@pytest.mark.parametrize("part", ["v7.metadata.json", "/data/", "-m0.avro", "metadata/snap-"])
+async def test_table_whose_file_is_deleted_after_it_was_checked_is_not_registered(catalog: Catalog, part: str) -> None:
+    where = await stored(catalog, await exported(catalog))
+    (key,) = [key for key in await catalog.keys_in() if part in key]
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: catalog.store.delete("lake", key)
+    with pytest.raises(PointerMoved, match="is not there any more"):
+        await register(late, where)
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
+
+
+async def test_metadata_that_is_written_over_after_it_was_read_is_not_registered(catalog: Catalog) -> None:
+    document = await exported(catalog)
+    where = await stored(catalog, document)
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: stored(catalog, document | {"properties": {"a": "1"}}, where)
+    with pytest.raises(PointerMoved, match="was written anew"):
+        await register(late, where)
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
+
+
 async def test_registering_asks_for_its_rights(light_catalog: Catalog) -> None:
     where = await stored(light_catalog, await exported(light_catalog))
     reads = "s3:GetObject"
@@ -377,6 +411,24 @@ async def test_registered_view_is_there(catalog: Catalog) -> None:
     assert (made.entry.kind, made.entry.metadata_at, made.entry.location) == (EntryKind.VIEW, where, "s3://lake/ext")
     assert await catalog.claimed() == {made.entry.id: ["ext/"]}
     assert [kind for kind, _ in await catalog.told(before)] == ["ViewRegistered"]
+
+
+@pytest.mark.parametrize("uuid", BAD_UUIDS, ids=repr)
+async def test_view_s_identity_that_is_none_is_refused(catalog: Catalog, uuid: str) -> None:
+    where = await exported_view(catalog, **{"view-uuid": uuid})
+    async with catalog.unchanged():
+        with pytest.raises(InvalidInput, match="not a UUID"):
+            await catalog.registration.register_view(AS_ROOT, "lake", name("v"), where)
+
+
+async def test_view_whose_file_is_deleted_after_it_was_read_is_not_registered(catalog: Catalog) -> None:
+    where = await exported_view(catalog)
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: catalog.store.delete("lake", where.removeprefix("s3://lake/"))
+    with pytest.raises(PointerMoved, match="is not there any more"):
+        await late.registration.register_view(AS_ROOT, "lake", name("v"), where)
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name("v"))).entry is None
 
 
 async def test_view_whose_location_ends_in_a_slash_goes_on(catalog: Catalog) -> None:

@@ -34,6 +34,7 @@ HOT = {
     "MOVE_POINTER",
     "COMMIT_BY_ID",
     "STAT_FILES",
+    "STAT_MANY_FILES",
     "IDEMPOTENT_ANSWER",
 }
 

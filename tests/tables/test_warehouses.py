@@ -6,12 +6,23 @@ import pytest
 
 from lakebed.core.errors import (
     AccessDenied,
+    BucketHasTables,
     BucketNotEmpty,
     ConflictingProperties,
     InvalidInput,
     NoSuchBucket,
     NoSuchWarehouse,
 )
+from lakebed.objects.config.lifecycle import (
+    Expiration,
+    LifecycleConfiguration,
+    LifecycleFilter,
+    LifecycleRule,
+    NoncurrentExpiration,
+)
+from lakebed.tables.committing import Committed
+from lakebed.tables.files import SCHEMES
+from lakebed.tables.idempotency import Mutation
 from lakebed.tables.warehouses import MAX_UNDROP_SECONDS, UNDROP_WINDOW, undrop_window_ms
 from tests.objects.stores import ROOT, user
 
@@ -55,6 +66,26 @@ async def test_there_is_no_table_bucket_without_a_bucket(catalog: Catalog) -> No
             await catalog.warehouses.get(ROOT, "pond")
         with pytest.raises(NoSuchWarehouse):
             await catalog.warehouses.set_properties(ROOT, "pond", updates={}, removals=[])
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_bucket_whose_objects_are_to_expire_does_not_become_a_table_bucket(
+    light_catalog: Catalog, is_on: bool
+) -> None:
+    store = light_catalog.store
+    await store.bucket("pond")
+    aborts = LifecycleRule("uploads", True, LifecycleFilter(""), abort_uploads_after_days=1)
+    for rule in (
+        LifecycleRule("old", is_on, LifecycleFilter(""), Expiration(days=1)),
+        LifecycleRule("versions", is_on, LifecycleFilter("x/"), noncurrent=NoncurrentExpiration(1)),
+    ):
+        rules = LifecycleConfiguration((aborts, rule))
+        await store.buckets.set(ROOT, "pond", "s3:PutLifecycleConfiguration", lifecycle=rules)
+        async with light_catalog.unchanged():
+            with pytest.raises(InvalidInput, match="remove the rules first"):
+                await light_catalog.warehouses.enable(ROOT, "pond")
+    await store.buckets.set(ROOT, "pond", "s3:PutLifecycleConfiguration", lifecycle=LifecycleConfiguration((aborts,)))
+    assert (await light_catalog.warehouses.enable(ROOT, "pond")).bucket.holds_tables
 
 
 async def test_table_buckets_are_listed_by_name_and_page(catalog: Catalog) -> None:
@@ -146,6 +177,80 @@ async def test_bucket_with_a_table_is_not_removed(catalog: Catalog) -> None:
     async with catalog.unchanged():
         with pytest.raises(BucketNotEmpty):
             await catalog.store.buckets.delete(ROOT, "lake")
+
+
+async def test_bucket_whose_table_has_its_files_elsewhere_is_not_removed(catalog: Catalog) -> None:
+    made = await catalog.create(location="s3://lake/t")
+    document = await catalog.files.read(made.entry.metadata_at)
+    await catalog.drop()
+    await catalog.store.bucket("other")
+    await catalog.store.put("other", "t.metadata.json", document)
+    await catalog.registration.register_table(Mutation(ROOT), "lake", name(), "s3://other/t.metadata.json")
+    for key in await catalog.keys_in():
+        await catalog.store.delete("lake", key)
+    async with catalog.unchanged():
+        with pytest.raises(BucketHasTables, match="still has tables or views"):
+            await catalog.store.buckets.delete(ROOT, "lake")
+    await catalog.drop()
+    await catalog.store.buckets.delete(ROOT, "lake")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_bucket_that_a_table_of_another_points_into_is_not_removed(catalog: Catalog, scheme: str) -> None:
+    made = await catalog.create()
+    document = await catalog.files.read(made.entry.metadata_at)
+    await catalog.drop()
+    for bucket in ("others", "other", "other-2"):
+        await catalog.store.bucket(bucket)
+    await catalog.store.put("other", "t.metadata.json", document)
+    await catalog.registration.register_table(Mutation(ROOT), "lake", name(), f"{scheme}other/t.metadata.json")
+    await catalog.store.delete("other", "t.metadata.json")
+    async with catalog.unchanged():
+        with pytest.raises(BucketHasTables, match="of another bucket"):
+            await catalog.store.buckets.delete(ROOT, "other")
+    for bucket in ("others", "other-2"):
+        await catalog.store.buckets.delete(ROOT, bucket)
+    await catalog.drop()
+    await catalog.store.buckets.delete(ROOT, "other")
+
+
+async def test_bucket_is_not_removed_while_a_table_of_it_can_be_restored(catalog: Catalog) -> None:
+    await catalog.keep_dropped(60)
+    made = await catalog.create()
+    document = await catalog.files.read(made.entry.metadata_at)
+    await catalog.drop()
+    await catalog.dropping.purge_now(Mutation(ROOT), "lake", name(), files=False)
+    await catalog.store.bucket("other")
+    await catalog.store.put("other", "t.metadata.json", document)
+    await catalog.registration.register_table(Mutation(ROOT), "lake", name(), "s3://other/t.metadata.json")
+    await catalog.drop()
+    for key in await catalog.keys_in():
+        await catalog.store.delete("lake", key)
+    with pytest.raises(BucketHasTables, match="can be restored"):
+        await catalog.store.buckets.delete(ROOT, "lake")
+    await catalog.dropping.purge_now(Mutation(ROOT), "lake", name(), files=False)
+    await catalog.store.buckets.delete(ROOT, "lake")
+
+
+async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_not_at_all(catalog: Catalog) -> None:
+    made = await catalog.create(location="s3://lake/t")
+    document = await catalog.files.read(made.entry.metadata_at)
+    await catalog.drop()
+    await catalog.store.bucket("other")
+    await catalog.store.put("other", "t.metadata.json", document)
+    for key in await catalog.keys_in():
+        await catalog.store.delete("lake", key)
+    removed, registered = await asyncio.gather(
+        catalog.store.buckets.delete(ROOT, "lake"),
+        catalog.registration.register_table(Mutation(ROOT), "lake", name(), "s3://other/t.metadata.json"),
+        return_exceptions=True,
+    )
+    if removed is None:
+        assert isinstance(registered, NoSuchWarehouse | InvalidInput)
+    else:
+        assert isinstance(removed, BucketHasTables)
+        assert isinstance(registered, Committed)
+        assert await catalog.entry(name()) == registered.entry
 
 
 async def test_removed_bucket_takes_its_catalog_along(catalog: Catalog) -> None:

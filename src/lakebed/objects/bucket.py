@@ -93,6 +93,11 @@ class Bucket(NamedTuple):
         return self.settings.tables
 
     @property
+    def table_arn(self) -> str:
+        """What policies call it as a table bucket."""
+        return f"arn:aws:s3tables:{self.region}:{self.owner}:bucket/{self.name}"
+
+    @property
     def encrypts(self) -> bool:
         """Whether new objects are encrypted unless they say otherwise."""
         return self.settings.encryption is not None

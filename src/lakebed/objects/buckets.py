@@ -111,7 +111,7 @@ class Buckets:
         return BucketPage(buckets[:limit], len(buckets) > limit)
 
     async def delete(self, caller: Caller, name: str) -> None:
-        """Remove an empty bucket; uploads under way are aborted. Raises BucketNotEmpty."""
+        """Remove an empty bucket; uploads under way are aborted. Raises BucketNotEmpty, BucketHasTables."""
         f = self._f
         bucket = await f.bucket(f.meta, name)
         f.authorize(caller, bucket, "s3:DeleteBucket")
@@ -124,6 +124,7 @@ class Buckets:
             for statement in (rows.BUCKET_HAS_OBJECTS, rows.BUCKET_HAS_VERSIONS):
                 if await tx.row(statement, bucket.id) is not None:
                     raise BucketNotEmpty(f"the bucket still holds objects or versions. bucket={name}")
+            await f.guard.release(tx, bucket)
             for row in await tx.rows(rows.BUCKET_UPLOADS, bucket.id):
                 await forget_upload(tx, UploadId(row[0]), displaced)
             await tx.run(rows.DELETE_BUCKET, bucket.id)

@@ -31,7 +31,7 @@ class Reaper(Protocol):
 
 
 class Guard(Protocol):
-    """Further rules for the keys of buckets that hold tables. It is not asked about any other bucket."""
+    """Further rules for buckets that hold tables. About the keys of any other bucket it is not asked."""
 
     async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
         """Return if the caller, whom the policies allow `action` on the key, may do it to what the key belongs to.
@@ -47,6 +47,13 @@ class Guard(Protocol):
         """
         ...
 
+    async def release(self, tx: Transaction, bucket: Bucket) -> None:
+        """Return if a bucket without objects, of whichever kind, may be removed inside the transaction that does it.
+
+        Raises BucketHasTables.
+        """
+        ...
+
 
 class Closed:
     """The guard of a server that knows nothing of tables: it leaves alone what it cannot judge."""
@@ -58,6 +65,11 @@ class Closed:
     async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
         """Always refuses."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
+
+    async def release(self, tx: Transaction, bucket: Bucket) -> None:
+        """Refuses for buckets that hold tables."""
+        if bucket.holds_tables:
+            raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
 
 CLOSED: Final = Closed()

@@ -7,7 +7,7 @@ what it requires does not hold there. What is told as a conflict has certainly n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ from lakebed.objects.model import Caller
 from . import rows
 from .cache import CachedMetadata, MetadataCache
 from .entries import Entries, Found, name_taken, no_such_entry
-from .files import FileAddress, TableFiles, parse_location
+from .files import FileAddress, FileFacts, TableFiles, parse_location
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
@@ -86,6 +86,7 @@ class _Prepared(NamedTuple):
     new: TableMetadata
     document: bytes
     entry_id: str
+    observed: Mapping[str, FileFacts]
 
 
 def read_change(identifier: Identifier, requirements: bytes, updates: bytes) -> TableChange:
@@ -172,13 +173,14 @@ class Commits:
     ) -> _Prepared:
         """The table as it would be. Raises CommitConflict, InvalidInput."""
         identifier = change.identifier
-        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         creates = is_create(change.requirements)
-        entry = found.live
+        entry = sought.live
         for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
             self._gate.check(
-                caller, found.warehouse, action, namespace=identifier.namespace, name=identifier.name, entry=entry
+                caller, sought.warehouse, action, namespace=identifier.namespace, name=identifier.name, entry=entry
             )
+        found = sought.found
         if creates and found.entry is not None:
             raise name_taken(found.entry, identifier)
         if not creates and (entry is None or entry.kind is not EntryKind.TABLE):
@@ -197,11 +199,11 @@ class Commits:
         )
         entry_id = entry.id if entry is not None else (new.uuid or new_id).replace("-", "")
         if new is base:
-            return _Prepared(change, found, base, new, b"", entry_id)
+            return _Prepared(change, found, base, new, b"", entry_id, {})
         check_location(found.warehouse, new.location)
         check_path_properties(found.warehouse, new.location, new.properties)
-        await self._validator.check(base, new)
-        return _Prepared(change, found, base, new, serialize_table(new), entry_id)
+        checked = await self._validator.check(base, new)
+        return _Prepared(change, found, base, new, serialize_table(new), entry_id, checked.observed)
 
     async def _publish(
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
@@ -252,6 +254,7 @@ class Commits:
             digest=_digest(one.change),
             requirements=msgspec.json.encode([requirement.written for requirement in one.change.requirements]),
             snapshot=new.current_snapshot_id or 0,
+            observed=one.observed,
         )
 
     # -- repeated commits, and what is left behind ----------------------------------------------------------------
@@ -263,17 +266,17 @@ class Commits:
         if not options.commit_id:
             return None
         (change,) = changes
-        found = await self._entries.find(self._f.meta, warehouse_name, change.identifier)
-        entry = found.live
+        sought = await self._entries.seek(self._f.meta, warehouse_name, change.identifier)
+        entry = sought.live
         if entry is None:
             return None
         row = await self._f.meta.row(rows.COMMIT_BY_ID, entry.id, options.commit_id)
         if row is None:
             return None
-        self._entries.admit(caller, found, change.identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION)
+        self._entries.admit(caller, sought, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION)
         if row[9] != _digest(change):
             raise CommitConflict(f"the commit id was used for another commit. commit-id={options.commit_id}")
-        return Committed(found, entry, await self._entries.metadata(entry))
+        return Committed(sought.found, entry, await self._entries.metadata(entry))
 
     async def _remove_old(self, one: _Prepared) -> None:
         """Delete metadata files that left the log, where the table asks for it.

@@ -101,14 +101,15 @@ class Creation:
 
     async def _draft(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> _Draft:
         identifier = check_identifier(levels, request.name)
-        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         self._gate.check(
             mutation.caller,
-            found.warehouse,
+            sought.warehouse,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
         )
+        found = sought.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier)
         uuid = uuid4()

@@ -174,9 +174,9 @@ class Dropping:
     async def restore(self, mutation: Mutation, warehouse_name: str, identifier: Identifier) -> Entry:
         """Take a drop back. Raises NoSuchTable when nothing of that name was dropped, AlreadyExists when it lives."""
         f, caller = self._f, mutation.caller
-        found = await self._entries.find(f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
         self._gate.check(
-            caller, found.warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
+            caller, sought.warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
         )
         now_ms = f.clock.now_ms()
 
@@ -206,9 +206,9 @@ class Dropping:
     async def purge_now(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, *, files: bool) -> None:
         """Give up a dropped entry before its window is over; with `files`, a task removes them."""
         f, caller = self._f, mutation.caller
-        found = await self._entries.find(f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
         self._gate.check(
-            caller, found.warehouse, Action.DELETE_TABLE, namespace=identifier.namespace, name=identifier.name
+            caller, sought.warehouse, Action.DELETE_TABLE, namespace=identifier.namespace, name=identifier.name
         )
         now_ms = f.clock.now_ms()
 

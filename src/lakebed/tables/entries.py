@@ -1,4 +1,7 @@
-"""Finding tables and views by name: one statement, and the right word for whichever part of the name is missing."""
+"""Finding tables and views by name: one statement, and the right word for whichever part of the name is missing.
+
+Who may not ask for a name is refused before any of those words: a refusal tells nothing of what is there.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from lakebed.core.errors import (
     AlreadyExists,
     Corrupted,
     LakebedError,
-    NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
     NoSuchWarehouse,
@@ -43,6 +45,27 @@ class Found(NamedTuple):
     def live(self) -> Entry | None:
         """The table or view, unless it was dropped."""
         return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
+
+
+class Sought(NamedTuple):
+    """A name as it was looked up, for the gate to be asked: only behind it may be told what of the name is missing."""
+
+    identifier: Identifier
+    warehouse: Warehouse
+    namespace: Namespace | None
+    entry: Entry | None
+
+    @property
+    def live(self) -> Entry | None:
+        """The table or view, unless it was dropped."""
+        return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
+
+    @property
+    def found(self) -> Found:
+        """The same, where the namespace is there. Raises NoSuchNamespace."""
+        if self.namespace is None:
+            raise no_such_namespace(self.identifier.namespace)
+        return Found(self.warehouse, self.namespace, self.entry)
 
 
 class Known(NamedTuple):
@@ -90,83 +113,101 @@ class Entries:
         self._gate = gate
         self._cache = cache
 
-    async def find(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Found:
-        """What is there under a name, whoever asks. Raises NoSuchWarehouse, NoSuchNamespace."""
+    async def seek(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Sought:
+        """What is there under a name, for a caller whom the gate has yet to pass. Raises NoSuchWarehouse."""
         row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, warehouse_name)
-        return _found(row, warehouse_name, identifier)
+        if row is None:
+            raise NoSuchWarehouse(f"no table bucket of that name. warehouse={warehouse_name}")
+        return Sought(
+            identifier,
+            warehouse_from(row),
+            None if row[WAREHOUSE_COLUMNS] is None else namespace_from(row, WAREHOUSE_COLUMNS),
+            None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT),
+        )
+
+    async def find(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Found:
+        """What is there under a name, for whoever has passed the gate. Raises NoSuchWarehouse, NoSuchNamespace."""
+        return (await self.seek(reader, warehouse_name, identifier)).found
 
     async def get(
         self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
     ) -> Found:
         """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView."""
-        found = await self._find_of_kind(warehouse_name, identifier, kind)
-        self.admit(caller, found, identifier, kind, action)
-        return found
+        sought = await self.seek(self._meta, warehouse_name, identifier)
+        self.admit(caller, sought, kind, action)
+        return sought.found
 
     async def load(
         self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
     ) -> Loaded:
         """The same with its metadata."""
-        found = await self._find_of_kind(warehouse_name, identifier, kind)
-        entry = self.admit(caller, found, identifier, kind, action)
+        sought = await self.seek(self._meta, warehouse_name, identifier)
+        entry = self.admit(caller, sought, kind, action)
+        found = sought.found
         return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
-
-    async def _find_of_kind(self, warehouse_name: str, identifier: Identifier, kind: EntryKind) -> Found:
-        """What is there under a name; where the namespace is missing, it is the table or view that is not there.
-
-        Engines write `ns.t.snapshots` and `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the
-        namespace `ns.t`, and go on to the table `ns.t` only when told that there is no such table.
-        """
-        try:
-            return await self.find(self._meta, warehouse_name, identifier)
-        except NoSuchNamespace as error:
-            raise no_such_entry(identifier, kind) from error
 
     async def by_id(self, entry_id: str) -> Known:
         """The live table or view with an id, whatever its name is now, whoever asks. Raises NotFound."""
         row = await self._meta.row(rows.ENTRY_BY_ID, entry_id)
         if row is None:
             raise NotFound(f"the table or view is not there any more. id={entry_id}")
-        return Known(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry_from(row, _ENTRY_AT))
+        return known_from(row)
 
     async def metadata(self, entry: Entry) -> CachedMetadata:
         """The current metadata of an entry at hand. Raises Corrupted when its file is gone."""
         kept = self._cache.get(entry.version_token)
         if kept is not None:
             return kept
+        return self._cache.keep(entry.version_token, await self._document(entry))
+
+    async def glance(self, entry: Entry) -> CachedMetadata:
+        """The same for one who passes over many tables: what was not here already is not kept, others need the room."""
+        kept = self._cache.get(entry.version_token)
+        return CachedMetadata(await self._document(entry)) if kept is None else kept
+
+    async def _document(self, entry: Entry) -> bytes:
         try:
-            document = unpack_metadata(await self._files.read(entry.metadata_at))
+            return unpack_metadata(await self._files.read(entry.metadata_at))
         except NotFound as error:
             raise Corrupted(
                 f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
             ) from error
-        return self._cache.keep(entry.version_token, document)
 
-    def admit(self, caller: Caller, found: Found, identifier: Identifier, kind: EntryKind, action: Action) -> Entry:
-        """The live entry of that kind, if the caller may do `action`."""
-        entry = found.live
-        self._gate.check(
-            caller,
-            found.warehouse,
-            action,
-            namespace=identifier.namespace,
-            name=identifier.name,
-            entry=entry,
-        )
+    def admit(self, caller: Caller, sought: Sought, kind: EntryKind, action: Action) -> Entry:
+        """The live entry of that kind, if the caller may do `action`. Raises AccessDenied, NoSuchTable, NoSuchView.
+
+        Where the namespace is missing, it is the table or view that is not there. Engines write `ns.t.snapshots` and
+        `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the namespace `ns.t`, and go on to the
+        table `ns.t` only when told that there is no such table.
+        """
+        self.pass_gate(caller, sought, action)
+        entry = sought.live
         if entry is None or entry.kind is not kind:
-            raise no_such_entry(identifier, kind)
+            raise no_such_entry(sought.identifier, kind)
         return entry
+
+    def pass_gate(self, caller: Caller, sought: Sought, action: Action) -> None:
+        """Return if the caller may do `action` to what has the name, or with the name if nothing has it.
+
+        Raises AccessDenied.
+        """
+        namespace, name = sought.identifier
+        self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.live)
 
     async def list(
         self, caller: Caller, warehouse_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
     ) -> NamePage:
         """The tables or views of a namespace, by name. Raises NoSuchNamespace."""
         name = check_namespace(levels)
-        row = await self._meta.row(rows.FIND_ENTRY, path_of(name), "", warehouse_name)
-        found = _found(row, warehouse_name, Identifier(name, ""))
-        self._gate.check(caller, found.warehouse, Action.LIST_TABLES, namespace=name)
-        names = await self._meta.rows(rows.ENTRY_NAMES_AFTER, found.namespace.id, kind, after, limit + 1)
+        sought = await self.seek(self._meta, warehouse_name, Identifier(name, ""))
+        self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name)
+        names = await self._meta.rows(rows.ENTRY_NAMES_AFTER, sought.found.namespace.id, kind, after, limit + 1)
         return NamePage(name, [str(row[0]) for row in names[:limit]], len(names) > limit)
+
+
+def known_from(row: Row) -> Known:
+    """A live table or view, from a row that has its warehouse, its namespace and itself."""
+    return Known(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry_from(row, _ENTRY_AT))
 
 
 def no_such_entry(identifier: Identifier, kind: EntryKind) -> LakebedError:
@@ -182,12 +223,3 @@ def name_taken(entry: Entry, identifier: Identifier) -> AlreadyExists:
         return AlreadyExists(f"a dropped {entry.kind} holds this name until it is restored or purged: {identifier}")
     what = "Table" if entry.kind is EntryKind.TABLE else "View"
     return AlreadyExists(f"{what} with same name already exists: {identifier}")
-
-
-def _found(row: Row | None, warehouse_name: str, identifier: Identifier) -> Found:
-    if row is None:
-        raise NoSuchWarehouse(f"no table bucket of that name. warehouse={warehouse_name}")
-    if row[WAREHOUSE_COLUMNS] is None:
-        raise no_such_namespace(identifier.namespace)
-    entry = None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT)
-    return Found(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from lakebed.core.errors import InvalidInput, NotFound, TooLarge
-from lakebed.meta.seam import Transaction
+from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge
+from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects import rows as object_rows
 from lakebed.objects.contents import ByteRange, ContentSource
 from lakebed.objects.digests import Expectations
@@ -33,6 +33,7 @@ SCHEMES: Final = ("s3://", "s3a://", "s3n://")
 _NO_SEGMENTS: Final = frozenset({"", ".", ".."})
 _FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f]")
 _JSON: Final = ObjectAttributes(content_type="application/json")
+_FACTS_AT: Final = BUCKET_COLUMNS + 3
 _CONTENT_AT: Final = BUCKET_COLUMNS + OBJECT_COLUMNS
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -83,6 +84,7 @@ def parse_location(text: str) -> FileAddress:
     if not bucket:
         raise InvalidInput(f"the location names no bucket: {text!r}", argument="location")
     try:
+        bucket.encode()
         size = len(key.encode())
     except UnicodeEncodeError as error:
         raise InvalidInput("the location is not text in UTF-8", argument="location") from error
@@ -90,7 +92,7 @@ def parse_location(text: str) -> FileAddress:
         raise InvalidInput("the location is too long", argument="location")
     if key and not _NO_SEGMENTS.isdisjoint(key.rstrip("/").split("/")):
         raise InvalidInput(f"the location has an empty, `.` or `..` segment: {text!r}", argument="location")
-    if _FORBIDDEN.search(key) is not None:
+    if _FORBIDDEN.search(text) is not None:
         raise InvalidInput(f"the location holds a backslash or a control character: {text!r}", argument="location")
     return FileAddress(bucket, key)
 
@@ -145,12 +147,17 @@ class TableFiles:
 
     async def read(self, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
         """The whole file, on the catalog's own behalf: who may ask for it was decided before."""
+        return (await self.fetch(location, limit))[0]
+
+    async def fetch(self, location: str, limit: int = MAX_METADATA_BYTES) -> tuple[bytes, FileFacts]:
+        """The same, and what is known of the very file that was read."""
         address = parse_location(location)
         row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
         if row is None or row[BUCKET_COLUMNS] is None:
             raise NotFound(f"no such file. location={location}")
-        source = ContentSource(self._f.contents, row[BUCKET_COLUMNS + 3], Content(*row[_CONTENT_AT:]))
-        return await _all_of(source, limit)
+        facts = FileFacts(*row[_FACTS_AT : _FACTS_AT + len(FileFacts._fields)])
+        source = ContentSource(self._f.contents, facts.size, Content(*row[_CONTENT_AT:]))
+        return await _all_of(source, limit), facts
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
         """The whole file, if the caller may read it."""
@@ -161,21 +168,20 @@ class TableFiles:
 
     async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
         """What is known of each file; None for one that is not there."""
-        facts: dict[str, FileFacts | None] = dict.fromkeys(locations)
-        by_bucket: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for location in facts:
-            address = parse_location(location)
-            by_bucket[address.bucket][address.key].append(location)
-        for bucket, keys in by_bucket.items():
-            wanted = list(keys)
-            for start in range(0, len(wanted), rows.STAT_BATCH):
-                batch = wanted[start : start + rows.STAT_BATCH]
-                # One statement for every batch: the last one is filled up with what it asks for already.
-                batch += batch[-1:] * (rows.STAT_BATCH - len(batch))
-                for key, size, etag, modified_ms in await self._f.meta.rows(rows.STAT_FILES, bucket, *batch):
-                    for location in keys[key]:
-                        facts[location] = FileFacts(size, etag, modified_ms)
-        return facts
+        return await _stat(self._f.meta, locations)
+
+    async def confirm(self, tx: Transaction, observed: Mapping[str, FileFacts]) -> None:
+        """Return if each file is still the one that was observed. Raises PointerMoved for one that is not.
+
+        A statement for each 256 files: what was read of them is not read again. A file that was removed and written
+        again with the same bytes is the same.
+        """
+        found = await _stat(tx, list(observed))
+        for location, facts in observed.items():
+            now = found[location]
+            if now is None or (now.size, now.etag) != (facts.size, facts.etag):
+                state = "is not there any more" if now is None else "was written anew"
+                raise PointerMoved(f"a file {state} that the commit was checked with. location={location}")
 
     async def prepare(self, address: FileAddress, body: bytes) -> PreparedFile:
         """Store a metadata file's bytes. Raises TooLarge, NoSuchBucket, StorageFull."""
@@ -210,6 +216,27 @@ class TableFiles:
     async def discard(self, prepared: PreparedFile) -> None:
         """Remove the bytes of a file that will not be visible."""
         await self._f.ingester.discard(prepared.ingested)
+
+
+async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+    facts: dict[str, FileFacts | None] = dict.fromkeys(locations)
+    by_bucket: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for location in facts:
+        address = parse_location(location)
+        by_bucket[address.bucket][address.key].append(location)
+    for bucket, keys in by_bucket.items():
+        wanted = list(keys)
+        size, statement = rows.STAT_BATCH, rows.STAT_FILES
+        if len(wanted) > rows.STAT_LARGE_BATCH // 2:
+            size, statement = rows.STAT_LARGE_BATCH, rows.STAT_MANY_FILES
+        for start in range(0, len(wanted), size):
+            batch = wanted[start : start + size]
+            # One statement for every batch: the last one is filled up with what it asks for already.
+            batch += batch[-1:] * (size - len(batch))
+            for key, length, etag, modified_ms in await reader.rows(statement, bucket, *batch):
+                for location in keys[key]:
+                    facts[location] = FileFacts(length, etag, modified_ms)
+    return facts
 
 
 async def _all_of(source: ContentSource, limit: int) -> bytes:

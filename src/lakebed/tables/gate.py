@@ -7,13 +7,14 @@ mean there. The resource policy is the bucket's.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from lakebed.core.errors import AccessDenied
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.facts import Facts
 from lakebed.objects.model import Caller
 
-from .identifiers import Levels, display
+from .identifiers import Levels, policy_value
 from .model import Entry, Warehouse
 
 
@@ -42,6 +43,30 @@ class Action(StrEnum):
     RUN_MAINTENANCE = "s3tables:RunTableMaintenance"
     CONFIGURE_BRIDGE = "lakebed:ConfigureBridge"
     """Not among the actions of S3 Tables, so that `s3tables:*` does not allow it: it makes the server call others."""
+    CREATE_POLICY = "lakebed:CreatePolicy"
+    READ_POLICY = "lakebed:ReadPolicy"
+    UPDATE_POLICY = "lakebed:UpdatePolicy"
+    DROP_POLICY = "lakebed:DropPolicy"
+    LIST_POLICIES = "lakebed:ListPolicies"
+    ATTACH_POLICY = "lakebed:AttachPolicy"
+    """Asked twice, as the next is: of the namespace in which the policy lives, and of what it is attached to."""
+    DETACH_POLICY = "lakebed:DetachPolicy"
+    CREATE_POLICY_TYPE = "lakebed:CreatePolicyType"
+    DROP_POLICY_TYPE = "lakebed:DropPolicyType"
+
+
+CREATE_OR_MOVE: Final = f"{Action.CREATE_TABLE} or {Action.UPDATE_METADATA_LOCATION}"
+"""What is asked of a name that gets a metadata file, whether it has one or not."""
+
+
+class ServerAction(StrEnum):
+    """What may be allowed or denied of the server as a whole: the resource is `*`."""
+
+    LIST_TASKS = "lakebed:ListTasks"
+    SUBMIT_TASK = "lakebed:SubmitTask"
+    RUN_TASKS = "lakebed:RunTasks"
+    """To claim tasks and to end them, as workers do."""
+    READ_EVENTS = "lakebed:ReadEvents"
 
 
 class Gate:
@@ -62,23 +87,35 @@ class Gate:
         name: str = "",
         entry: Entry | None = None,
         entry_id: str = "",
+        told_as: str = "",
     ) -> None:
         """Return if the caller may do `action` on the warehouse, or on a name in it. Raises AccessDenied.
 
-        `entry_id` is of an entry that is promised and not there.
+        `entry_id` is of an entry that is promised and not there. A refusal is in the same words whether something has
+        the name or nothing; `told_as` is what it calls the action, where that depends on it.
         """
         bucket = warehouse.bucket
-        resource = f"arn:aws:s3tables:{bucket.region}:{bucket.owner}:bucket/{bucket.name}"
+        resource = bucket.table_arn
         if entry is not None:
             entry_id, name = entry.id, entry.name
         if entry_id:
             resource = f"{resource}/table/{entry_id}"
         facts: Facts = {}
         if namespace:
-            facts["s3tables:namespace"] = display(namespace)
+            facts["s3tables:namespace"] = policy_value(namespace)
         if name:
             facts["s3tables:tableName"] = name
-        self._f.ask(caller, bucket.access_rules, action, resource, facts)
+        try:
+            self._f.ask(caller, bucket.access_rules, action, resource, facts)
+        except AccessDenied as error:
+            # Its text has the resource, which is another where there is a table: who may not ask would learn that.
+            why = str(error).partition(". principal=")[0]
+            asked = "".join(f" {key}={value}" for key, value in facts.items())
+            raise AccessDenied(f"{why}. action={told_as or action} table-bucket={bucket.name}{asked}") from error
+
+    def check_server(self, caller: Caller, action: ServerAction) -> None:
+        """Return if the caller may do `action` on this server. Raises AccessDenied."""
+        self._f.authorize_account(caller, action, "*")
 
     def allows(
         self, caller: Caller, warehouse: Warehouse, action: Action, *, namespace: Levels = (), entry: Entry

@@ -1,16 +1,18 @@
 """What S3 clients may not do in a table bucket, and which right to a table they need besides those to its bucket.
 
 Invariant: a table's current metadata file is moved by commits alone. Everything else in a table's directories is for
-its engines to write and delete, in whichever order they do: expired snapshots, files that nobody refers to.
+its engines to write and delete, in whichever order they do: expired snapshots, files that nobody refers to. And no
+bucket goes while a table is of it, or points into it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from lakebed.core.errors import AccessDenied
+from lakebed.core.errors import AccessDenied, BucketHasTables
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.bucket import Bucket
+from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
 from . import rows
@@ -70,3 +72,21 @@ class TableGuard:
         """
         if await tx.row(rows.IS_CURRENT_METADATA, *(f"{scheme}{bucket.name}/{key}" for scheme in SCHEMES)) is not None:
             raise AccessDenied(f"the file is the current metadata of a table or view; commits replace it. key={key}")
+
+    async def release(self, tx: Transaction, bucket: Bucket) -> None:
+        """Return unless a table or view is of this bucket, or has its metadata there. Raises BucketHasTables.
+
+        A table that was registered may have its metadata elsewhere, and dropped ones can be restored: that a bucket has
+        no objects does not mean that nothing would be lost with it.
+        """
+        if await tx.row(rows.WAREHOUSE_HAS_ENTRIES, bucket.id) is not None:
+            raise BucketHasTables(
+                "the bucket still has tables or views, or dropped ones that can be restored: drop or purge them first."
+                f" bucket={bucket.name}"
+            )
+        for scheme in SCHEMES:
+            within = f"{scheme}{bucket.name}/"
+            if await tx.row(rows.HAS_METADATA_WITHIN, within, successor(within)) is not None:
+                raise BucketHasTables(
+                    f"a table or view of another bucket has its metadata here: drop it first. bucket={bucket.name}"
+                )

@@ -61,6 +61,16 @@ def display(levels: Sequence[str]) -> str:
     return ".".join(levels)
 
 
+def policy_value(levels: Sequence[str]) -> str:
+    """A namespace as policies compare it, under `s3tables:namespace`: no two have the same.
+
+    Levels are joined by dots. A dot within a level is written `%2E` and a percent sign `%25`, so that every dot stands
+    between two levels: `a.b` in a policy, or a pattern such as `*.b`, means the namespace `b` in `a` and never the one
+    that is called `a.b`.
+    """
+    return ".".join(level.replace("%", "%25").replace(".", "%2E") for level in levels)
+
+
 def _check_part(part: str, what: str) -> str:
     if not part or part in (".", ".."):
         raise InvalidName(f"not a {what}: {part!r}")

@@ -70,19 +70,20 @@ class Imports:
         """
         check_properties(properties)
         caller = mutation.caller
-        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         self._gate.check(
             caller,
-            found.warehouse,
+            sought.warehouse,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
-            entry=found.live,
+            entry=sought.live,
         )
+        found = sought.found
         if found.entry is not None:
             if found.live is None or found.entry.kind is not EntryKind.TABLE:
                 raise name_taken(found.entry, identifier)
-            entry = self._entries.admit(caller, found, identifier, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
+            entry = self._entries.admit(caller, sought, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
             await self._check_same(identifier, entry, metadata_at, external_token)
             return Imported(Committed(found, entry, await self._entries.metadata(entry)), is_new=False)
 

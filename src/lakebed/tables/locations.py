@@ -16,7 +16,7 @@ from lakebed.objects.listing import successor
 from . import rows
 from .files import FileAddress, parse_location
 from .identifiers import Levels, levels_of
-from .model import Entry, EntryKind, Warehouse
+from .model import Entry, EntryKind, Namespace, Warehouse
 
 RESERVED_PREFIX: Final = ".lakebed/"
 """The directory of each table bucket that is the server's own."""
@@ -36,6 +36,15 @@ PATH_PROPERTIES: Final = (
 def default_location(warehouse: Warehouse, kind: EntryKind, entry_id: str) -> str:
     """Where a table or view goes that was given no place: short, and not derived from its name, which may change."""
     return f"s3://{warehouse.name}/{kind}s/{entry_id}"
+
+
+def namespace_location(warehouse_name: str, namespace: Namespace) -> str:
+    """Where engines go that choose the places of tables themselves, if nobody has said where the namespace's are.
+
+    Trino makes no tables in a namespace without a place. One of its own, and not derived from its name: tables of
+    different namespaces never meet, and a namespace inside another lies beside it.
+    """
+    return f"s3://{warehouse_name}/namespaces/{namespace.id}"
 
 
 def check_location(warehouse: Warehouse, location: str) -> FileAddress:

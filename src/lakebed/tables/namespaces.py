@@ -143,6 +143,9 @@ class Namespaces:
                 )
             if await tx.row(rows.NAMESPACE_HAS_CHILDREN, warehouse.bucket.id, namespace.path) is not None:
                 raise NamespaceNotEmpty(f"the namespace still holds namespaces. namespace={display(name)}")
+            if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
+                # They may hold elsewhere: whoever drops them sees to that.
+                raise NamespaceNotEmpty(f"the namespace still holds policies. namespace={display(name)}")
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)
             await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, warehouse_name, name)
 

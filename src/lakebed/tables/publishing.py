@@ -8,7 +8,7 @@ and no pointer to a file that is not there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ from lakebed.objects.publish import Displaced
 from . import rows
 from .entries import Entries, Found, name_taken
 from .events import tell
-from .files import PreparedFile, TableFiles
+from .files import FileFacts, PreparedFile, TableFiles
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Identifier
 from .locations import claim_locations
@@ -61,6 +61,8 @@ class Pointer:
     requirements: bytes = b"[]"
     snapshot: int = 0
     facts: Mapping[str, str] | None = None
+    observed: Mapping[str, FileFacts] = field(default_factory=dict)
+    """The files that were found good when the change was checked: it stands only on these."""
     also: Also | None = None
     """What else is recorded with the move, if something is."""
 
@@ -80,7 +82,8 @@ class Publisher:
         """Move them all, or none. Raises PointerMoved, AlreadyExists, LocationTaken, NoSuchNamespace.
 
         The entries come back in the order of the pointers; `answer` is what the request's key keeps. Those in
-        `staying` must be where they were, as those that move. If nothing was committed, no file is left behind.
+        `staying` must be where they were, as those that move, and files that were observed as they were seen. If
+        nothing was committed, no file is left behind.
         """
         if not pointers and mutation.key is None:
             return []
@@ -95,6 +98,9 @@ class Publisher:
             for entry in staying:
                 if await tx.row(rows.IS_AT, entry.id, entry.version_token) is None:
                     raise PointerMoved(f"the {entry.kind} changed while the commit was prepared: {entry.name}")
+            for pointer in pointers:
+                # A client of the store may have deleted or replaced them since: then the commit is checked again.
+                await self._files.confirm(tx, pointer.observed)
             for pointer in pointers:
                 if pointer.file is not None:
                     await self._files.place(tx, caller, pointer.file, now_ms, displaced)

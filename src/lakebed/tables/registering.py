@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from lakebed.core.errors import CommitConflict, InvalidInput, NotFound
+from lakebed.core.errors import CommitConflict, InvalidInput, NotFound, PointerMoved
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from .cache import MetadataCache
 from .committing import Committed
 from .entries import Entries, Found, name_taken
-from .files import TableFiles, unpack_metadata
-from .gate import Action, Gate
+from .files import FileFacts, TableFiles, unpack_metadata
+from .gate import CREATE_OR_MOVE, Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import check_location, check_path_properties
 from .metadata import TableMetadata, ViewMetadata, parse_table, parse_view
+from .metadata.builder import check_uuid
 from .model import EntryKind
 from .publishing import COMMITTED, Also, Pointer, Publisher
 from .validation.commit import CommitValidator
@@ -61,17 +62,20 @@ class Registration:
         """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
 
         The file may be in any bucket whose objects the caller may read; the table's directories must be in the
-        warehouse. Raises AlreadyExists, LocationTaken, InvalidInput, also when there is no such file. With an
-        `expected_token` the pointer moves from that version of the table to another of the same table: CommitConflict
-        when the table moved on, before anything else is looked at. `also` commits with it.
+        warehouse. Raises AlreadyExists, LocationTaken, InvalidInput, also when there is no such file; PointerMoved when
+        one of the table's files, or its metadata file, changed while it was checked. With an `expected_token` the
+        pointer moves from that version of the table to another of the same table: CommitConflict when the table moved
+        on, before anything else is looked at. `also` commits with it.
         """
         caller = mutation.caller
         found = await self._admitted(caller, warehouse_name, identifier, EntryKind.TABLE, overwrite=overwrite)
         entry = found.live
         if expected_token is not None and (entry is None or entry.version_token != expected_token):
             raise CommitConflict(f"the table is not at the version that the change expects: {identifier}")
-        document = await self._read(caller, metadata_at)
+        document, observed = await self._read(caller, metadata_at)
         metadata = parse_table(document)
+        if metadata.uuid is not None:
+            check_uuid(metadata.uuid)
         if expected_token is not None and entry is not None and (metadata.uuid or "").lower() != entry.uuid.lower():
             raise InvalidInput(
                 f"the metadata is that of another table. uuid={metadata.uuid} expected={entry.uuid}",
@@ -82,7 +86,7 @@ class Registration:
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
             base = (await self._entries.metadata(entry)).table
-        await self._validator.check(base, metadata, adopted=base is None)
+        checked = await self._validator.check(base, metadata, adopted=base is None)
         pointer = Pointer(
             found=found,
             identifier=identifier,
@@ -97,6 +101,7 @@ class Registration:
             operation=operation,
             commit_id=commit_id,
             snapshot=metadata.current_snapshot_id or 0,
+            observed={**checked.observed, **observed},
             also=also,
         )
         (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
@@ -108,8 +113,9 @@ class Registration:
         """Give a view's metadata file a name."""
         caller = mutation.caller
         found = await self._admitted(caller, warehouse_name, identifier, EntryKind.VIEW, overwrite=False)
-        document = await self._read(caller, metadata_at)
+        document, observed = await self._read(caller, metadata_at)
         metadata: ViewMetadata = parse_view(document)
+        check_uuid(metadata.uuid)
         check_location(found.warehouse, metadata.location)
         pointer = Pointer(
             found=found,
@@ -123,6 +129,7 @@ class Registration:
             metadata_at=metadata_at,
             event=REGISTERED,
             operation="register",
+            observed=observed,
         )
         (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
         return Committed(found, published, self._cache.keep(published.version_token, document))
@@ -130,25 +137,32 @@ class Registration:
     async def _admitted(
         self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, overwrite: bool
     ) -> Found:
-        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         self._gate.check(
             caller,
-            found.warehouse,
-            Action.CREATE_TABLE if found.live is None else Action.UPDATE_METADATA_LOCATION,
+            sought.warehouse,
+            Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION,
             namespace=identifier.namespace,
             name=identifier.name,
-            entry=found.live,
+            entry=sought.live,
+            told_as=CREATE_OR_MOVE,
         )
+        found = sought.found
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
             raise name_taken(there, identifier)
         return found
 
-    async def _read(self, caller: Caller, metadata_at: str) -> bytes:
+    async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileFacts]]:
+        """The metadata, and the state of the file that it was read from: no pointer goes to another."""
+        facts = (await self._files.stat([metadata_at]))[metadata_at]
         try:
-            return unpack_metadata(await self._files.read_for(caller, metadata_at))
+            document = unpack_metadata(await self._files.read_for(caller, metadata_at))
         except NotFound as error:
             raise InvalidInput(
                 f"there is no metadata file at the location. metadata-location={metadata_at}",
                 argument="metadata-location",
             ) from error
+        if facts is None:
+            raise PointerMoved(f"the metadata file was written while it was sought. metadata-location={metadata_at}")
+        return document, {metadata_at: facts}

@@ -6,6 +6,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 
 from . import rows
+from .bridges.moving import Place, move_bridge
 from .entries import Entries, name_taken, no_such_entry
 from .events import tell
 from .gate import Action, Gate
@@ -26,9 +27,10 @@ class Renaming:
     async def rename(
         self, mutation: Mutation, warehouse_name: str, source: Identifier, target: Identifier, kind: EntryKind
     ) -> None:
-        """Give a table or view another name.
+        """Give a table or view another name. The bridge of a table goes along.
 
-        Raises NoSuchTable, NoSuchView; NoSuchNamespace for the target's; AlreadyExists when the target is taken.
+        Raises NoSuchTable, NoSuchView; NoSuchNamespace for the target's; AlreadyExists when the target is taken, or
+        when it and the table have a bridge each.
         """
         f, caller = self._f, mutation.caller
         found = await self._entries.get(caller, warehouse_name, source, kind, Action.RENAME_TABLE)
@@ -43,6 +45,8 @@ class Renaming:
             there = await self._entries.find(tx, warehouse_name, target)
             if there.entry is not None and there.entry.id != entry.id:
                 raise name_taken(there.entry, target)
+            if kind is EntryKind.TABLE:
+                await move_bridge(tx, Place(entry.namespace, source.name), Place(there.namespace.id, target.name))
             await tx.run(rows.RENAME_ENTRY, there.namespace.id, target.name, now_ms, entry.id)
             await tell(
                 f.outbox,

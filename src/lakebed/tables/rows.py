@@ -51,6 +51,7 @@ CHILD_NAMESPACES: Final = (
 )
 NAMESPACE_HAS_ENTRIES: Final = "SELECT 1 FROM entries WHERE namespace = ? LIMIT 1"
 NAMESPACE_HAS_CHILDREN: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? AND parent = ? LIMIT 1"
+NAMESPACE_HAS_POLICIES: Final = "SELECT 1 FROM policies WHERE namespace = ? LIMIT 1"
 
 # -- entries ------------------------------------------------------------------------------------------------------
 
@@ -67,6 +68,14 @@ ENTRY_BY_ID: Final = (
     " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
     " WHERE e.id = ? AND e.dropped_ms IS NULL"
 )
+_TABLES: Final = (
+    f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " WHERE e.kind = 'table' AND e.dropped_ms IS NULL"
+)
+TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
+TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND b.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
+TABLES_OF_NAMESPACE_AFTER: Final = f"{_TABLES} AND b.name = ? AND n.path = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({_ENTRY_NAMES}) VALUES ({_ENTRY_MARKS}) ON CONFLICT (namespace, name) DO NOTHING"  # noqa: S608
     " RETURNING id"
@@ -110,6 +119,10 @@ ENTRY_OF_KEY: Final = (
     " JOIN entries e ON e.id = l.entry JOIN namespaces n ON n.id = e.namespace"
 )
 IS_CURRENT_METADATA: Final = "SELECT 1 FROM entries WHERE metadata_at IN (?, ?, ?) LIMIT 1"
+WAREHOUSE_HAS_ENTRIES: Final = (
+    "SELECT 1 FROM namespaces n JOIN entries e ON e.namespace = n.id WHERE n.warehouse = ? LIMIT 1"
+)
+HAS_METADATA_WITHIN: Final = "SELECT 1 FROM entries WHERE metadata_at >= ? AND metadata_at < ? LIMIT 1"
 OTHERS_WITHIN: Final = (
     "SELECT 1 FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? AND entry <> ? LIMIT 1"
 )
@@ -137,11 +150,19 @@ FORGET_ANSWERS: Final = "DELETE FROM idempotency_keys WHERE created_ms < ?"
 
 # -- files --------------------------------------------------------------------------------------------------------
 
+
+def _stat(batch: int) -> str:
+    return (
+        "SELECT o.key, o.size, o.etag, o.modified_ms FROM buckets b JOIN objects o ON o.bucket = b.id"  # noqa: S608
+        f" WHERE b.name = ? AND o.key IN ({', '.join('?' for _ in range(batch))})"
+    )
+
+
 STAT_BATCH: Final = 16
-STAT_FILES: Final = (
-    "SELECT o.key, o.size, o.etag, o.modified_ms FROM buckets b JOIN objects o ON o.bucket = b.id"  # noqa: S608
-    f" WHERE b.name = ? AND o.key IN ({', '.join('?' for _ in range(STAT_BATCH))})"
-)
+STAT_FILES: Final = _stat(STAT_BATCH)
+STAT_LARGE_BATCH: Final = 256
+STAT_MANY_FILES: Final = _stat(STAT_LARGE_BATCH)
+"""The same for commits of many files: fewer round trips inside the transaction that publishes them."""
 
 # -- reports ------------------------------------------------------------------------------------------------------
 

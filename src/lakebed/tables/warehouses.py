@@ -51,7 +51,7 @@ class Warehouses:
         return warehouse_from(row)
 
     async def enable(self, caller: Caller, name: str) -> Warehouse:
-        """Make a bucket a table bucket. Idempotent. Raises NoSuchBucket."""
+        """Make a bucket a table bucket. Idempotent. Raises NoSuchBucket; InvalidInput if its objects are to expire."""
         f = self._f
         now_ms = f.clock.now_ms()
         bucket = await f.bucket(f.meta, name)
@@ -60,6 +60,14 @@ class Warehouses:
         async def work(tx: Transaction) -> Warehouse:
             bucket = await f.bucket(tx, name)
             if not bucket.holds_tables:
+                lifecycle = bucket.settings.lifecycle
+                if lifecycle is not None and lifecycle.expires_objects:
+                    # They would be kept and never run: what a file's age says of its use only its table knows.
+                    raise InvalidInput(
+                        f"the bucket has lifecycle rules that expire objects, and tables need theirs: remove the rules"
+                        f" first. bucket={name}",
+                        argument="lifecycle",
+                    )
                 settings = msgspec.structs.replace(bucket.settings, tables=True)
                 await tx.run(UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
             if await tx.run(rows.ENABLE, bucket.id, now_ms, pack_properties({})):

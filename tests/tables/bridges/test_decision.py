@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +49,18 @@ def test_table_that_was_dropped_here_does_not_come_back_by_itself() -> None:
 def test_table_that_was_left_alone_goes_where_the_other_side_is() -> None:
     assert decide(local(1), synced(1), external(2)).step is Step.ADVANCE
     assert decide(local(1), synced(1), external(9, 8, 7)).step is Step.ADVANCE
+
+
+def test_version_that_changes_without_a_commit_is_the_same_table() -> None:
+    """Maintenance gives a table new versions with the same metadata when it removes files."""
+    assert decide(local(1, "tidied"), synced(1), external(2)).step is Step.ADVANCE
+    # A version says nothing by itself, whichever it is.
+    assert decide(local(5, "v1"), synced(1), external(2, 1)).step is Step.STAY
+
+
+def test_table_of_another_identity_was_never_synced() -> None:
+    state = msgspec.structs.replace(synced(1), entry="another")
+    assert decide(local(1), state, external(2)).step is Step.STAY
 
 
 def test_commits_made_here_are_not_given_up() -> None:

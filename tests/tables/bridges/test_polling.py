@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
 import msgspec
 import pytest
 
 from lakebed.core.errors import Unavailable
+from lakebed.meta.seam import Transaction
 from lakebed.tables.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncMode, SyncStatus
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.idempotency import Mutation
+from lakebed.tables.maintenance.rows import NEXT_VERSION
+from lakebed.tables.model import EntryKind
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import Catalog, Eventful, name, set_properties, wire_catalog
 from tests.tables.extended import extended
@@ -260,3 +264,82 @@ async def test_unreachable_neighbour_is_told_without_its_secrets(light_catalog: 
     bridge = await sides.look()
     assert bridge.state.status is SyncStatus.UNREACHABLE
     assert "catalog.example" in bridge.state.message
+
+
+async def tidy(catalog: Catalog, table: str = "t") -> None:
+    """What maintenance does when it removes files: a new version of the table with the same metadata."""
+    entry = await catalog.entry(name(table))
+
+    async def work(tx: Transaction) -> int:
+        return await tx.run(NEXT_VERSION, uuid4().hex, entry.generation + 1, entry.id, entry.version_token)
+
+    assert await catalog.store.meta.transact(work)
+
+
+async def test_table_that_was_only_tidied_here_follows(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    await tidy(catalog)
+    sides.neighbour.at = 2
+    # The other side has shortened its log, and does not say where it comes from.
+    sides.neighbour.history.files[:2] = ["s3://lake/0.metadata.json", "s3://lake/1.metadata.json"]
+    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    entry = await catalog.entry(name())
+    assert (entry.metadata_at, entry.generation) == (sides.neighbour.history.files[2], 3)
+
+
+async def test_table_that_is_tidied_while_it_is_followed_follows_all_the_same(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    sides.neighbour.at = 2
+    eventful = Eventful(catalog.store.meta)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    catalog.store.clock.advance(POLLED.poll_seconds)
+
+    eventful.meanwhile = lambda: tidy(catalog)
+    assert await racing.polling.poll_due() == 1
+    assert (await sides.bridge()).state.status is SyncStatus.COMMITTED
+    assert (await catalog.entry(name())).metadata_at == sides.neighbour.history.files[2]
+
+
+async def test_bridge_goes_along_when_its_table_is_renamed(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await catalog.namespace("other")
+    await sides.configure()
+    await sides.look()
+    before = await sides.bridge()
+    renamed = name("u", "other")
+    await catalog.renaming.rename(Mutation(ROOT), "lake", name(), renamed, EntryKind.TABLE)
+    bridges = sides.extensions.tables.bridges
+    assert (await bridges.get(ROOT, "lake", name())).bridge is None
+    moved = await bridges.get(ROOT, "lake", renamed)
+    assert moved.bridge is not None
+    assert (moved.bridge.config, moved.bridge.state, moved.bridge.due_ms) == (
+        before.config,
+        before.state,
+        before.due_ms,
+    )
+    sides.neighbour.at = 3
+    catalog.store.clock.advance(POLLED.poll_seconds)
+    assert await sides.polling.poll_due() == 1
+    assert (await catalog.entry(renamed)).metadata_at == sides.neighbour.history.files[3]
+    # The old name is free: nothing comes back under it.
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
+
+
+async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    sides.neighbour.at = 2
+    eventful = Eventful(catalog.store.meta)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    catalog.store.clock.advance(POLLED.poll_seconds)
+
+    eventful.meanwhile = lambda: catalog.renaming.rename(Mutation(ROOT), "lake", name(), name("u"), EntryKind.TABLE)
+    assert await racing.polling.poll_due() == 1
+    assert (await catalog.entry(name("u"))).metadata_at == sides.neighbour.history.files[1]
+    assert (await sides.bridge("u")).state.status is SyncStatus.REGISTERED
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None

@@ -73,7 +73,7 @@ async def test_secrets_are_stored_sealed_and_bound_to_their_row(catalog: Catalog
 async def test_what_was_learned_is_kept_while_the_same_table_is_followed(light_catalog: Catalog) -> None:
     bridges = bridges_of(light_catalog)
     await bridges.configure(ROOT, "lake", name(), POLLED)
-    state = BridgeState(status=SyncStatus.COMMITTED, entry="e", synced_token="v")
+    state = BridgeState(status=SyncStatus.COMMITTED, entry="e", synced_at="s3://lake/1.json", synced_token="v")
 
     async def learn(tx: Transaction) -> None:
         await tx.run("UPDATE bridges SET state = ?", msgspec.json.encode(state))

@@ -111,6 +111,17 @@ def test_names_beyond_their_age_are_given_up_and_main_never() -> None:
     assert report.candidates == ()
 
 
+@pytest.mark.parametrize(("limit", "expired"), [(None, ()), (10, ("old",)), (NOW, ())])
+def test_a_limit_for_names_is_for_those_that_have_none(limit: int | None, expired: tuple[str, ...]) -> None:
+    refs = {"kept": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": NOW}, "old": {"snapshot-id": 1, "type": "tag"}}
+    request = ExpirationRequest(min_snapshots_to_keep=1, max_snapshot_age_ms=NOW)
+    report = plan_expiration(a_table(line(100, 200), refs, 2), request, NOW, max_ref_age_ms=limit)
+    assert report.expired_refs == expired
+    # The table's own is a floor, as it is for snapshots.
+    longer = a_table(line(100, 200), refs, 2, {expiration.MAX_REF_AGE: str(NOW)})
+    assert plan_expiration(longer, request, NOW, max_ref_age_ms=limit).expired_refs == ()
+
+
 def test_a_snapshot_that_no_name_leads_to_is_kept_while_it_is_young() -> None:
     table = a_table([(1, None), (NOW - 5, 1), (NOW - 50, 1), (NOW, 1)], {}, 4)
     assert plan(table, age_ms=10).candidates == (1, 3)

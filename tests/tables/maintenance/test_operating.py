@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable, StateConflict
+from lakebed.core.jobs import JobKind, decode_order
 from lakebed.meta.tasks import TaskState
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.compaction import COMPACT_KIND, CompactionRequest, decode_compact
+from lakebed.tables.maintenance.compaction import CompactionRequest
 from lakebed.tables.maintenance.execution import Executor
 from lakebed.tables.maintenance.expiration import ExpirationRequest
 from lakebed.tables.maintenance.model import CompactionStatus, ExpirationStatus, JobStatus, Operation, Step
@@ -204,18 +205,27 @@ async def test_a_compaction_is_planned_and_then_queued_for_the_pipeline(workshop
     assert planned is not None
     assert (planned.status, planned.candidate_files) == (CompactionStatus.REWRITE_CANDIDATES, 3)
     assert planned.candidate_bytes == 3 * len(BODY)
-    assert await workshop.catalog.tasks.inspect(workshop.store.meta, TaskState.READY, kind=COMPACT_KIND) == []
+    assert await workshop.catalog.tasks.inspect(workshop.store.meta, TaskState.READY, kind=JobKind.COMPACT) == []
     seen = []
     for _ in range(2):
         stored = await workshop.run(table, compaction=SMALL, commit_compaction=True)
         assert stored.findings.compaction is not None
         assert stored.findings.compaction.status is CompactionStatus.QUEUED_FOR_PIPELINE
         seen.append(stored.findings.compaction.task_id)
-    (task,) = await workshop.catalog.tasks.inspect(workshop.store.meta, TaskState.READY, kind=COMPACT_KIND)
+    (task,) = await workshop.catalog.tasks.inspect(workshop.store.meta, TaskState.READY, kind=JobKind.COMPACT)
     assert seen == [task.id, task.id]
-    asked = decode_compact(task.payload)
-    assert (asked.warehouse, asked.namespace, asked.name, asked.entry) == ("lake", ("ns",), "t", entry.id)
-    assert (asked.groups, asked.input_files, asked.requested_by) == (1, 3, "root")
+    asked = decode_order(task.payload)
+    assert (asked.job, asked.warehouse, asked.namespace, asked.table) == (JobKind.COMPACT, "lake", ("ns",), "t")
+    assert (asked.entry, asked.policy, asked.requested_by) == (entry.id, None, "root")
+    assert asked.options == {
+        "target-file-size-bytes": 1000,
+        "min-file-size-bytes": 100,
+        "min-input-files": 2,
+        "max-file-group-size-bytes": 1000,
+    }
+    assert asked.cost is not None
+    assert (asked.cost.input_files, asked.cost.input_bytes) == (3, 3 * len(BODY))
+    assert "3 data files" in asked.reason
     # The server itself rewrites nothing.
     assert await workshop.keys() == keys
     assert await workshop.catalog.entry(table) == entry

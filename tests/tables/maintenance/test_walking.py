@@ -103,3 +103,24 @@ async def test_more_than_the_limits_is_a_problem_of_its_own() -> None:
     (problem,) = (await few_files.walk([root_of(lake.table)])).problems
     assert (problem.kind, problem.reason) == (ObjectKind.DATA_FILE, Reason.TOO_MANY_FILES)
     assert (await Walker(lake.files, WalkLimits(manifests=3, files=6)).walk([root_of(lake.table)])).problems == []
+    # By what the list says of its manifests: none of them is read to learn that they hold too much.
+    lake.files.reads.clear()
+    live = await few_files.live_files(snapshot)
+    assert (live.data, live.problems, len(live.manifests)) == ([], [problem], 3)
+    assert len(lake.files.reads) == 1
+
+
+async def test_a_manifest_list_alone_tells_of_the_manifests() -> None:
+    lake = Lake()
+    lake.append(lake.data_file())
+    lake.append(lake.data_file())
+    snapshot = lake.table.current_snapshot
+    assert snapshot is not None
+    lake.files.reads.clear()
+    manifests, problems = await Walker(lake.files).manifests(snapshot)
+    assert (list(manifests), problems) == (lake.lines, [])
+    assert lake.files.reads == [snapshot.manifest_list]
+    assert (await Walker(lake.files).live_files(snapshot)).manifests == manifests
+    lake.files.remove(snapshot.manifest_list or "")
+    manifests, (problem,) = await Walker(lake.files).manifests(snapshot)
+    assert (manifests, problem.reason) == ((), Reason.MISSING_OBJECT)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lakebed.core.errors import InvalidInput
@@ -89,6 +91,12 @@ IDENTIFIED = schema(
 @pytest.mark.parametrize("ids", [[], [1], [5], [1, 5]])
 def test_required_columns_can_identify_rows(ids: list[int]) -> None:
     assert parse({**IDENTIFIED, "identifier-field-ids": ids}).identifier_field_ids == set(ids)
+
+
+def test_null_for_no_identifying_columns_is_written_as_a_list() -> None:
+    parsed = parse({**IDENTIFIED, "identifier-field-ids": None})
+    assert parsed.identifier_field_ids == set()
+    assert json.loads(bytes(parsed.written))["identifier-field-ids"] == []
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,9 @@ class MemoryFiles:
             raise TooLarge("too large")
         return self.contents[location]
 
+    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileFacts]:
+        return await self.read(location, limit), self.facts[location]
+
     async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
         self.stats += locations
         return {location: self.facts.get(location) for location in locations}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import CommitConflict, Corrupted, InvalidInput, LakebedError, NotSupported, TooLarge
-from lakebed.tables.manifests import EntryStatus, FileContent
+from lakebed.tables.manifests import DataFile, EntryStatus, FileContent
 from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.validation import CommitLimits, CommitReport, CommitValidator, Level, SnapshotReport
 from tests.tables.manifests.avro_files import a_file, an_entry, optional
@@ -222,8 +222,7 @@ class TestCost:
         assert sorted(lake.files.reads) == sorted(
             [f"{LOCATION}/metadata/snap-100.avro", f"{LOCATION}/metadata/snap-101.avro", own]
         )
-        assert f"{LOCATION}/data/new.parquet" in lake.files.stats
-        assert len(lake.files.stats) == 3
+        assert sorted(lake.files.stats) == sorted({*lake.files.reads, f"{LOCATION}/data/new.parquet"})
 
     async def test_a_delete_reads_also_what_it_drops(self) -> None:
         lake = Lake()
@@ -261,6 +260,101 @@ class TestCost:
         lake.files.reads.clear()
         await check(lake, base, limits=CommitLimits(recent_manifests=5))
         assert len(lake.files.reads) == 3 + 5
+
+
+class TestWhatIsRemembered:
+    """Of one commit for the next, by one validator."""
+
+    async def test_a_later_append_reads_its_own_list_and_manifest_only(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        await append_old(lake, validator)
+        await append_old(lake, validator)
+        lake.files.reads.clear()
+        await append_old(lake, validator)
+        assert lake.files.reads == [f"{LOCATION}/metadata/snap-102.avro", lake.lines[0].path]
+
+    async def test_a_file_that_is_live_is_found_in_a_remembered_manifest(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        file = await append_old(lake, validator)
+        base = lake.append(file)
+        lake.files.reads.clear()
+        with pytest.raises(CommitConflict, match="is live in the parent"):
+            await validator.check(base, lake.table)
+        assert len(lake.files.reads) == 2
+
+    async def test_a_file_that_was_deleted_may_come_back(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        file = await append_old(lake, validator)
+        number = 1 if lake.version > 1 else 0
+        row_id = 0 if lake.version > 2 else None
+        gone = deleted(file._replace(first_row_id=row_id), lake.next_id, number)
+        await validator.check(lake.snapshot([lake.manifest([gone])], "delete"), lake.table)
+        base = lake.append(file)
+        assert (await validator.check(base, lake.table)).snapshots[0].data_files_added == 1
+
+    async def test_a_list_that_was_written_over_is_read_again(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        await append_old(lake, validator)
+        lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"no list")
+        base = lake.append(lake.data_file())
+        with pytest.raises(Corrupted, match="cannot be read"):
+            await validator.check(base, lake.table)
+
+    async def test_a_list_that_is_gone_is_missed(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        await append_old(lake, validator)
+        lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
+        base = lake.append(lake.data_file())
+        with pytest.raises(Corrupted, match="cannot be read"):
+            await validator.check(base, lake.table)
+
+    async def test_a_manifest_that_is_gone_is_missed(self, lake: Lake) -> None:
+        validator = CommitValidator(lake.files, level=Level.STRICT)
+        await append_old(lake, validator)
+        lake.files.remove(lake.lines[0].path)
+        base = lake.append(lake.data_file())
+        with pytest.raises(InvalidInput, match="manifest is not there"):
+            await validator.check(base, lake.table)
+
+    async def test_a_manifest_means_what_its_line_says_not_what_another_try_said(self) -> None:
+        """A commit that lost is sent again: the same manifest, under another sequence number."""
+        lake = Lake()
+        validator = CommitValidator(lake.files)
+        first = lake.data_file()
+        lost = lake.manifest([an_entry(first)])
+        document = {**lake.document, "snapshots": []}
+        await validator.check(lake.snapshot([lost]), lake.table)
+        lake.document = document
+        lake.append(lake.data_file())
+        line = lost._replace(sequence_number=2, min_sequence_number=2, added_snapshot_id=lake.next_id)
+        await validator.check(lake.snapshot([line, *lake.lines]), lake.table)
+        kept = existing(first, 2, 101)
+        base = lake.snapshot([lake.manifest([kept]), *lake.lines[1:]], "replace")
+        assert (await validator.check(base, lake.table)).snapshots[0].manifests_removed == 1
+
+    async def test_the_verdict_is_about_the_list_that_was_read(self, lake: Lake) -> None:
+        """Somebody writes over it between the look and the reading."""
+        base = lake.append(lake.data_file())
+        where = f"{LOCATION}/metadata/snap-100.avro"
+        stat = lake.files.stat
+
+        async def outrun(locations: Any) -> Any:
+            seen = await stat(locations)
+            if where in locations:
+                lake.files.put(where, lake.files.contents[where])
+            return seen
+
+        lake.files.stat = outrun  # type: ignore[method-assign]  # it writes where others look
+        report = await check(lake, base)
+        assert report.observed[where] == lake.files.facts[where]
+
+
+async def append_old(lake: Lake, validator: CommitValidator) -> DataFile:
+    """Append a file that was there before, so that the parent's newest manifests are looked through; the file."""
+    file = lake.data_file()
+    lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 1)
+    await validator.check(lake.append(file), lake.table)
+    return file
 
 
 class TestScope:

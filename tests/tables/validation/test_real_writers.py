@@ -50,14 +50,15 @@ class LocalFiles:
             raise NotFound(location)
         return self.path(location).read_bytes()
 
+    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileFacts]:
+        return await self.read(location, limit), self._facts(location)
+
     async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
-        found: dict[str, FileFacts | None] = {}
-        for location in locations:
-            path = self.path(location)
-            found[location] = (
-                FileFacts(path.stat().st_size, "", int(path.stat().st_mtime * 1000)) if path.exists() else None
-            )
-        return found
+        return {place: self._facts(place) if self.path(place).exists() else None for place in locations}
+
+    def _facts(self, location: str) -> FileFacts:
+        stat = self.path(location).stat()
+        return FileFacts(stat.st_size, str(stat.st_mtime_ns), int(stat.st_mtime * 1000))
 
 
 class LocalIO(PyArrowFileIO):

@@ -222,6 +222,29 @@ async def test_what_is_let_finish_is_told_from_what_is_served() -> None:
         assert server.protocol.is_lingering
 
 
+async def test_an_answer_may_wait_until_the_client_hangs_up_or_the_server_ends() -> None:
+    asked: list[Request] = []
+    news = asyncio.Event()
+
+    async def application(request: Request) -> Response:
+        asked.append(request)
+        await news.wait()
+        return Response(200)
+
+    async with serving(application) as server, await server.connect() as client:
+        await client.send(request_of("GET"))
+        await wait_until(lambda: bool(asked))
+        assert asked[0].may_wait()
+        server.connections.draining = True
+        assert not asked[0].may_wait()
+        server.connections.draining = False
+        assert asked[0].may_wait()
+        client.finish_sending()
+        await wait_until(lambda: not asked[0].may_wait())
+        news.set()
+        assert (await client.receive()).status == 200
+
+
 async def test_descriptors_are_as_before_after_many_connections_of_all_kinds() -> None:
     before = open_descriptors()
     async with serving(echo) as server:

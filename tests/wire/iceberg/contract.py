@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlsplit
 from uuid import UUID
 
@@ -107,31 +107,47 @@ class Signed(AuthBase):
         return request
 
 
+def read_document(document: Path) -> Json:
+    """A contract's document."""
+    return parse_document(document.read_text())
+
+
+def parse_document(text: str) -> Json:
+    """A contract's document, from its text."""
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 class Contract:
     """The document, and a session with the server that is held against it."""
 
-    def __init__(self, document: Path, server: RunningServer) -> None:
-        raw = yaml.load(document.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        _wrap_errors(raw)
-        self._schema = schemathesis.openapi.from_dict(raw)
+    names: ClassVar[Mapping[str, str]] = NAMES
+    names_of: ClassVar[Mapping[str, Mapping[str, str]]] = NAMES_OF
+    good: ClassVar[Mapping[str, Json]] = GOOD
+    plain_queries: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """What the plain request of an operation asks for, where that matters."""
+
+    def __init__(self, document: Json, server: RunningServer) -> None:
+        _wrap_errors(document)
+        self._schema = schemathesis.openapi.from_dict(document)
         self._operations: dict[str, APIOperation[Any, Any, Any, Any]] = {}
         for found in self._schema.get_all_operations():
             assert isinstance(found, Ok), found
             operation = found.ok()
             self._operations[operation.definition.raw["operationId"]] = operation
-        self._base = f"{server.endpoint}{BASE.removesuffix('/v1')}"
-        self._session = requests.Session()
-        self._session.auth = Signed(urlsplit(server.endpoint).netloc)
+        self.base = f"{server.endpoint}{BASE.removesuffix('/v1')}"
+        self.session = requests.Session()
+        self.session.auth = Signed(urlsplit(server.endpoint).netloc)
         self._is_disturbed = True
         self._put(f"{server.endpoint}/lake")
-        self._put(f"{self._base}/v1/buckets/lake")
+        self._put(f"{self.base}/v1/buckets/lake")
 
     def close(self) -> None:
-        self._session.close()
+        self.session.close()
 
     def hold(self, name: str, mode: GenerationMode, examples: int, *, is_random: bool) -> Counter[int]:
         """Send made-up requests of an operation; how often each status came. Raises what does not conform."""
         operation = self._operations[name]
+        names = self.names_of.get(name, self.names)
         statuses: Counter[int] = Counter()
 
         @settings(
@@ -144,44 +160,60 @@ class Contract:
         )
         @given(operation.as_strategy(generation_mode=mode), st.randoms(use_true_random=False))
         def send(case: AnyCase, random: Random) -> None:
-            self._restore()
-            # The first one is plain: what is made up may be refused however often it is tried.
-            is_plain = mode is GenerationMode.POSITIVE and not statuses
-            for part, there in NAMES_OF.get(name, NAMES).items():
-                if part in case.path_parameters and (is_plain or random.random() < 0.85):
+            # All is drawn before anything is sent, and whatever was answered before: Hypothesis counts on the same
+            # draws when it repeats a request that failed, and would complain of others instead of telling the failure.
+            for part, there in names.items():
+                if part in case.path_parameters and random.random() < 0.85:
                     case.path_parameters[part] = there
             if mode is GenerationMode.POSITIVE:
                 if IDEMPOTENCY_KEY in case.headers:
                     # A key is good for one request, and made-up ones are few.
                     case.headers[IDEMPOTENCY_KEY] = str(UUID(int=random.getrandbits(128)))
-                if name in GOOD:
-                    case.body = GOOD[name] if is_plain else _grafted(GOOD[name], case.body, random)
-            response = case.call(base_url=self._base, session=self._session)
-            statuses[response.status_code] += 1
-            self._is_disturbed = response.status_code < 300 and case.method not in ("GET", "HEAD")
-            case.validate_response(response, checks=list(CHECKS))
+                if name in self.good:
+                    case.body = _grafted(self.good[name], case.body, random)
+            statuses[self._send(case)] += 1
 
+        if mode is GenerationMode.POSITIVE and (plain := self._plain(operation, name)) is not None:
+            # What is made up may be refused however often it is tried.
+            statuses[self._send(plain)] += 1
         send()
         return statuses
 
+    def _plain(self, operation: APIOperation[Any, Any, Any, Any], name: str) -> AnyCase | None:
+        """A request that is there to be taken; None for an operation on what is not there by itself."""
+        names = self.names_of.get(name, self.names)
+        wanted = [parameter.name for parameter in operation.path_parameters]
+        if not names.keys() >= set(wanted):
+            return None
+        body = {"body": self.good[name], "media_type": "application/json"} if name in self.good else {}
+        query = dict(self.plain_queries.get(name, {}))
+        return operation.Case(path_parameters={part: names[part] for part in wanted}, query=query, **body)
+
+    def _send(self, case: AnyCase) -> int:
+        if self._is_disturbed:
+            self.restore()
+        self._is_disturbed = True  # unless the answer says otherwise
+        response = case.call(base_url=self.base, session=self.session)
+        self._is_disturbed = response.status_code < 300 and case.method not in ("GET", "HEAD")
+        case.validate_response(response, checks=list(CHECKS))
+        return response.status_code
+
     def _put(self, address: str) -> None:
-        assert self._session.put(address).status_code == 200
+        assert self.session.put(address).status_code == 200
 
     def _remove(self, levels: list[str]) -> None:
         """Drop a namespace, and those that were made inside it."""
         name = quote("\x1f".join(levels), safe="")
-        found = self._session.get(f"{self._base}/v1/lake/namespaces?parent={name}")
+        found = self.session.get(f"{self.base}/v1/lake/namespaces?parent={name}")
         for inner in found.json().get("namespaces", ()):
             self._remove(inner)
-        assert self._session.delete(f"{self._base}/v1/lake/namespaces/{name}").status_code in (204, 404)
+        assert self.session.delete(f"{self.base}/v1/lake/namespaces/{name}").status_code in (204, 404)
 
-    def _restore(self) -> None:
+    def restore(self) -> None:
         """Bring back what the last request took away, and take away what it made."""
-        if not self._is_disturbed:
-            return
-        home = f"{self._base}/v1/lake"
+        home = f"{self.base}/v1/lake"
         for made in ("/namespaces/ns/tables/made", "/namespaces/ns/views/made"):
-            assert self._session.delete(home + made).status_code in (204, 404)
+            assert self.session.delete(home + made).status_code in (204, 404)
         self._remove(["made"])
         wanted: tuple[tuple[str, Json], ...] = (
             ("/namespaces", {"namespace": ["ns"]}),
@@ -190,8 +222,7 @@ class Contract:
             ("/namespaces/ns/views", {**GOOD["createView"], "name": "v"}),
         )
         for path, document in wanted:
-            assert self._session.post(home + path, json=document).status_code in (200, 409)
-        self._is_disturbed = False
+            assert self.session.post(home + path, json=document).status_code in (200, 409)
 
 
 def documented_status(ctx: CheckContext, response: Response, case: AnyCase) -> bool | None:

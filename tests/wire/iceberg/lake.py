@@ -18,6 +18,7 @@ from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
 from lakebed.governance.vending import Vending
 from lakebed.server.catalog import wire_catalog
+from lakebed.tables.validation import Level
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.app import CatalogApplication
@@ -70,6 +71,7 @@ class Lake:
     principals: Principals
     access_keys: AccessKeys
     catalog: CatalogApplication
+    admin: CatalogApplication
     s3: S3Application
 
     async def send(
@@ -97,8 +99,10 @@ class Lake:
             name.lower(): value for name, value in sent.items()
         }
         request = Request(method, parts.path, parts.query, received, incoming, "http", "127.0.0.1", "R1")
-        is_catalogs = self.catalog.handles(parts.path)
-        return await _answer(await (self.catalog(request) if is_catalogs else self.s3(request)))
+        for edge in (self.catalog, self.admin):
+            if edge.handles(parts.path):
+                return await _answer(await edge(request))
+        return await _answer(await self.s3(request))
 
     async def call(
         self,
@@ -156,7 +160,12 @@ async def _answer(response: Response) -> Answer:
 
 
 def wire_lake(
-    store: ObjectStore, *, ttl_seconds: float = 900, endpoint: str | None = None, domains: tuple[str, ...] = (DOMAIN,)
+    store: ObjectStore,
+    *,
+    ttl_seconds: float = 900,
+    endpoint: str | None = None,
+    domains: tuple[str, ...] = (DOMAIN,),
+    validation: Level = Level.STANDARD,
 ) -> Lake:
     """The edges on an object store."""
     f, clock = store.facilities, store.clock
@@ -175,15 +184,16 @@ def wire_lake(
         StoreAddress(REGION, endpoint, domains),
         lambda *_: None,
         master,
+        validation=validation,
     )
     s3 = S3Application(
         S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
-        TokenService(sessions, authorizer, default_seconds=3600, max_seconds=43_200),
+        TokenService(sessions, f, default_seconds=3600, max_seconds=43_200),
         clock=clock,
         domains=domains,
     )
     principals = Principals(f.meta, f.outbox, clock, root.principal)
-    return Lake(store, clock, principals, access_keys, catalog.application, s3)
+    return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, s3)
 
 
 @asynccontextmanager

@@ -45,10 +45,10 @@ pytestmark = [
 def contract(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contract]:
     """The document and a server of its own."""
     # Here: the rest of this folder is collected faster without its libraries.
-    from .contract import Contract
+    from .contract import Contract, read_document
 
     with running_server(tmp_path_factory.mktemp("contract") / "data") as server:
-        held = Contract(DOCUMENT, server)
+        held = Contract(read_document(DOCUMENT), server)
         yield held
         held.close()
         log = server.log_text()

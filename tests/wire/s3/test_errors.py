@@ -37,6 +37,14 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.NoSuchNamespace,
         e.NoSuchTable,
         e.NoSuchView,
+        e.NoSuchPolicy,
+        e.NoSuchPolicyType,
+        e.NoSuchTarget,
+        e.NoSuchAttachment,
+        e.NotAttachable,
+        e.PolicyVersionMismatch,
+        e.PolicyInUse,
+        e.AttachmentConflict,
         e.NoSuchPlanId,
         e.NoSuchPlanTask,
         e.CommitConflict,
@@ -46,6 +54,8 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.LocationTaken,
         e.ConflictingProperties,
         e.AlreadyAnswered,
+        # Of the pipeline, which answers nobody.
+        e.PipelineUnavailable,
     }
 )
 """Leaves that mean to clients of S3 what their parents mean. A new one is put here or into the table, knowingly."""

@@ -61,6 +61,35 @@ def test_element_that_spoils_a_statement_is_the_one_named(changes: dict[str, obj
     assert words(**changes) == expected
 
 
+TABLE_BUCKET = f"arn:aws:s3tables:us-east-1:000000000000:bucket/{BUCKET}"
+GOOD_OF_TABLES = {"Principal": "*", "Effect": "Allow", "Action": "s3tables:GetTable", "Resource": f"{TABLE_BUCKET}/*"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"Action": "s3tables:PutTablePolicy"}, "Policy has invalid action"),
+        ({"Resource": f"{TABLE_BUCKET}-2/*"}, "Policy has invalid resource"),
+        ({"Resource": TABLE_BUCKET}, "Action does not apply to any resource(s) in statement"),
+        ({"Action": "s3:GetObject"}, "Action does not apply to any resource(s) in statement"),
+        ({"Condition": {"StringEquals": {"s3tables:colour": "x"}}}, "Policy has an invalid condition key"),
+        ({"Condition": {"StringEquals": {"s3:prefix": "x"}}}, UNFIT),
+        ({"Principal": None}, "Invalid principal in policy"),
+    ],
+)
+def test_element_is_named_in_what_a_policy_says_of_tables(changes: dict[str, object], expected: str) -> None:
+    statement = {name: value for name, value in {**GOOD_OF_TABLES, **changes}.items() if value is not None}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD, GOOD_OF_TABLES, statement]}).encode()
+    with pytest.raises(InvalidPolicy):
+        LANGUAGE.check_bucket_policy(document, BUCKET, TABLE_BUCKET)
+    assert why_refused(LANGUAGE, document, BUCKET, TABLE_BUCKET) == expected
+
+
+def test_bucket_without_tables_has_no_words_for_them() -> None:
+    document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD_OF_TABLES]}).encode()
+    assert why_refused(LANGUAGE, document, BUCKET) == "Policy has invalid resource"
+
+
 @pytest.mark.parametrize(
     ("document", "expected"),
     [

@@ -18,6 +18,8 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.objects.model import Caller
+from lakebed.tables.gate import Gate
+from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 from lakebed.wire.s3 import routes
@@ -304,6 +306,11 @@ _TRANSITION = _document(
     "<Rule><ID>r</ID><Status>Enabled</Status><Filter><Prefix></Prefix></Filter>"
     "<Transition><Days>1</Days><StorageClass>GLACIER</StorageClass></Transition></Rule>",
 )
+_EXPIRATION = _document(
+    "LifecycleConfiguration",
+    "<Rule><ID>r</ID><Status>Enabled</Status><Filter><Prefix></Prefix></Filter>"
+    "<Expiration><Days>1</Days></Expiration></Rule>",
+)
 _MFA = _document("VersioningConfiguration", "<Status>Enabled</Status><MfaDelete>Enabled</MfaDelete>")
 _REQUESTER = _document("RequestPaymentConfiguration", "<Payer>Requester</Payer>")
 
@@ -330,6 +337,7 @@ _CASES: dict[str, list[tuple[str, str, str, dict[str, str], bytes]]] = {
     "SSE-KMS": [("PUT", "/bucket/k", "", {"x-amz-server-side-encryption": "aws:kms"}, b"")],
     "Storage classes other than STANDARD": [("PUT", "/bucket/k", "", {"x-amz-storage-class": "GLACIER"}, b"")],
     "Lifecycle transitions": [("PUT", "/bucket", "lifecycle", {}, _TRANSITION)],
+    "Lifecycle expiration in table buckets": [("PUT", "/tables", "lifecycle", {}, _EXPIRATION)],
     "MFA delete": [("PUT", "/bucket", "versioning", {}, _MFA)],
     "Requester pays": [("PUT", "/bucket", "requestPayment", {}, _REQUESTER)],
     "Access points and object lambda": [
@@ -351,6 +359,8 @@ async def test_feature_that_is_left_out_answers_as_the_inventory_says(feature: s
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, clock) as store:
         await store.bucket("bucket")
         await store.put("bucket", "k", b"there")
+        await store.bucket("tables")
+        await Warehouses(store.facilities, Gate(store.facilities)).enable(ROOT, "tables")
         source: CredentialSource = _NobodysKeys()
         services = S3Services.on(
             store.facilities,

@@ -156,6 +156,11 @@ class LifecycleConfiguration:
         return (rule for rule in self.rules if rule.enabled)
 
     @property
+    def expires_objects(self) -> bool:
+        """Whether some rule, in force or not, removes objects or versions, rather than unfinished uploads alone."""
+        return any(rule.expiration is not None or rule.noncurrent is not None for rule in self.rules)
+
+    @property
     def needs_tags(self) -> bool:
         """Whether deciding anything takes the tags of objects: reading them can be saved otherwise."""
         return any(rule.filter.tags for rule in self.enabled_rules)

@@ -2,6 +2,9 @@
 
 It may as long as nothing was committed here since both were the same, or where the other side says itself that it comes
 from the state that is here. Otherwise two lines of commits would have to be one, and which is not for us to say.
+
+Whether something was committed is told by the metadata file: a table's version changes also when maintenance removes
+files that nobody refers to.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ def decide(
         return _stay(f"the other side has a table of another uuid. uuid={external.uuid} expected={expected_uuid}")
     if local is None:
         if state.entry:
-            return _stay("the table was synced before, and is dropped or renamed here")
+            return _stay("the table was synced before, and was dropped here")
         return Decision(Step.REGISTER)
     if local.dropped_ms is not None:
         return _stay(f"a dropped {local.kind} holds the name until it is restored or purged")
@@ -53,7 +56,7 @@ def decide(
         return _stay(f"the other side has another table. uuid={external.uuid} here={local.uuid}")
     if same_file(local.metadata_at, external.metadata_at):
         return Decision(Step.NOTHING)
-    if state.entry == local.id and state.synced_token == local.version_token:
+    if state.entry == local.id and state.synced_at is not None and same_file(state.synced_at, local.metadata_at):
         return Decision(Step.ADVANCE)
     if any(same_file(local.metadata_at, earlier) for earlier in external.log):
         return Decision(Step.ADVANCE)

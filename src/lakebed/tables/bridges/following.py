@@ -29,6 +29,8 @@ from .service import Bridges
 OPERATION: Final = "external-sync"
 """What the log of commits says of them."""
 
+_ATTEMPTS: Final = 5
+
 
 class Source(Protocol):
     """The other side."""
@@ -100,28 +102,44 @@ class Following:
         commit_id: str = "",
         is_new: bool,
     ) -> Synced:
-        """Register the table, or move its pointer from the version that was looked up."""
+        """Register the table, or move its pointer from the metadata file that was looked up."""
         local = bridged.live
         status = SyncStatus.REGISTERED if local is None else SyncStatus.COMMITTED
         recorded = bridge
+        attempt = 1
 
         async def record(tx: Transaction, entry: Entry) -> None:
             nonlocal recorded
             state = self._outcomes.synced(entry, status, action=status)
             recorded = await self._outcomes.write(tx, bridge, state, is_new=is_new)
 
-        committed = await self._registration.register_table(
-            mutation,
-            bridged.warehouse.name,
-            bridged.identifier,
-            metadata_at,
-            overwrite=local is not None,
-            expected_token=None if local is None else local.version_token,
-            operation=OPERATION,
-            commit_id=commit_id,
-            also=record,
-        )
-        return Synced(status, committed, bridged.after(committed.entry, recorded))
+        while True:
+            try:
+                committed = await self._registration.register_table(
+                    mutation,
+                    bridged.warehouse.name,
+                    bridged.identifier,
+                    metadata_at,
+                    overwrite=local is not None,
+                    expected_token=None if local is None else local.version_token,
+                    operation=OPERATION,
+                    commit_id=commit_id,
+                    also=record,
+                )
+            except CommitConflict:
+                tidied = None if local is None else await self._tidied(bridged, local)
+                if tidied is None or attempt == _ATTEMPTS:
+                    raise
+                local, attempt = tidied, attempt + 1
+            else:
+                return Synced(status, committed, bridged.after(committed.entry, recorded))
+
+    async def _tidied(self, bridged: Bridged, local: Entry) -> Entry | None:
+        """The table at its present version, if nothing happened to it but that maintenance removed files."""
+        now = (await self._entries.seek(self._f.meta, bridged.warehouse.name, bridged.identifier)).live
+        if now is None or (now.id, now.metadata_at) != (local.id, local.metadata_at):
+            return None
+        return None if now.version_token == local.version_token else now
 
     async def _stay(self, bridged: Bridged, bridge: Bridge, local: Entry, *, is_new: bool) -> Synced:
         """Both are the same: what is here counts as synced, whoever brought it there."""

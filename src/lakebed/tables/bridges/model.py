@@ -142,7 +142,8 @@ class BridgeState(msgspec.Struct, frozen=True, kw_only=True):
     synced_at: str | None = None
     synced_token: str | None = None
     synced_ms: int | None = None
-    """The metadata file that it was synced to, the version that it had then here, and when."""
+    """The metadata file that it was synced to, the version that it had then here, and when. The version is for people:
+    it changes without a commit."""
     action: str = ""
     """What the last sync that moved something did: it registered the table, or committed to it."""
 

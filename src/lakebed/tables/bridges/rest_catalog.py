@@ -9,9 +9,9 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, NotFound, Throttled, Unavailable
+from lakebed.core.sigv4 import signed_headers
 from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest, ask
 from lakebed.storage.credentials.model import Credentials
-from lakebed.storage.credentials.sigv4 import signed_headers
 
 from ..files import MAX_METADATA_BYTES
 from ..identifiers import SEPARATOR

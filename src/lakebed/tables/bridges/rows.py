@@ -18,6 +18,7 @@ PUT: Final = (
     " ON CONFLICT (namespace, name) DO UPDATE SET revision = excluded.revision, config = excluded.config,"
     " secrets = excluded.secrets, state = excluded.state, due_ms = excluded.due_ms, updated_ms = excluded.updated_ms"
 )
+MOVE: Final = "UPDATE bridges SET namespace = ?, name = ? WHERE namespace = ? AND name = ?"
 DELETE: Final = "DELETE FROM bridges WHERE namespace = ? AND name = ?"
 SET_STATE: Final = "UPDATE bridges SET state = ?, due_ms = ? WHERE namespace = ? AND name = ? AND revision = ?"
 CLAIM: Final = "UPDATE bridges SET due_ms = ? WHERE namespace = ? AND name = ? AND revision = ? AND due_ms = ?"

@@ -13,7 +13,7 @@ from lakebed.objects.model import Caller
 from ..entries import Entries, Found
 from ..events import tell
 from ..files import parse_location
-from ..gate import Action, Gate
+from ..gate import CREATE_OR_MOVE, Action, Gate
 from ..identifiers import Identifier
 from . import rows
 from .configuration import check_config
@@ -109,9 +109,9 @@ class Bridges:
 
     async def admit_move(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> None:
         """Return if the caller may have the table follow the other side. Raises NoSuchNamespace, AccessDenied."""
-        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
-        action = Action.CREATE_TABLE if found.live is None else Action.UPDATE_METADATA_LOCATION
-        await self._admitted(caller, warehouse_name, identifier, action)
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        action = Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION
+        await self._admitted(caller, warehouse_name, identifier, action, told_as=CREATE_OR_MOVE)
 
     async def remove(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> None:
         """Take the bridge off a name. The table stays as it is. Raises NotFound."""
@@ -142,14 +142,13 @@ class Bridges:
         """A bridge in place of the one that was there."""
         old = before.bridge
         revision = uuid4().hex
-        space, name = before.namespace.id, before.identifier.name
         follows_same = old is not None and old.config.follows == config.follows
         return Bridge(
-            namespace_id=space,
-            name=name,
+            namespace_id=before.namespace.id,
+            name=before.identifier.name,
             revision=revision,
             config=config,
-            sealed=self._vault.seal(secrets.packed(), _context(space, name, revision)) if secrets else None,
+            sealed=self._vault.seal(secrets.packed(), _context(revision)) if secrets else None,
             state=old.state if old is not None and follows_same else BridgeState(),
             due_ms=now_ms if config.sync_mode is SyncMode.POLL else None,
             created_ms=now_ms if old is None else old.created_ms,
@@ -175,22 +174,24 @@ class Bridges:
         """What opens the other side. Raises Corrupted."""
         if bridge.sealed is None:
             return NO_SECRETS
-        context = _context(bridge.namespace_id, bridge.name, bridge.revision)
-        return BridgeSecrets.unpacked(self._vault.open(bridge.sealed, context))
+        return BridgeSecrets.unpacked(self._vault.open(bridge.sealed, _context(bridge.revision)))
 
     # -- who may --------------------------------------------------------------------------------------------------
 
-    async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Found:
-        found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+    async def _admitted(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action, *, told_as: str = ""
+    ) -> Found:
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         self._gate.check(
             caller,
-            found.warehouse,
+            sought.warehouse,
             action,
             namespace=identifier.namespace,
             name=identifier.name,
-            entry=found.live,
+            entry=sought.live,
+            told_as=told_as,
         )
-        return found
+        return sought.found
 
     async def _admit_folder(self, caller: Caller, folder: str) -> None:
         """Return if the caller may read the folder: from now on it is read for him."""
@@ -202,5 +203,6 @@ class Bridges:
             await f.guard.admit(caller, bucket, "s3:GetObject", address.directory)
 
 
-def _context(namespace_id: int, name: str, revision: str) -> bytes:
-    return f"{namespace_id}\0{name}\0{revision}".encode()
+def _context(revision: str) -> bytes:
+    """What the secrets of a bridge are sealed to: no two configurations have one revision, and names change."""
+    return revision.encode()

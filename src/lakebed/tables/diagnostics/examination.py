@@ -15,7 +15,7 @@ from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 
 from .. import rows as table_rows
 from ..commit_log import CommitRecord
-from ..entries import Entries
+from ..entries import Entries, no_such_entry
 from ..files import SCHEMES, FileAddress, TableFiles, parse_location, unpack_metadata
 from ..gate import Action
 from ..identifiers import Identifier
@@ -130,8 +130,12 @@ class Examination:
         self, reader: Reader, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action
     ) -> Recorded:
         """The same as a step of a transaction, if the caller may do `action`."""
-        found = await self._entries.find(reader, warehouse_name, identifier)
-        entry = self._entries.admit(caller, found, identifier, EntryKind.TABLE, action)
+        sought = await self._entries.seek(reader, warehouse_name, identifier)
+        self._entries.pass_gate(caller, sought, action)
+        found = sought.found
+        entry = found.live
+        if entry is None or entry.kind is not EntryKind.TABLE:
+            raise no_such_entry(identifier, EntryKind.TABLE)
         log = await reader.rows(table_rows.COMMITS_OF, entry.id, MAX_RECORDS)
         counts = await reader.row(rows.COMMIT_COUNTS, entry.id)
         created = await reader.row(rows.NAMESPACE_CREATED, found.namespace.id)

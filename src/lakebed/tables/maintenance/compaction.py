@@ -14,10 +14,7 @@ from lakebed.tables.manifests import DataFile, FileContent, PartitionValue
 from .model import MAX_LISTED, CompactionReport, CompactionStatus, RewriteGroup, RowLevelReport
 from .walking import LiveFiles
 
-__all__ = ["COMPACT_KIND", "CompactTable", "CompactionRequest", "check_compaction", "decode_compact", "plan_compaction"]
-
-COMPACT_KIND: Final = "compact-table"
-"""The kind of the tasks that ask the pipeline to rewrite a table's small files."""
+__all__ = ["CompactionRequest", "check_compaction", "plan_compaction"]
 
 _PARQUET: Final = "parquet"
 
@@ -29,31 +26,6 @@ class CompactionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab
     small_file_threshold_bytes: int
     min_input_files: int
     max_rewrite_bytes_per_job: int
-
-
-class CompactTable(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task asks the pipeline for. It plans anew, on the table as it is by then."""
-
-    warehouse: str
-    namespace: tuple[str, ...]
-    name: str
-    entry: str
-    uuid: str
-    metadata_at: str
-    snapshot: int
-    target_file_size_bytes: int
-    small_file_threshold_bytes: int
-    min_input_files: int
-    max_rewrite_bytes_per_job: int
-    groups: int
-    input_files: int
-    input_bytes: int
-    delete_files: int
-    requested_by: str
-
-
-encode_compact = msgspec.json.Encoder().encode
-decode_compact = msgspec.json.Decoder(CompactTable).decode
 
 
 def check_compaction(request: CompactionRequest) -> CompactionRequest:

@@ -52,13 +52,18 @@ class _Limits(NamedTuple):
     max_ref_age_ms: int | None
 
 
-def plan_expiration(table: TableMetadata, request: ExpirationRequest, now_ms: int) -> ExpirationReport:
-    """Which snapshots and names have expired. Raises InvalidInput for a request that means nothing."""
+def plan_expiration(
+    table: TableMetadata, request: ExpirationRequest, now_ms: int, *, max_ref_age_ms: int | None = None
+) -> ExpirationReport:
+    """Which snapshots and names have expired. Raises InvalidInput for a request that means nothing.
+
+    `max_ref_age_ms` is for branches and tags that say nothing themselves, unless the table's own limit is longer.
+    """
     if request.min_snapshots_to_keep < 1:
         raise InvalidInput("min-snapshots-to-keep must be at least 1", argument="min-snapshots-to-keep")
     if request.max_snapshot_age_ms < 0:
         raise InvalidInput("max-snapshot-age-ms must not be negative", argument="max-snapshot-age-ms")
-    limits, reasons = _limits(table, request)
+    limits, reasons = _limits(table, request, max_ref_age_ms)
     refs = _references(table)
     reasons += [
         SNAPSHOT_REF_RETENTION_CONFLICT
@@ -89,7 +94,7 @@ def expiration_updates(report: ExpirationReport) -> list[dict[str, object]]:
     return updates
 
 
-def _limits(table: TableMetadata, request: ExpirationRequest) -> tuple[_Limits, list[str]]:
+def _limits(table: TableMetadata, request: ExpirationRequest, max_ref_age_ms: int | None) -> tuple[_Limits, list[str]]:
     numbers: dict[str, int | None] = {}
     conflicts: list[str] = []
     for name in (MIN_SNAPSHOTS, MAX_SNAPSHOT_AGE, MAX_REF_AGE):
@@ -102,7 +107,7 @@ def _limits(table: TableMetadata, request: ExpirationRequest) -> tuple[_Limits, 
         _Limits(
             max(request.min_snapshots_to_keep, numbers[MIN_SNAPSHOTS] or 0),
             max(request.max_snapshot_age_ms, numbers[MAX_SNAPSHOT_AGE] or 0),
-            numbers[MAX_REF_AGE],
+            max((age for age in (numbers[MAX_REF_AGE], max_ref_age_ms) if age is not None), default=None),
         ),
         conflicts,
     )

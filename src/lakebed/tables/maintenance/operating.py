@@ -11,8 +11,8 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.core.errors import CommitConflict, InvalidInput, StateConflict
+from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.seam import Transaction
-from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import CommitOptions, Commits, read_change
@@ -20,16 +20,11 @@ from lakebed.tables.entries import Known
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.pointers import same_file
+from lakebed.tables.upkeep.costs import estimate_cost
+from lakebed.tables.upkeep.orders import Orders
 
 from .audit import noted
-from .compaction import (
-    COMPACT_KIND,
-    CompactionRequest,
-    CompactTable,
-    check_compaction,
-    encode_compact,
-    plan_compaction,
-)
+from .compaction import CompactionRequest, check_compaction, plan_compaction
 from .config import MAX_RETAINED_FILES, EffectiveConfig
 from .configs import Configs
 from .execution import Executor, planned
@@ -89,7 +84,7 @@ class Operating:
         jobs: Jobs,
         executor: Executor,
         commits: Commits,
-        tasks: TaskQueue,
+        orders: Orders,
         *,
         safety_window_ms: int,
     ) -> None:
@@ -98,7 +93,7 @@ class Operating:
         self._jobs = jobs
         self._executor = executor
         self._commits = commits
-        self._tasks = tasks
+        self._orders = orders
         self._safety_window_ms = safety_window_ms
 
     async def run(self, caller: Caller, known: Known, request: RunRequest) -> Stored:
@@ -247,29 +242,29 @@ class Operating:
         return msgspec.structs.replace(report, status=CompactionStatus.QUEUED_FOR_PIPELINE, task_id=task_id)
 
     async def _queue(self, caller: Caller, known: Known, report: CompactionReport) -> int:
-        """Ask the pipeline; one task a table, however often it is asked for."""
-        entry = known.entry
-        task = CompactTable(
+        """Ask the pipeline, which plans anew on the table as it is then. One task a table, however often asked."""
+        order = TaskOrder(
+            job=JobKind.COMPACT,
             warehouse=known.warehouse.name,
             namespace=known.identifier.namespace,
-            name=entry.name,
-            entry=entry.id,
-            uuid=entry.uuid,
-            metadata_at=entry.metadata_at,
-            snapshot=report.snapshot_id or 0,
-            target_file_size_bytes=report.target_file_size_bytes,
-            small_file_threshold_bytes=report.small_file_threshold_bytes,
-            min_input_files=report.min_input_files,
-            max_rewrite_bytes_per_job=report.max_rewrite_bytes_per_job,
-            groups=report.group_count,
-            input_files=report.candidate_files,
-            input_bytes=report.candidate_bytes,
-            delete_files=report.row_level.delete_files,
+            table=known.entry.name,
+            entry=known.entry.id,
+            options={
+                "target-file-size-bytes": report.target_file_size_bytes,
+                "min-file-size-bytes": report.small_file_threshold_bytes,
+                "min-input-files": report.min_input_files,
+                "max-file-group-size-bytes": report.max_rewrite_bytes_per_job,
+            },
+            reason=(
+                f"requested by {caller.principal.name} through the table's maintenance; {report.candidate_files} data"
+                f" files have at most {report.small_file_threshold_bytes} bytes"
+            ),
+            cost=estimate_cost(JobKind.COMPACT, report.candidate_files, report.candidate_bytes, {}),
             requested_by=caller.principal.name,
         )
 
         async def work(tx: Transaction) -> int:
-            return await self._tasks.enqueue(tx, COMPACT_KIND, encode_compact(task), dedupe=entry.id)
+            return (await self._orders.place_one(tx, order)).task_id
 
         return await self._f.meta.transact(work)
 

@@ -14,6 +14,7 @@ from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Action, Gate
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.model import EntryKind
+from lakebed.tables.upkeep.orders import Orders
 from lakebed.tables.warehouses import Warehouses
 
 from .background import Background
@@ -156,7 +157,8 @@ def wire_maintenance(
     executor = Executor(facilities, entries, files, jobs)
     quarantine = Quarantine(facilities, jobs)
     scheduling = Scheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
-    operating = Operating(facilities, configs, jobs, executor, commits, tasks, safety_window_ms=safety_window_ms)
+    orders = Orders(facilities, tasks)
+    operating = Operating(facilities, configs, jobs, executor, commits, orders, safety_window_ms=safety_window_ms)
     review = QuarantineReview(facilities, jobs, quarantine)
     return (
         Maintenance(facilities, entries, configs, jobs, operating, scheduling, review, tasks),

@@ -102,6 +102,7 @@ class LiveFiles(NamedTuple):
     data: list[DataFile]
     deletes: list[DataFile]
     problems: list[Problem]
+    manifests: tuple[ManifestFile, ...] = ()
 
 
 class Walker:
@@ -136,19 +137,30 @@ class Walker:
         await self._follow(lines, reached)
         return reached
 
-    async def live_files(self, snapshot: Snapshot) -> LiveFiles:
-        """The live files of one snapshot, with what manifests say of each but statistics."""
-        found = LiveFiles([], [], [])
+    async def manifests(self, snapshot: Snapshot) -> tuple[tuple[ManifestFile, ...], list[Problem]]:
+        """The manifests of one snapshot, as its list describes them; one small file is read for it."""
+        problems: list[Problem] = []
         lines: dict[str, ManifestFile] = {spelled(path): _unlisted(path) for path in snapshot.manifests or ()}
         if snapshot.manifest_list is not None:
             lines_of, problem = await self._list(spelled(snapshot.manifest_list), snapshot)
-            _note(found.problems, problem)
+            _note(problems, problem)
             lines.update((spelled(line.path), line) for line in lines_of)
-        if len(lines) > self._limits.manifests:
-            found.problems.append(Problem("", ObjectKind.MANIFEST_FILE, Reason.TOO_MANY_FILES))
+        return tuple(lines.values()), problems
+
+    async def live_files(self, snapshot: Snapshot) -> LiveFiles:
+        """The live files of one snapshot, with what manifests say of each but statistics.
+
+        Beyond the limits no manifest is read, which is a problem of its own.
+        """
+        lines, problems = await self.manifests(snapshot)
+        found = LiveFiles([], [], problems, lines)
+        files = sum((line.added_files_count or 0) + (line.existing_files_count or 0) for line in lines)
+        if len(lines) > self._limits.manifests or files > self._limits.files:
+            kind = ObjectKind.MANIFEST_FILE if len(lines) > self._limits.manifests else ObjectKind.DATA_FILE
+            problems.append(Problem("", kind, Reason.TOO_MANY_FILES))
             return found
-        for entries, problem in await _each(lines.items(), lambda item: self._manifest(*item)):
-            _note(found.problems, problem)
+        for entries, problem in await _each(lines, lambda line: self._manifest(spelled(line.path), line)):
+            _note(problems, problem)
             for file in entries:
                 (found.data if file.content == FileContent.DATA else found.deletes).append(file)
         return found

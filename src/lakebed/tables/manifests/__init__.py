@@ -1,6 +1,7 @@
 """Manifest lists and manifests, read from their bytes: pure, bounded, and as fast as their writers' schemas allow."""
 
 from .limits import DEFAULT_LIMITS, ReadLimits
+from .lists import ManifestList, read_list, read_manifest_list
 from .model import (
     DataFile,
     EntryStatus,
@@ -11,7 +12,7 @@ from .model import (
     ManifestFile,
     PartitionValue,
 )
-from .reading import Manifest, open_manifest, read_manifest, read_manifest_list
+from .reading import Manifest, open_manifest, read_manifest
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -23,9 +24,11 @@ __all__ = [
     "ManifestContent",
     "ManifestEntry",
     "ManifestFile",
+    "ManifestList",
     "PartitionValue",
     "ReadLimits",
     "open_manifest",
+    "read_list",
     "read_manifest",
     "read_manifest_list",
 ]

@@ -1,4 +1,4 @@
-"""Reading manifest lists and manifests, of format 1, 2 and 3, from their bytes.
+"""Reading manifests, of format 1, 2 and 3, from their bytes.
 
 Fields are found by their Iceberg ids, by name where a writer left the ids out. What an entry leaves to its manifest is
 filled in: snapshot id, sequence numbers, first row id. Nothing here reads anything but the bytes given.
@@ -7,23 +7,18 @@ filled in: snapshot id, sequence numbers, first row id. Nothing here reads anyth
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from lakebed.core.errors import InvalidInput
 
 from .container import Container, open_container
-from .decoding import Decoder
-from .layout import entry_decoder, list_decoder
+from .layout import entry_decoder
 from .limits import DEFAULT_LIMITS, ReadLimits
-from .model import DataFile, EntryStatus, FieldSummary, FileContent, ManifestContent, ManifestEntry, ManifestFile
+from .model import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
+from .records import records_of
 
-__all__ = ["Manifest", "open_manifest", "read_manifest", "read_manifest_list"]
+__all__ = ["Manifest", "open_manifest", "read_manifest"]
 
-_LIST_CONTENT: Final = ManifestFile._fields.index("content")
-_LIST_PARTITIONS: Final = ManifestFile._fields.index("partitions")
-_LIST_ZERO_WHEN_ABSENT: Final = tuple(
-    ManifestFile._fields.index(name) for name in ("content", "sequence_number", "min_sequence_number")
-)
 _CONTENT: Final = DataFile._fields.index("content")
 _SPEC_ID: Final = DataFile._fields.index("spec_id")
 _PARTITION: Final = DataFile._fields.index("partition")
@@ -34,22 +29,6 @@ _FILE_CONTENTS: Final = frozenset(content.value for content in FileContent)
 _ADDED: Final = EntryStatus.ADDED.value
 _DELETED: Final = EntryStatus.DELETED.value
 _DATA: Final = FileContent.DATA.value
-
-
-def read_manifest_list(data: bytes, *, limits: ReadLimits = DEFAULT_LIMITS) -> list[ManifestFile]:
-    """All lines of a manifest list. Raises InvalidInput for what is none, TooLarge for one beyond the limits."""
-    container = open_container(data, limits)
-    manifests: list[ManifestFile] = []
-    for values in _records(container, list_decoder(container.schema, limits)):
-        if values[_LIST_PARTITIONS] is not None:
-            values[_LIST_PARTITIONS] = tuple(FieldSummary._make(summary) for summary in values[_LIST_PARTITIONS])
-        for slot in _LIST_ZERO_WHEN_ABSENT:
-            if values[slot] is None:
-                values[slot] = 0
-        if values[_LIST_CONTENT] not in (ManifestContent.DATA, ManifestContent.DELETES):
-            raise InvalidInput(f"manifest list has a manifest of unknown content. content={values[_LIST_CONTENT]}")
-        manifests.append(ManifestFile._make(values))
-    return manifests
 
 
 def read_manifest(
@@ -105,7 +84,7 @@ class Manifest:
         container = self._container
         next_row_id = manifest.first_row_id
         inherited = manifest.sequence_number
-        for values in _records(container, entry_decoder(container.schema, columns, fields, container.limits)):
+        for values in records_of(container, entry_decoder(container.schema, columns, fields, container.limits)):
             status, snapshot_id, sequence_number, file_sequence_number, file = values
             if status not in _STATUSES:
                 raise InvalidInput(f"manifest entry has an unknown status. status={status}")
@@ -132,21 +111,6 @@ class Manifest:
             if snapshot_id is None:
                 snapshot_id = manifest.added_snapshot_id
             yield ManifestEntry(status, snapshot_id, sequence_number, file_sequence_number, DataFile._make(file))
-
-
-def _records(container: Container, decode: Decoder) -> Iterator[list[Any]]:
-    for block in container.blocks():
-        content, at = block.content, 0
-        for _ in range(block.records):
-            try:
-                values, at = decode(content, at)
-            except IndexError:
-                raise InvalidInput("avro block ends within a record") from None
-            except UnicodeDecodeError:
-                raise InvalidInput("avro string is not utf-8") from None
-            yield values
-        if at != len(content):
-            raise InvalidInput("avro block does not hold the records that it claims")
 
 
 def _number(text: bytes | None) -> int | None:

@@ -89,7 +89,7 @@ class Schema:
 class _WrittenSchema(Element, frozen=True, tag="struct", tag_field="type"):
     fields: tuple[StructField, ...]
     schema_id: Int = UNASSIGNED
-    identifier_field_ids: tuple[FieldId, ...] | None = None
+    identifier_field_ids: tuple[FieldId, ...] | None = ()
 
 
 def parse_schema(written: Raw | bytes, where: str) -> Schema:
@@ -106,7 +106,11 @@ def _parse(written: bytes, where: str) -> Schema:
         _index(schema.fields, None, "", columns, _MAX_DEPTH)
         check_unique("full column name", [column.name for column in columns.values()], "fields")
         identifiers = frozenset(schema.identifier_field_ids or ())
-        parsed = Schema(schema.written, schema.schema_id, columns, identifiers)
+        text = schema.written
+        if schema.identifier_field_ids is None:
+            # Some writers say null for none. Readers are promised a list.
+            text = rewrite(text, {"identifier-field-ids": []})
+        parsed = Schema(text, schema.schema_id, columns, identifiers)
         for identifier in sorted(identifiers):
             _check_identifier(parsed, identifier)
     except InvalidInput as error:

@@ -12,11 +12,10 @@ is where such a file would be; the strict level reads all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from lakebed.core.errors import Corrupted, InvalidInput, NotFound, NotSupported, TooLarge
-from lakebed.tables.files import FileSource
 from lakebed.tables.manifests import ManifestContent, ManifestFile
 from lakebed.tables.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
 from lakebed.tables.metadata.table import TableMetadata
@@ -33,6 +32,7 @@ from .changes import (
 )
 from .entries import EntryRules, Survey, live_files, survey
 from .lines import by_location, compare_lines
+from .memory import ManifestMemory
 from .model import (
     DEFAULT_COMMIT_LIMITS,
     Allowance,
@@ -43,7 +43,7 @@ from .model import (
     SnapshotReport,
     TrackedFile,
 )
-from .objects import CommitObjects
+from .objects import CommitFiles, CommitObjects
 from .operations import check_operation
 from .scope import scope_of, spelled
 from .statistics import check_statistics
@@ -53,17 +53,25 @@ __all__ = ["CommitValidator"]
 
 _CLOCKS_APART_MS: Final = 2_000
 """How far the clocks of two servers of ours may be apart."""
+_GENERATIONS: Final = 16
+"""How far back a list is looked for that a new one may repeat: others may have committed through other workers."""
 
 
 class CommitValidator:
     """Validates commits."""
 
     def __init__(
-        self, files: FileSource, *, level: Level = Level.STANDARD, limits: CommitLimits = DEFAULT_COMMIT_LIMITS
+        self,
+        files: CommitFiles,
+        *,
+        level: Level = Level.STANDARD,
+        limits: CommitLimits = DEFAULT_COMMIT_LIMITS,
+        memory: ManifestMemory | None = None,
     ) -> None:
         self._files = files
         self._level = level
         self._limits = limits
+        self._memory = memory or ManifestMemory()
 
     async def check(self, base: TableMetadata | None, new: TableMetadata, *, adopted: bool = False) -> CommitReport:
         """Check that `new` may follow `base`. Raises InvalidInput, TooLarge, CommitConflict.
@@ -74,7 +82,8 @@ class CommitValidator:
         """
         if base is not None:
             check_transition(base, new, strict=self._level is Level.STRICT)
-        return await _Validation(self._files, self._level, self._limits, base, new, adopted=adopted).run()
+        objects = CommitObjects(self._files, Allowance(self._limits), self._memory)
+        return await _Validation(objects, self._level, self._limits, base, new, adopted=adopted).run()
 
 
 class _Validation:
@@ -82,7 +91,7 @@ class _Validation:
 
     def __init__(
         self,
-        files: FileSource,
+        objects: CommitObjects,
         level: Level,
         limits: CommitLimits,
         base: TableMetadata | None,
@@ -95,7 +104,7 @@ class _Validation:
         self._adopted = adopted
         self._strict = level is Level.STRICT
         self._limits = limits
-        self._objects = CommitObjects(files, Allowance(limits))
+        self._objects = objects
         self._scope = scope_of([new] if base is None else [new, base])
         self._known = {**({} if base is None else base.snapshots), **new.snapshots}
         self._lines: dict[int, Mapping[str, ManifestFile] | None] = {}
@@ -121,6 +130,7 @@ class _Validation:
                 f"a new snapshot needs a manifest-list. snapshot={snapshot.snapshot_id}", argument="manifest-list"
             )
         where = self._scope.locate(snapshot.manifest_list, "manifest list")
+        await self._objects.look([where, *self._lists_before(snapshot, 1)])
         await self._objects.find([where], "manifest list")
         lines = await self._lines_of(snapshot)
         if lines is None:
@@ -168,25 +178,35 @@ class _Validation:
             if where is None:
                 self._lines[key] = None
             elif is_old:
-                self._lines[key] = await self._old_lines(spelled(where))
+                self._lines[key] = await self._old_lines(spelled(where), snapshot)
             else:
                 self._lines[key] = await self._new_lines(spelled(where), snapshot)
         return self._lines[key]
 
     async def _new_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
-        lines = await self._objects.manifest_list(where)
         known = await self._parent_lines(snapshot) or {}
-        return None if lines is None else by_location(lines, self._scope, known)
+        found = await self._objects.manifest_list(where, self._lists_before(snapshot))
+        return None if found is None else by_location(found.lines, self._scope, known)
 
-    async def _old_lines(self, where: str) -> Mapping[str, ManifestFile] | None:
+    async def _old_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
         try:
-            lines = await self._objects.manifest_list(where)
+            found = await self._objects.manifest_list(where, self._lists_before(snapshot))
         except TooLarge:
             raise
         except (NotFound, InvalidInput) as error:
             # Without it nobody could tell what the new snapshot takes over. A branch can be set back to before it.
             raise Corrupted(f"manifest list of the parent snapshot cannot be read. location={where}") from error
-        return None if lines is None else {spelled(line.path): line for line in lines}
+        return None if found is None else {spelled(line.path): line for line in found.lines}
+
+    def _lists_before(self, snapshot: Snapshot, generations: int = _GENERATIONS) -> Iterator[str]:
+        """Where the lists of the nearest ancestors are, the parent's first; only those in the table's directories."""
+        for _ in range(0 if self._adopted else generations):
+            parent = None if snapshot.parent_snapshot_id is None else self._known.get(snapshot.parent_snapshot_id)
+            if parent is None:
+                return
+            if parent.manifest_list is not None and self._scope.holds(location := spelled(parent.manifest_list)):
+                yield location
+            snapshot = parent
 
     async def _parent_lines(self, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
         """What the parent lists: nothing if there is no parent, None if it is not known."""
@@ -281,6 +301,7 @@ class _Validation:
         found: dict[str, Survey | None] = {
             location: self._surveys[location] for location in lines if location in self._surveys
         }
+        found |= await self._objects.remembered({key: line for key, line in lines.items() if key not in found})
         unread = {location: line for location, line in lines.items() if location not in found}
         return {**found, **await self._objects.manifests(unread, parse)}
 

@@ -72,7 +72,8 @@ def compare_lines(
     for location, line in lines.items():
         _check_line(location, line, snapshot, format_version, spec_ids)
         if parent is not None and location in parent:
-            _check_unchanged(location, parent[location], line)
+            if line is not parent[location]:
+                _check_unchanged(location, parent[location], line)
             inherited[location] = line
         elif parent is None and line.added_snapshot_id != snapshot.snapshot_id:
             inherited[location] = line

@@ -1,19 +1,23 @@
-"""Reading a commit's objects: looked for in batches, read a few at a time, parsed off the event loop."""
+"""Reading a commit's objects: looked for in batches, read a few at a time, parsed off the event loop.
+
+What is remembered of an object that is as it was is not read again (`memory`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.tables.files import FileFacts, FileSource
-from lakebed.tables.manifests import ManifestFile, read_manifest_list
+from lakebed.tables.manifests import ManifestFile, ManifestList, read_list
 
 from .entries import Survey
+from .memory import ManifestMemory
 from .model import Allowance
 
-__all__ = ["CommitObjects"]
+__all__ = ["CommitFiles", "CommitObjects"]
 
 T = TypeVar("T")
 
@@ -25,40 +29,67 @@ _ENCRYPTED: Final = b"AGS1"
 """How files begin that a client encrypted (Iceberg's AES GCM stream). What merely claims to be so is read."""
 
 
+class CommitFiles(FileSource, Protocol):
+    """Where commits are checked from."""
+
+    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileFacts]:
+        """The whole file, and what is known of the very file that was read. Raises NotFound, TooLarge."""
+        ...
+
+
 class CommitObjects:
     """The objects of one commit, within its limits."""
 
-    def __init__(self, files: FileSource, allowance: Allowance) -> None:
+    def __init__(self, files: CommitFiles, allowance: Allowance, memory: ManifestMemory) -> None:
         self._files = files
         self._allowance = allowance
+        self._memory = memory
+        self._seen: dict[str, FileFacts | None] = {}
         self.observed: dict[str, FileFacts] = {}
+        """What the verdict rests on."""
+
+    async def look(self, locations: Iterable[str]) -> None:
+        """See what is known of objects that will be asked for: one statement for many."""
+        wanted = [location for location in dict.fromkeys(locations) if location not in self._seen]
+        for start in range(0, len(wanted), _STAT_BATCH):
+            self._seen.update(await self._files.stat(wanted[start : start + _STAT_BATCH]))
 
     async def find(self, locations: Iterable[str], what: str) -> Mapping[str, FileFacts]:
         """What is known of objects that must be there. Raises InvalidInput for the first that is not."""
         wanted = list(dict.fromkeys(locations))
-        for start in range(0, len(wanted), _STAT_BATCH):
-            batch = wanted[start : start + _STAT_BATCH]
-            for location, facts in (await self._files.stat(batch)).items():
-                if facts is None:
-                    raise InvalidInput(f"{what} is not there. location={location}", argument="location")
-                self.observed[location] = facts
+        await self.look(wanted)
+        for location in wanted:
+            facts = self._seen[location]
+            if facts is None:
+                raise InvalidInput(f"{what} is not there. location={location}", argument="location")
+            self.observed[location] = facts
         return {location: self.observed[location] for location in wanted}
 
-    async def manifest_list(self, location: str) -> list[ManifestFile] | None:
-        """The lines of a list; None if it is encrypted. Raises NotFound, InvalidInput, TooLarge."""
-        limits = self._allowance.limits.read
-        data = await self._files.read(location, limits.encoded_bytes)
-        self._allowance.take_stored(len(data))
+    async def manifest_list(self, location: str, ancestors: Iterable[str] = ()) -> ManifestList | None:
+        """A list; None if it is encrypted. Raises NotFound, InvalidInput, TooLarge.
+
+        `ancestors` are lists that it may repeat, the nearest first: it is read beside one that is remembered.
+        """
+        await self.look([location])
+        facts = self._seen[location]
+        known = None if facts is None else self._memory.manifest_list(location, facts)
+        if known is not None:
+            return known
+        data, facts = await self._fetch(location)
         if data.startswith(_ENCRYPTED):
             return None
+        limits = self._allowance.limits.read
+        beside = next((one for each in ancestors if (one := self._memory.any_list(each)) is not None), None)
 
-        def parse() -> list[ManifestFile]:
-            return read_manifest_list(data, limits=limits)
+        def parse() -> ManifestList:
+            return read_list(data, beside, limits=limits)
 
         try:
-            return await _parsed(parse, len(data))
+            found = await _parsed(parse, len(data))
         except InvalidInput as error:
             raise type(error)(f"{error} manifest-list={location}") from error
+        self._memory.keep_list(location, facts, found)
+        return found
 
     async def manifests(
         self, lines: Mapping[str, ManifestFile], parse: Callable[[bytes, str, ManifestFile], Survey]
@@ -78,20 +109,40 @@ class CommitObjects:
                 found[location] = result
         return found
 
+    async def remembered(self, lines: Mapping[str, ManifestFile]) -> dict[str, Survey | None]:
+        """What manifests hold, of those that need not be read for it; None for one that is not there."""
+        await self.look(lines)
+        found: dict[str, Survey | None] = {}
+        for location, line in lines.items():
+            facts = self._seen[location]
+            known = None if facts is None else self._memory.survey(location, facts, line)
+            if facts is None or known is not None:
+                found[location] = known
+        return found
+
     async def _manifest(
         self, location: str, line: ManifestFile, parse: Callable[[bytes, str, ManifestFile], Survey]
     ) -> Survey | None:
         self._allowance.take_manifest()
         try:
-            data = await self._files.read(location, self._allowance.limits.read.encoded_bytes)
+            data, facts = await self._fetch(location)
         except NotFound:
             return None
-        self._allowance.take_stored(len(data))
         if data.startswith(_ENCRYPTED):
             return Survey(is_opaque=True)
         survey = await _parsed(lambda: parse(data, location, line), len(data))
         self._allowance.take_decoded(survey.decoded_bytes, survey.entries)
+        self._memory.keep_survey(location, facts, line, survey)
         return survey
+
+    async def _fetch(self, location: str) -> tuple[bytes, FileFacts]:
+        data, facts = await self._files.fetch(location, self._allowance.limits.read.encoded_bytes)
+        self._allowance.take_stored(len(data))
+        self._seen[location] = facts
+        if location in self.observed:
+            # Somebody may have written over it since it was looked at: the verdict is about what was read.
+            self.observed[location] = facts
+        return data, facts
 
 
 async def _parsed(parse: Callable[[], T], size: int) -> T:

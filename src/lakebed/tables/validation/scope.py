@@ -34,10 +34,14 @@ class Scope:
     def __init__(self, directories: Iterable[str]) -> None:
         self._prefixes = tuple(sorted(set(directories)))
 
+    def holds(self, location: str) -> bool:
+        """Whether a location, as we spell it, is in the directories."""
+        return location.startswith(self._prefixes) and _UNUSUAL.search(location, len(_SCHEME)) is None
+
     def locate(self, path: str, what: str) -> str:
         """A file's location, spelled one way. Raises InvalidInput for one outside the directories."""
         location = spelled(path)
-        if not location.startswith(self._prefixes) or _UNUSUAL.search(location, len(_SCHEME)) is not None:
+        if not self.holds(location):
             raise InvalidInput(
                 f"{what} lies outside the table's directories. location={path[:1024]}", argument="location"
             )

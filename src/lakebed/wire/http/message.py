@@ -23,6 +23,10 @@ _MAX_REMEMBERED_CHARS: Final = 2048
 """Longer queries are decoded anew each time: what is remembered must not grow with what strangers send."""
 
 
+def _always() -> bool:
+    return True
+
+
 class Request:
     """One request, with its target and header values exactly as they came: signatures are computed over them."""
 
@@ -30,6 +34,7 @@ class Request:
         "_query",
         "body",
         "headers",
+        "may_wait",
         "method",
         "peer",
         "principal",
@@ -51,6 +56,7 @@ class Request:
         peer: str,
         request_id: str,
         tls_version: str = "",
+        may_wait: Callable[[], bool] = _always,
     ) -> None:
         self.method = method
         self.raw_path = raw_path
@@ -64,6 +70,8 @@ class Request:
         self.request_id = request_id
         self.tls_version = tls_version
         """As OpenSSL names it: `TLSv1.3`; empty over plain HTTP."""
+        self.may_wait = may_wait
+        """Whether an answer may wait for news: not when the client has hung up, nor when the server ends."""
         self.principal = ""
         """Who asks, once an edge has found out; for logs."""
         self._query: dict[str, str] | None = None

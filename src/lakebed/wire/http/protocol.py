@@ -199,6 +199,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._peer,
             self._connections.request_ids.next(),
             self._tls_version,
+            self._may_wait,
         )
         self._request = request
         self._responder.begin(
@@ -430,6 +431,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if self._reading_paused and not self._transport.is_closing():
             self._reading_paused = False
             self._transport.resume_reading()
+
+    def _may_wait(self) -> bool:
+        """Whether somebody waits for an answer, and the server has the time for it."""
+        return not (self._eof or self._closing or self._connections.draining)
 
     def is_stalled(self, since: float) -> bool:
         """Whether the other side has let us wait since then: for a request, for more of a body, or to take our bytes.

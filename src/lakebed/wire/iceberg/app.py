@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from lakebed.core.clock import Clock
@@ -15,8 +15,8 @@ from lakebed.wire.s3.authenticate import Authenticated
 
 from .errors import CATALOG_ERRORS, JSON, Refusal, error_document, error_response, refusal_of
 from .loading import replayed
-from .request import CatalogRequest, read_body
-from .routes import MOUNTS, Found, RouteTable
+from .request import CatalogRequest, check_text, read_body
+from .routes import Found, Mount
 from .services import CatalogServices
 
 log = logging.getLogger("lakebed.catalog")
@@ -34,26 +34,27 @@ class CatalogApplication:
     """Answers catalog requests."""
 
     def __init__(
-        self, services: CatalogServices, routes: RouteTable, *, clock: Clock, observe: Observe | None = None
+        self, services: CatalogServices, mounts: Sequence[Mount], *, clock: Clock, observe: Observe | None = None
     ) -> None:
         self._services = services
-        self._routes = routes
+        self._mounts = tuple(mounts)
+        self._prefixes = tuple(mount.prefix for mount in mounts)
         self._clock = clock
         self._observe = observe
 
     def handles(self, path: str) -> bool:
         """Whether the path is one of the catalog's. Buckets cannot have these names."""
-        return mount_of(path) is not None
+        return path.startswith(self._prefixes)
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; never raises but for cancellation."""
         started = self._clock.monotonic()
         operation = "Unknown"
         try:
-            mount = mount_of(request.raw_path) or ""
-            found = self._routes.find(request.method, request.raw_path[len(mount) :])
+            mount = next(mount for mount in self._mounts if request.raw_path.startswith(mount.prefix))
+            found = mount.routes.find(request.method, request.raw_path[len(mount.base) :])
             operation = found.route.name
-            response = await self._answer(request, mount, found)
+            response = await self._answer(request, mount.base, found)
         except LakebedError as error:
             refusal = refusal_of(error)
             response = error_response(refusal, _told(error, refusal), is_head=request.method == "HEAD")
@@ -73,6 +74,7 @@ class CatalogApplication:
             raise Unauthenticated("the request is not signed: sign it with SigV4 as s3 or s3tables")
         request.principal = who.principal.name
         body = await read_body(request, who)
+        check_text(body)
         asked = CatalogRequest(request, _caller(request, who), mount, found.names, body)
         key = asked.mutation.key if found.route.changes else None
         if key is None:
@@ -101,14 +103,6 @@ class CatalogApplication:
         if refusal.status in _KEPT_REFUSALS and not isinstance(error, AlreadyAnswered):
             document = error_document(refusal, _told(error, refusal))
             await self._services.keys.keep_refusal(key, Answer(refusal.status, body=document))
-
-
-def mount_of(path: str) -> str | None:
-    """The catalog's base path that a path begins with."""
-    for mount in MOUNTS:
-        if path.startswith(mount) and path[len(mount) :].startswith("/v1/"):
-            return mount
-    return None
 
 
 def _caller(request: Request, who: Authenticated) -> Caller:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from lakebed.meta.tasks import Task
+from lakebed.meta.tasks import Task, TaskState
 from lakebed.tables.entries import Known
 from lakebed.tables.identifiers import display
-from lakebed.tables.maintenance.compaction import COMPACT_KIND
 from lakebed.tables.maintenance.config import EffectiveConfig
 from lakebed.tables.maintenance.model import (
     AuditEvent,
@@ -36,6 +35,9 @@ from lakebed.tables.maintenance.service import Seen
 
 Document = dict[str, Any]
 """JSON. Any: fields are of many types."""
+
+COMMITTED: Final = "COMMITTED"
+"""What the compaction comes to that the pipeline has done."""
 
 
 def config_document(effective: EffectiveConfig) -> Document:
@@ -249,8 +251,10 @@ def _compaction_of(findings: Findings, task: Task | None) -> Document | None:
 
 
 def _compaction(report: CompactionReport, task: Task | None) -> Document:
+    is_done = task is not None and task.state is TaskState.DONE
     return {
-        "status": report.status,
+        # What was queued is told of as the queue has it by now.
+        "status": COMMITTED if is_done else report.status,
         "snapshot-id": report.snapshot_id,
         "target-file-size-bytes": report.target_file_size_bytes,
         "small-file-threshold-bytes": report.small_file_threshold_bytes,
@@ -305,13 +309,16 @@ def _row_level(report: RowLevelReport, status: CompactionStatus) -> Document:
 
 
 def _task(task: Task) -> Document:
+    is_done = task.state is TaskState.DONE
     return {
         "id": task.id,
-        "kind": COMPACT_KIND,
+        "kind": task.kind,
         "state": task.state,
         "attempts": task.attempts,
         "worker": task.worker,
         "changed-at": _time(task.changed_ms),
+        "report": msgspec.Raw(task.outcome) if is_done and task.outcome else None,
+        "failure": None if is_done or task.outcome is None else task.outcome.decode(errors="replace"),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .handlers import (
     bridges,
     configuration,
@@ -20,11 +22,11 @@ from .handlers import (
     transactions,
     views,
 )
-from .routes import RouteTable
+from .routes import MOUNTS, Mount, RouteTable
 
 
-def catalog_routes() -> RouteTable:
-    """The routes, with the configuration that lists them."""
+def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable:
+    """The routes, with the configuration that lists them, and endpoints that are served beside them."""
     routes = [
         *table_buckets.ROUTES,
         *namespaces.ROUTES,
@@ -42,4 +44,10 @@ def catalog_routes() -> RouteTable:
         *dropped.ROUTES,
         *maintenance.ROUTES,
     ]
-    return RouteTable([configuration.configuration_route(configuration.standard_endpoints(routes)), *routes])
+    endpoints = [*configuration.standard_endpoints(routes), *further_endpoints]
+    return RouteTable([configuration.configuration_route(endpoints), *routes])
+
+
+def catalog_mounts(routes: RouteTable) -> list[Mount]:
+    """The routes behind every base path of the catalog."""
+    return [Mount(base, "/v1/", routes) for base in MOUNTS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -25,6 +26,10 @@ MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 """Largest request document: a commit of a hundred tables with wide schemas fits many times."""
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
+
+_ESCAPED_NUL: Final = rb"\u0000"
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""The escape itself, and not a backslash, itself escaped, in front of such letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +106,12 @@ def split_namespace(text: str) -> Levels:
 
 
 def decode_segment(raw: str) -> str:
-    """One segment of a path. Raises InvalidInput when it is not UTF-8 or holds a NUL."""
+    """One segment of a path. Raises InvalidInput when it is not UTF-8 or holds a NUL.
+
+    A `+` is a space, as it is in queries: Java clients write names into paths so. All clients escape a plus.
+    """
     try:
-        decoded = unquote_to_bytes(raw.encode("utf-8", RAW_ERRORS)).decode()
+        decoded = unquote_to_bytes(raw.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode()
     except UnicodeDecodeError as error:
         raise InvalidInput("the path is not utf-8", argument="path") from error
     if "\0" in decoded:
@@ -122,3 +130,13 @@ async def read_body(request: Request, who: Authenticated) -> bytes:
     if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, hashlib.sha256(body).hexdigest()):
         raise IntegrityMismatch("the body is not the one that was signed", digest="sha256-payload")
     return body
+
+
+def check_text(body: bytes) -> None:
+    """Refuse a document in which some text holds a NUL, wherever it stands. Raises InvalidInput.
+
+    No store keeps a NUL in a text, and no client means one. A JSON document can only spell it as an escape; paths and
+    queries are refused with theirs when they are decoded.
+    """
+    if _ESCAPED_NUL in body and _NUL.search(body) is not None:
+        raise InvalidInput("the request document holds a nul")

@@ -40,6 +40,20 @@ class Route(NamedTuple):
         return f"{self.method} {self.path.replace('{warehouse}', '{prefix}')}"
 
 
+class Mount(NamedTuple):
+    """Routes, and the base path that they are behind."""
+
+    base: str
+    root: str
+    """How all paths of the routes begin: `/v1/`."""
+    routes: RouteTable
+
+    @property
+    def prefix(self) -> str:
+        """How all paths that come by it begin."""
+        return self.base + self.root
+
+
 class Found(NamedTuple):
     """The route of a request, and the names in its path."""
 

@@ -19,8 +19,12 @@ from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
+from lakebed.tables.upkeep.attaching import Attaching
+from lakebed.tables.upkeep.policies import Policies
+from lakebed.tables.upkeep.policy_types import PolicyTypes
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
+from lakebed.wire.admin.services import AdminServices
 from lakebed.wire.s3.authenticate import Authenticator
 
 from .extensions import TableExtensions
@@ -52,3 +56,7 @@ class CatalogServices:
     region: str
     extensions: TableExtensions
     maintenance: Maintenance
+    policies: Policies
+    policy_types: PolicyTypes
+    attaching: Attaching
+    admin: AdminServices

@@ -110,7 +110,7 @@ class S3Application:
             raise
         request.principal = who.principal.name
         if is_for_tokens:
-            return await self._tokens.answer(request, who)
+            return await self._tokens.answer(request, who, _caller(request, who, self._clock))
         exchange.is_anonymous = who.principal.is_anonymous
         s3_request = S3Request(request, target, who, _caller(request, who, self._clock))
         found = find_operation(s3_request)

@@ -126,6 +126,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.NotModified: S3Reply(304, "NotModified"),
     e.StateConflict: S3Reply(409, "OperationAborted"),
     e.BucketNotEmpty: S3Reply(409, "BucketNotEmpty", "The bucket you tried to delete is not empty."),
+    e.BucketHasTables: S3Reply(409, "BucketNotEmpty"),
     e.InvalidBucketState: S3Reply(409, "InvalidBucketState"),
     e.IsDeleteMarker: S3Reply(405, "MethodNotAllowed", "The specified method is not allowed against this resource."),
     e.WriteConflict: S3Reply(

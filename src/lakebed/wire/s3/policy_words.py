@@ -20,8 +20,11 @@ _OPERANDS: Final = ("x", "1", "true", "2026-01-02T03:04:05Z", "192.0.2.0/24", "e
 _NEGATIONS: Final = {"Principal": "NotPrincipal", "Action": "NotAction", "Resource": "NotResource"}
 
 
-def why_refused(policies: PolicyLanguage, document: bytes, bucket: str) -> str | None:
-    """What S3 would say of the document; None if it has no words of its own for what is wrong."""
+def why_refused(policies: PolicyLanguage, document: bytes, bucket: str, table_bucket: str = "") -> str | None:
+    """What S3 would say of the document; None if it has no words of its own for what is wrong.
+
+    `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables.
+    """
     try:
         top = json.loads(document)
     except (ValueError, RecursionError):
@@ -35,7 +38,7 @@ def why_refused(policies: PolicyLanguage, document: bytes, bucket: str) -> str |
     statements = top["Statement"] if isinstance(top["Statement"], list) else [top["Statement"]]
     if not statements:
         return "Could not parse the policy: Statement is empty!"
-    trial = _Trial(policies, bucket)
+    trial = _Trial(policies, bucket, table_bucket)
     if "Version" in top and not trial.passes({}, top["Version"]):
         return "The policy must contain a valid version string"
     problems = (trial.problem(statement) for statement in statements if isinstance(statement, dict))
@@ -45,14 +48,16 @@ def why_refused(policies: PolicyLanguage, document: bytes, bucket: str) -> str |
 class _Trial:
     """A good statement on one bucket, in which others' elements are tried."""
 
-    def __init__(self, policies: PolicyLanguage, bucket: str) -> None:
+    def __init__(self, policies: PolicyLanguage, bucket: str, table_bucket: str) -> None:
         self._policies = policies
         self._bucket = bucket
+        self._table_bucket = table_bucket
+        arns = [f"arn:aws:s3:::{bucket}", table_bucket] if table_bucket else [f"arn:aws:s3:::{bucket}"]
         self._good: dict[str, Any] = {  # Any: elements of a document that may hold anything
             "Effect": "Deny",
             "Principal": "*",
-            "Action": "s3:*",
-            "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+            "Action": "*",
+            "Resource": [one for arn in arns for one in (arn, f"{arn}/*")],
         }
 
     def passes(self, elements: dict[str, Any], version: object = _VERSION) -> bool:
@@ -63,7 +68,7 @@ class _Trial:
                 statement.pop(plain)
         document = json.dumps({"Version": version, "Statement": [statement]})
         try:
-            self._policies.check_bucket_policy(document.encode(), self._bucket)
+            self._policies.check_bucket_policy(document.encode(), self._bucket, self._table_bucket)
         except InvalidPolicy:
             return False
         return True

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import parse_qsl
 
-from lakebed.core.access import AccessRequest, Authorizer, Principal, ResourceRules, Session
+from lakebed.core.access import Principal, Session
 from lakebed.core.errors import AccessDenied, InvalidInput, InvalidPolicy, LakebedError, TooLarge
 from lakebed.core.secrets import Secret
+from lakebed.objects.facts import Facts
+from lakebed.objects.model import Caller
 from lakebed.wire.http.message import Request, Response
 
 from .authenticate import Authenticated
@@ -70,28 +72,34 @@ class SessionIssuer(Protocol):
         ...
 
 
+class AccountGate(Protocol):
+    """Asks the one authorizer about what is of the caller's own account."""
+
+    def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
+        """Return if allowed, with all that policies may ask of the request. Raises AccessDenied."""
+        ...
+
+
 class TokenService:
     """Answers STS requests."""
 
-    def __init__(
-        self, sessions: SessionIssuer, authorizer: Authorizer, *, default_seconds: int, max_seconds: int
-    ) -> None:
+    def __init__(self, sessions: SessionIssuer, gate: AccountGate, *, default_seconds: int, max_seconds: int) -> None:
         self._sessions = sessions
-        self._authorizer = authorizer
+        self._gate = gate
         self._default_seconds = default_seconds
         self._max_seconds = max_seconds
 
-    async def answer(self, request: Request, who: Authenticated) -> Response:
-        """One STS call: a form in the body or the query."""
+    async def answer(self, request: Request, who: Authenticated, caller: Caller) -> Response:
+        """One STS call: a form in the body or the query. `caller` says what policies may ask of the request."""
         body = await read_document(request, who, _MAX_BODY_BYTES)
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)) if body else dict(request.query)
         try:
-            return self._dispatch(form, who.principal, request.request_id)
+            return self._dispatch(form, caller, request.request_id)
         except LakebedError as error:
             return _error(error, request.request_id)
 
-    def _dispatch(self, form: Mapping[str, str], principal: Principal, request_id: str) -> Response:
-        action = form.get("Action", "")
+    def _dispatch(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
+        action, principal = form.get("Action", ""), caller.principal
         if form.get("Version", _VERSION) != _VERSION:
             raise S3Fault(400, "InvalidAction", f"Could not find operation for version {form['Version'][:32]}.")
         if principal.is_anonymous:
@@ -99,18 +107,23 @@ class TokenService:
         if action == "GetCallerIdentity":
             return _caller_identity(principal, request_id)
         if action == "AssumeRole":
-            return self._assume_role(form, principal, request_id)
+            return self._assume_role(form, caller, request_id)
         if action == "GetSessionToken":
-            return self._session_token(form, principal, request_id)
+            return self._session_token(form, caller, request_id)
         raise S3Fault(400, "InvalidAction", f"Could not find operation {action[:64]} for version {_VERSION}")
 
-    def _assume_role(self, form: Mapping[str, str], principal: Principal, request_id: str) -> Response:
+    def _assume_role(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
+        principal = caller.principal
         role = form.get("RoleArn") or f"arn:aws:iam::{principal.account}:role/{principal.name}"
         name = form.get("RoleSessionName") or "session"
         tags = _tags(form)
-        self._authorize(principal, "sts:AssumeRole", role)
+        facts: Facts = {"sts:RoleSessionName": name}
         if tags:
-            self._authorize(principal, "sts:TagSession", role)
+            facts["aws:TagKeys"] = tuple(tags)
+            facts |= {f"aws:RequestTag/{key}": value for key, value in tags.items()}
+        self._gate.authorize_account(caller, "sts:AssumeRole", role, facts)
+        if tags:
+            self._gate.authorize_account(caller, "sts:TagSession", role, facts)
         key = self._sessions.issue(
             principal,
             role_arn=role,
@@ -127,13 +140,10 @@ class TokenService:
         )
         return _answer("AssumeRole", result, request_id)
 
-    def _session_token(self, form: Mapping[str, str], principal: Principal, request_id: str) -> Response:
-        self._authorize(principal, "sts:GetSessionToken", "*")
-        key = self._sessions.issue(principal, duration_seconds=self._duration(form))
+    def _session_token(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
+        self._gate.authorize_account(caller, "sts:GetSessionToken", "*")
+        key = self._sessions.issue(caller.principal, duration_seconds=self._duration(form))
         return _answer("GetSessionToken", _credentials(key), request_id)
-
-    def _authorize(self, principal: Principal, action: str, resource: str) -> None:
-        self._authorizer.authorize(AccessRequest(principal, action, resource), ResourceRules(owner=principal.account))
 
     def _duration(self, form: Mapping[str, str]) -> int:
         text = form.get("DurationSeconds")

@@ -69,6 +69,11 @@ _OTHER: Final = (
     ("SSE-KMS", "501 NotImplemented", "SSE-S3 is supported"),
     ("Storage classes other than STANDARD", "400 InvalidStorageClass", ""),
     ("Lifecycle transitions", "501 NotImplemented", "expiration and abort of uploads are supported"),
+    (
+        "Lifecycle expiration in table buckets",
+        "405 MethodNotAllowed",
+        "maintenance removes what tables do not need; abort of uploads is supported",
+    ),
     ("MFA delete", "501 NotImplemented", ""),
     ("Requester pays", "501 NotImplemented", "the bucket owner pays"),
     ("Access points and object lambda", "501 NotImplemented", ""),

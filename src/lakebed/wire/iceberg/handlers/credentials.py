@@ -6,6 +6,7 @@ from typing import Final
 
 from lakebed.tables.gate import Action
 from lakebed.tables.model import EntryKind
+from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Headers, Response
 
 from ..answers import ok
@@ -21,19 +22,21 @@ _NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma"
 async def load_credentials(services: CatalogServices, request: CatalogRequest) -> Response:
     """Temporary keys for the files of a table, as far as the caller may have them."""
     identifier = request.table
-    found = await services.entries.find(services.meta, request.warehouse, identifier)
-    entry, where = found.live, whereabouts_in(request.http)
-    if where is not None and found.entry is None:
+    sought = await services.entries.seek(services.meta, request.warehouse, identifier)
+    warehouse, entry, where = sought.warehouse, sought.live, whereabouts_in(request.http)
+    if where is not None and sought.entry is None:
         data = await services.data_access.of_unrecorded(
-            request.caller, found.warehouse, identifier, where.table, where.location, where.properties
+            request.caller, warehouse, identifier, where.table, where.location, where.properties
         )
+        if sought.namespace is None:
+            raise no_such_namespace(identifier.namespace)
     else:
         if entry is None or entry.kind is not EntryKind.TABLE:
             # Who may not read the data does not learn that there is no table.
-            entry = services.entries.admit(request.caller, found, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
-        data = await services.data_access.of_entry(request.caller, found.warehouse, identifier.namespace, entry)
+            entry = services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
+        data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
         where = None
-    vended = vend(services, request, found.warehouse, identifier, data, where)
+    vended = vend(services, request, warehouse, identifier, data, where)
     return ok({"config": vended.facts, "storage-credentials": [vended.storage_credential]}, _NEVER_KEPT)
 
 

@@ -19,7 +19,7 @@ from ..request import CatalogRequest
 from ..routes import Route
 from ..services import CatalogServices
 
-_Name = Annotated[str, Meta(min_length=1, max_length=256)]
+_Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Reason = Annotated[str, Meta(max_length=1024)]
 
 _CONFIG_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(MaintenanceConfig))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
 import msgspec
 
 from lakebed.core.errors import NoSuchNamespace
 from lakebed.tables.identifiers import Levels
+from lakebed.tables.locations import namespace_location
 from lakebed.tables.namespaces import NamespacePage
 from lakebed.wire.http.message import Response
 
@@ -47,7 +48,7 @@ async def list_namespaces(services: CatalogServices, request: CatalogRequest) ->
         found = await children(levels)
     except NoSuchNamespace:
         # Iceberg 1.7.0 and PyIceberg 0.12 encode the namespace before they encode the parameter.
-        meant = unquote(parent)
+        meant = unquote_plus(parent)
         if meant == parent:
             raise
         found = await children(split_namespace(meant))
@@ -68,9 +69,10 @@ async def create_namespace(services: CatalogServices, request: CatalogRequest) -
 
 
 async def load_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
-    """A namespace and its properties."""
+    """A namespace and its properties, and where its tables are put by clients that put them somewhere."""
     found = await services.namespaces.get(request.caller, request.warehouse, request.namespace)
-    return ok({"namespace": found.levels, "properties": found.properties})
+    properties = {"location": namespace_location(request.warehouse, found)} | found.properties
+    return ok({"namespace": found.levels, "properties": properties})
 
 
 async def namespace_exists(services: CatalogServices, request: CatalogRequest) -> Response:

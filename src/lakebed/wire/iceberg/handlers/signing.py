@@ -15,6 +15,7 @@ from lakebed.tables.data_access import TableData
 from lakebed.tables.gate import Action
 from lakebed.tables.locations import placed_at
 from lakebed.tables.model import EntryKind
+from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Response
 from lakebed.wire.s3.documents.deletion import read_deletion
 from lakebed.wire.s3.xml import MalformedDocument
@@ -57,18 +58,20 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
     """Sign a request for the files of the table in the path."""
     wanted = _read(services, request)
     identifier = request.table
-    found = await services.entries.find(services.meta, request.warehouse, identifier)
-    entry, where = found.entry, whereabouts_in(request.http)
+    sought = await services.entries.seek(services.meta, request.warehouse, identifier)
+    warehouse, entry, where = sought.warehouse, sought.entry, whereabouts_in(request.http)
     if where is not None and entry is None:
         data = await services.data_access.of_unrecorded(
-            request.caller, found.warehouse, identifier, where.table, where.location, where.properties
+            request.caller, warehouse, identifier, where.table, where.location, where.properties
         )
+        if sought.namespace is None:
+            raise no_such_namespace(identifier.namespace)
         return _signed(services, request, wanted, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
-        services.entries.admit(request.caller, found, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
+        services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
-    data = await services.data_access.of_entry(request.caller, found.warehouse, identifier.namespace, entry)
+    data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
     return _signed(services, request, wanted, data)
 
 

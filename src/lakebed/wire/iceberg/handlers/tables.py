@@ -12,9 +12,10 @@ from lakebed.tables.metadata import parse_create_table
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
 
-from ..answers import no_content, ok
+from ..answers import identifiers, no_content, ok
 from ..delegation import delegate
 from ..errors import JSON
+from ..extensions import Location, Word
 from ..loading import commit_response, table_response
 from ..paging import read_page
 from ..request import CatalogRequest
@@ -40,13 +41,13 @@ class CommitDocument(msgspec.Struct, rename="kebab"):
     requirements: msgspec.Raw = msgspec.Raw(b"")
     updates: msgspec.Raw = msgspec.Raw(b"")
     identifier: Name | None = None
-    commit_id: str = ""
-    idempotency_key: str = ""
-    operation: str = ""
-    writer: str = ""
-    expected_version_token: str | None = None
-    expected_metadata_location: str | None = None
-    new_metadata_location: str | None = None
+    commit_id: Word = ""
+    idempotency_key: Word = ""
+    operation: Word = ""
+    writer: Word = ""
+    expected_version_token: Word | None = None
+    expected_metadata_location: Location | None = None
+    new_metadata_location: Location | None = None
 
 
 class RenameDocument(msgspec.Struct):
@@ -60,7 +61,7 @@ class RegisterDocument(msgspec.Struct, rename="kebab"):
     """The body of registerTable and registerView."""
 
     name: str
-    metadata_location: str
+    metadata_location: Location
     overwrite: bool = False
 
 
@@ -79,7 +80,7 @@ async def list_names(services: CatalogServices, request: CatalogRequest, kind: E
     last = found.names[-1] if found.names else ""
     return ok(
         {
-            "identifiers": [{"namespace": found.namespace, "name": name} for name in found.names],
+            "identifiers": identifiers(found.namespace, found.names),
             "next-page-token": page.next_token(last, truncated=found.truncated),
         }
     )

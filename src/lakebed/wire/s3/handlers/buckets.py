@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.core.errors import BucketAlreadyOwned, BucketNotEmpty, InvalidName
+from lakebed.core.errors import BucketAlreadyOwned, BucketHasTables, BucketNotEmpty, InvalidName
 from lakebed.objects.config.ownership import ObjectOwnership, check_ownership
 from lakebed.wire.http.message import Response
 
@@ -75,6 +75,9 @@ async def delete_bucket(services: S3Services, request: S3Request) -> Response:
     """Remove an empty bucket."""
     try:
         await services.buckets.delete(request.caller, request.bucket)
+    except BucketHasTables as error:
+        words = f"The bucket you tried to delete is not empty: {error}"
+        raise S3Fault(409, "BucketNotEmpty", words, BucketName=request.bucket) from error
     except BucketNotEmpty as error:
         bucket = await services.buckets.find(request.bucket)
         advice = " You must delete all versions in the bucket." if bucket.keeps_versions else ""

@@ -11,6 +11,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidPolicy, NoSuchConfiguration
 from lakebed.objects.bucket import Bucket, BucketSettings
+from lakebed.objects.config.lifecycle import LifecycleConfiguration
 from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_ownership, check_payer
 from lakebed.objects.config.tagging import NO_TAGS
 from lakebed.wire.http.message import Response
@@ -40,6 +41,8 @@ class Setting:
     action: str = ""
     """The permission's noun, where it is not the operation's."""
     put_status: int = 200
+    check: Callable[[Bucket, Any], None] | None = None
+    """Raises unless the value may be set on a bucket such as this one."""
 
     async def get(self, services: S3Services, request: S3Request) -> Response:
         """Read it. Raises NoSuchConfiguration."""
@@ -54,7 +57,13 @@ class Setting:
         # Who may not is told so, whatever the document holds.
         await services.buckets.read(request.caller, request.bucket, f"s3:Put{self.action}")
         value = self.read(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
-        await services.buckets.set(request.caller, request.bucket, f"s3:Put{self.action}", **{self.field: value})
+
+        def change(bucket: Bucket) -> BucketSettings:
+            if self.check is not None:
+                self.check(bucket, value)
+            return msgspec.structs.replace(bucket.settings, **{self.field: value})
+
+        await services.buckets.change(request.caller, request.bucket, f"s3:Put{self.action}", change)
         return Response(self.put_status)
 
     async def delete(self, services: S3Services, request: S3Request) -> Response:
@@ -65,6 +74,19 @@ class Setting:
 
 def _new_rule_id() -> str:
     return uuid4().hex
+
+
+def _check_lifecycle(bucket: Bucket, configuration: LifecycleConfiguration) -> None:
+    """Refuse rules that would never run: what the age of a table's file says of its use only the table knows."""
+    if bucket.holds_tables and configuration.expires_objects:
+        raise S3Fault(
+            405,
+            "MethodNotAllowed",
+            "Lifecycle rules that expire objects are not allowed against a table bucket: the maintenance of its tables"
+            " removes the files that these do not need. Rules that abort uploads are.",
+            Method="PUT",
+            ResourceType="LIFECYCLE",
+        )
 
 
 def _read_ownership(body: bytes) -> ObjectOwnership:
@@ -82,6 +104,7 @@ _SETTINGS: Final = (
         lambda body: lifecycle.read_lifecycle(body, _new_rule_id),
         lifecycle.write_lifecycle,
         action="LifecycleConfiguration",
+        check=_check_lifecycle,
     ),
     Setting("cors", "BucketCors", "cors", "cors", cors.read_cors, cors.write_cors, action="BucketCORS"),
     Setting(
@@ -143,7 +166,7 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
 
     def change(bucket: Bucket) -> BucketSettings:
         _require_own_account(request, bucket)
-        services.policies.check_bucket_policy(document, bucket.name)
+        services.policies.check_bucket_policy(document, bucket.name, _as_table_bucket(bucket))
         block = bucket.settings.public_access_block
         if block is not None and block.block_public_policy and services.policies.is_public(document):
             raise S3Fault(
@@ -154,7 +177,8 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
     try:
         await services.buckets.change(request.caller, request.bucket, "s3:PutBucketPolicy", change)
     except InvalidPolicy as error:
-        words = why_refused(services.policies, document, request.bucket)
+        table_bucket = _as_table_bucket(await services.buckets.find(request.bucket))
+        words = why_refused(services.policies, document, request.bucket, table_bucket)
         raise S3Fault(400, "MalformedPolicy", words or str(error)) from error
     return Response(204)
 
@@ -168,6 +192,11 @@ async def delete_policy(services: S3Services, request: S3Request) -> Response:
 
     await services.buckets.change(request.caller, request.bucket, "s3:DeleteBucketPolicy", change)
     return Response(204)
+
+
+def _as_table_bucket(bucket: Bucket) -> str:
+    """The ARN that the policy of a bucket which holds tables may name besides; empty for any other."""
+    return bucket.table_arn if bucket.holds_tables else ""
 
 
 def _require_own_account(request: S3Request, bucket: Bucket) -> None:
