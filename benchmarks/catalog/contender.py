@@ -27,9 +27,8 @@ class Orders(msgspec.Struct, frozen=True):
 
     address: str
     seconds: float
-    depth: int
-    """Appends a table."""
-    commits: list[bytes]
+    commits: list[list[bytes]]
+    """Of each table: the appends that follow the first, which was committed before."""
     loads: list[bytes]
     """One a table."""
 
@@ -99,30 +98,31 @@ def work(orders: Orders) -> Outcome:
     connection = Connection(orders.address)
     committed: list[float] = []
     errors: dict[str, int] = {}
-    conflicts, first_error_answer, following = 0, "", 0
+    conflicts, first_error_answer, table, following = 0, "", 0, 0
     cpu, begin = time.process_time(), time.monotonic()
-    while following < len(orders.commits) and time.monotonic() - begin < orders.seconds:
+    while table < len(orders.commits) and time.monotonic() - begin < orders.seconds:
+        if following >= len(orders.commits[table]):
+            table, following = table + 1, 0
+            continue
         asked = time.monotonic()
-        status, body = connection.ask(orders.commits[following])
+        status, body = connection.ask(orders.commits[table][following])
         if status == 200:
             committed.append(time.monotonic() - asked)
             following += 1
             continue
+        where = f"commit: status {status}"
         if status == 409:
             conflicts += 1
-        else:
-            errors[f"status {status}"] = errors.get(f"status {status}", 0) + 1
-            first_error_answer = first_error_answer or body[:1200].decode(errors="replace")
-            if sum(errors.values()) >= _GIVE_UP:
-                break
-        table = following // orders.depth
-        status, body = connection.ask(orders.loads[table])
-        found = _SEQUENCE.search(body)
-        if status != 200 or found is None:
-            errors[f"load: status {status}"] = errors.get(f"load: status {status}", 0) + 1
-            first_error_answer = first_error_answer or body[:1200].decode(errors="replace")
+            status, body = connection.ask(orders.loads[table])
+            where = f"load: status {status}"
+            found = _SEQUENCE.search(body)
+            if status == 200 and found is not None:
+                following = int(found[1]) - 1
+                continue
+        errors[where] = errors.get(where, 0) + 1
+        first_error_answer = first_error_answer or body[:1200].decode(errors="replace")
+        if sum(errors.values()) >= _GIVE_UP:
             break
-        following = table * orders.depth + int(found[1])
     return Outcome(
         committed_seconds=committed,
         conflicts=conflicts,

@@ -34,12 +34,12 @@ def reference() -> Recipe:
     """The reference server over a JDBC catalog: SQLite in a file, metadata in local files.
 
     SQLite keeps a write-ahead log that is synced at every commit, as ours; the driver's default, a rollback journal, is
-    as durable and slower. One connection: with two, the server answers 500 when both want to write.
+    as durable and slower.
     """
     return Recipe(
         name=NAMES[1],
         version=jars.ICEBERG,
-        durability="fdatasync of SQLite's log, which holds the pointer; metadata files are not synced",
+        durability="fsync of SQLite's log, which holds the pointer; metadata files are not synced",
         command=lambda folder, port: [
             *(str(jars.old_java()), HEAP, f"-Djava.io.tmpdir={folder}", "-cp", f"{jars.reference_jars()}/*"),
             "org.apache.iceberg.rest.RESTCatalogServer",
@@ -48,7 +48,6 @@ def reference() -> Recipe:
             "CATALOG_REST_PORT": str(port),
             "CATALOG_WAREHOUSE": f"file://{folder / 'warehouse'}",
             "CATALOG_URI": f"jdbc:sqlite:{folder / 'catalog.db'}?journal_mode=WAL&synchronous=FULL",
-            "CATALOG_CLIENTS": "1",
         },
         ready_path="/v1/config",
         asks_who=False,

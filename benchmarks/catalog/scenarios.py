@@ -185,9 +185,19 @@ class Contention:
     def round(self, site: Site, number: int, seconds: float) -> Sample:
         """All writers go for the next append; who is too late looks where the table is and goes on from there."""
         series = prepare(site, self.name, f"table-{number}", self._pace.needed(site, seconds), DEPTH)
+        site.tool.deliver(site.endpoint, series.asks(site)[::DEPTH], connections=1)
         sample = site.measure(lambda: contend(site, series, self.writers, seconds))
-        series.check(site, sample.operations)
+        self._check_appended(site, series, sample.operations)
         return self._pace.learn(site, sample)
+
+    def _check_appended(self, site: Site, series: Series, committed: int) -> None:
+        found = 0
+        for table in series.tables:
+            last = int(site.metadata(table)["last-sequence-number"])
+            site.check_appended(table, last)
+            found += last - 1
+        if found != committed:
+            raise RuntimeError(f"appends are missing. server={site.name} acknowledged={committed} found={found}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import multiprocessing
 import os
 import shutil
@@ -25,7 +24,6 @@ from benchmarks.cache import CACHE
 from benchmarks.machine import machine
 from benchmarks.pipeline import planning, tables, waking
 from benchmarks.pipeline.compare import compare
-from benchmarks.pipeline.planning import Pass
 from benchmarks.pipeline.scenarios import Compaction, Merge, Scenario
 from benchmarks.pipeline.site import DISK, DISK_DURABILITY, LAKEBED, recipe, running_server, sites
 from benchmarks.results import Circumstances
@@ -116,15 +114,10 @@ def _scenarios(quick: bool) -> list[Scenario]:
 
 def _plan(asked: argparse.Namespace, folder: Path, circumstances: Circumstances) -> int:
     count = QUICK_TABLES if asked.quick else TABLES
-    # In a process of its own: it is its memory that is looked at.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        passes = pool.submit(_passes, folder / PLANNING, count).result()
+        passes = pool.submit(planning.measure, folder / PLANNING, count).result()
     circumstances = msgspec.structs.replace(circumstances, rounds=1)
     return _finish(PLANNING, circumstances, passes, tables.planned(passes, count))
-
-
-def _passes(folder: Path, count: int) -> list[Pass]:
-    return asyncio.run(planning.measure(folder, count))
 
 
 def _finish(section: str, circumstances: Circumstances, result: object, table: Table, *, failed: bool = False) -> int:

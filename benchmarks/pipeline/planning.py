@@ -1,23 +1,17 @@
-"""How long it takes to plan many tables with policies, and how much memory: `python -m benchmarks.pipeline.planning`.
+"""How long it takes to plan many tables with policies, and how much memory.
 
-The scheduler, its stores and its services are those of a server, in this process and without the edges. Tables are
+The scheduler, its stores and its services are those of a server, in one process and without the edges. Tables are
 published as commits publish them; one in ten has twelve small files and as many manifests, which planning has to read.
 Four policies hold for all of them, some namespaces and tables have their own.
-
-    --tables N      how many tables; by default 10,000, which are to be planned within 10 s
-    --quick         1,000 tables: a look, not a result
-    --folder DIR    where the stores are; by default a temporary folder
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,8 +22,6 @@ from uuid import UUID
 import msgspec
 
 from benchmarks.catalog import files as appends
-from benchmarks.machine import machine
-from benchmarks.table import Table
 from lakebed.core.access import DEFAULT_ACCOUNT, root_of
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import ServerSettings, Settings
@@ -300,8 +292,12 @@ def resident_mib() -> float:
     return pages * 4096 / 1024**2
 
 
-async def measure(folder: Path, tables: int) -> list[Pass]:
-    """Build the tables, and plan them."""
+def measure(folder: Path, tables: int) -> list[Pass]:
+    """Build the tables, and plan them. For a process of its own: it is its memory that is looked at."""
+    return asyncio.run(_measure(folder, tables))
+
+
+async def _measure(folder: Path, tables: int) -> list[Pass]:
     settings = Settings(server=ServerSettings(data=folder / "data"))
     identity, clock = establish_identity(settings), SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
@@ -333,39 +329,3 @@ async def measure(folder: Path, tables: int) -> list[Pass]:
 def tell(text: str) -> None:
     """Say how far it is."""
     print(text, file=sys.stderr, flush=True)
-
-
-def main() -> int:
-    """Measure, print, and say whether the goals are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", type=int, default=GOAL_TABLES)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--folder", type=Path)
-    arguments = parser.parse_args()
-    tables = 1_000 if arguments.quick else arguments.tables
-    with tempfile.TemporaryDirectory(prefix="lakebed-planning-", dir=arguments.folder) as folder:
-        passes = asyncio.run(measure(Path(folder), tables))
-        described = machine(Path(folder)).describe()
-    rows = [
-        [
-            one.name,
-            f"{one.seconds:.2f} s",
-            f"{one.looked_at:,}",
-            f"{one.tasks:,}",
-            *(f"{mib:.0f} MiB" for mib in (one.start_mib, one.half_mib, one.end_mib)),
-        ]
-        for one in passes
-    ]
-    columns = ("pass", "seconds", "tables looked at", "tasks", "memory before", "half way", "after")
-    Table(f"Planning of {tables:,} tables with policies. {described}", columns, rows).show()
-    slow = [one.name for one in passes if not one.is_fast(tables)]
-    grown = [one.name for one in passes if not one.is_flat]
-    for name in slow:
-        tell(f"slower than {GOAL_SECONDS:g} s for {GOAL_TABLES:,} tables: {name}")
-    for name in grown:
-        tell(f"memory grew by more than {GOAL_GROWTH_MIB:g} MiB in the second half: {name}")
-    return 1 if slow or grown else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

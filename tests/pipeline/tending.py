@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -273,6 +273,17 @@ def descendants(pid: int) -> list[int]:
     while next_ones:
         next_ones = [child for one in next_ones for child in children.get(one, ())]
         found += next_ones
+    return found
+
+
+def session_of(leader: int) -> list[int]:
+    """The processes that live of all that were started by one which leads a session, whoever their parents are now."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        pid = int(path.name)
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) == leader and is_alive(pid):
+                found.append(pid)
     return found
 
 

@@ -15,7 +15,7 @@ from lakebed.core.errors import NotSupported, PipelineUnavailable, Unavailable
 
 _NAMESPACE: Final = "web"
 _NAME: Final = "clicks"
-_APPENDS: Final = 100
+_APPENDS: Final = 60
 _ROWS: Final = 1_000
 _LEFTOVERS: Final = 20
 
@@ -234,6 +234,8 @@ def _stage(task: Task) -> str:
 
 def _outcome(report: Mapping[str, Any]) -> str:
     """What a job came to, in a line."""
+    if not report["changed"]:
+        return f"nothing left to do: {report['skipped'][0]['reason']}"
     words = f"read {report['read']['files']:,} files, wrote {report['wrote']['files']:,}"
     if report["removed"]["files"]:
         words += f", removed {report['removed']['files']:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +46,9 @@ def attach_source(spark: SparkSession, table: CatalogTable, uri: str, warehouse:
 
     Catalogs that want keys of their own are configured in `pipeline.spark`, and then known by name.
     """
-    name = f"import_{abs(hash((uri, warehouse))):x}"
+    # Other keys make another catalog: Spark keeps one that was used as it was.
+    known_by = "\n".join((uri, warehouse, table.access.access_key_id))
+    name = f"import_{hashlib.sha256(known_by.encode()).hexdigest()[:16]}"
     properties = {
         "type": "rest",
         "uri": uri,

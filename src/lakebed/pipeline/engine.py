@@ -142,4 +142,4 @@ def _stop(spark: SparkSession) -> None:
             process.stdin.close()
     # PySpark keeps these for the life of the process, and would answer with a session that is none.
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None

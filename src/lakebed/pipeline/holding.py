@@ -77,14 +77,15 @@ class Holding:
 
     def _keep(self) -> None:
         held_until = time.monotonic() + self._lease_seconds
-        due = 0.0
+        due, told = 0.0, ""
         while not self._ended.wait(_LOOK_SECONDS):
             if self._stop.is_set() or self.is_lost:
                 # Again and again: a job that was between two of its queries begins the next one.
                 self._cancel()
                 continue
-            if time.monotonic() < due:
+            if time.monotonic() < due and self._stage == told:
                 continue
+            told = self._stage
             asked = time.monotonic()
             try:
                 self._beat()

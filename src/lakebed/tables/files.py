@@ -7,6 +7,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge
@@ -36,6 +37,9 @@ _JSON: Final = ObjectAttributes(content_type="application/json")
 _FACTS_AT: Final = BUCKET_COLUMNS + 3
 _CONTENT_AT: Final = BUCKET_COLUMNS + OBJECT_COLUMNS
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_REMEMBERED: Final = 8192
+_REMEMBERED_CHARS: Final = 512
+"""How many locations are remembered as they were parsed, and how long they may be: a few MB in all."""
 
 
 class FileAddress(NamedTuple):
@@ -75,6 +79,10 @@ class FileSource(Protocol):
 
 def parse_location(text: str) -> FileAddress:
     """The file or directory that a location names. Raises InvalidInput."""
+    return _parse_short(text) if len(text) <= _REMEMBERED_CHARS else _parse(text)
+
+
+def _parse(text: str) -> FileAddress:
     for scheme in SCHEMES:
         if text.startswith(scheme):
             bucket, _, key = text[len(scheme) :].partition("/")
@@ -95,6 +103,10 @@ def parse_location(text: str) -> FileAddress:
     if _FORBIDDEN.search(text) is not None:
         raise InvalidInput(f"the location holds a backslash or a control character: {text!r}", argument="location")
     return FileAddress(bucket, key)
+
+
+# Commit after commit looks for the same manifests.
+_parse_short: Final = lru_cache(maxsize=_REMEMBERED)(_parse)
 
 
 def unpack_metadata(data: bytes) -> bytes:

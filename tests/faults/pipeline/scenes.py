@@ -33,6 +33,10 @@ class Scene:
     options: Mapping[str, Option]
     make_untidy: Callable[[Tended, Bench, TableRef, int], None]
     """Of the number of the round."""
+    stage: str
+    """What its worker says while it does what the job is about."""
+    longest_seconds: float
+    """How long that takes, at most, in a Java that has just started."""
 
 
 def new_table(place: Tended, bench: Bench, namespace: str) -> TableRef:
@@ -90,9 +94,23 @@ SCENES: Final = {
                 "partial_progress_max_commits": PARTITIONS,
             },
             append_and_delete,
+            "rewriting data files",
+            8.0,
         ),
-        Scene(JobKind.EXPIRE_SNAPSHOTS, {"max_snapshot_age_ms": 1, "min_snapshots_to_keep": 1}, append_only),
+        Scene(
+            JobKind.EXPIRE_SNAPSHOTS,
+            {"max_snapshot_age_ms": 1, "min_snapshots_to_keep": 1},
+            append_only,
+            "expiring snapshots",
+            5.0,
+        ),
         # Nobody writes while it runs, so that files of any age may go.
-        Scene(JobKind.REMOVE_ORPHANS, {"older_than_ms": 0, "allow_young": True}, leave_orphans),
+        Scene(
+            JobKind.REMOVE_ORPHANS,
+            {"older_than_ms": 0, "allow_young": True},
+            leave_orphans,
+            "removing orphans",
+            3.0,
+        ),
     )
 }

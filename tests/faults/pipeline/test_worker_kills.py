@@ -34,9 +34,8 @@ pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 KILLS: Final = int(os.environ.get("FAULT_KILLS", "10"))
 """Of each job."""
 SLEEPS: Final = 2
+DONE: Final = "done"
 LEASE_SECONDS: Final = 3.0
-LONGEST_SECONDS: Final = 6.0
-"""How far into a job a kill comes at most: about as long as one takes in a Java that has just started."""
 
 
 @dataclass
@@ -81,19 +80,22 @@ def look(bench: Bench, ref: TableRef, tally: Tally) -> tuple[Option, Option]:
     return report.details["checksum"], report.details["live-rows"]
 
 
-def wait_until_at_work(place: Tended, task_id: int) -> str:
-    """Wait until a worker is past the start of its Spark; what it does then."""
+def wait_for_the_moment(place: Tended, scene: Scene, task_id: int, random: Random) -> None:
+    """Wait until a worker is somewhere in the job: mostly at what the job is about, now and then before."""
+    anywhere = random.random() < 0.2
 
-    def stage() -> str:
-        task = place.client.tasks.get(task_id)
-        return "done" if task.state is TaskState.DONE else str((task.progress or {}).get("stage", ""))
+    def is_there() -> bool:
+        stage = stage_of(place, task_id)
+        return stage not in ("", "starting Spark") if anywhere else stage in (scene.stage, DONE)
 
-    wait_until(lambda: stage() not in ("", "starting Spark"), f"{task_id} is worked on")
-    return stage()
+    wait_until(is_there, f"{task_id} is worked on")
+    time.sleep(random.uniform(0.0, scene.longest_seconds))
 
 
 def stage_of(place: Tended, task_id: int) -> str:
-    return str((place.client.tasks.get(task_id).progress or {}).get("stage", ""))
+    """What a task's worker has said last."""
+    task = place.client.tasks.get(task_id)
+    return DONE if task.state is TaskState.DONE else str((task.progress or {}).get("stage", ""))
 
 
 def finish(place: Tended, task_id: int, tally: Tally) -> None:
@@ -112,8 +114,7 @@ def one_round(
     task = place.submit(scene.job, ref, **scene.options)
     victim = start_worker(place, folder, lease_seconds=LEASE_SECONDS)
     try:
-        wait_until_at_work(place, task.id)
-        time.sleep(random.uniform(0.0, LONGEST_SECONDS))
+        wait_for_the_moment(place, scene, task.id, random)
     finally:
         stage = stage_of(place, task.id)
         victim.kill(with_java=random.random() < 0.7)
@@ -164,13 +165,13 @@ def test_a_worker_that_slept_longer_than_its_lease_does_no_harm_when_it_wakes(
         task = place.submit(scene.job, ref, **scene.options)
         victim = start_worker(place, tmp_path, lease_seconds=LEASE_SECONDS)
         try:
-            wait_until_at_work(place, task.id)
-            time.sleep(random.uniform(0.0, LONGEST_SECONDS))
+            wait_for_the_moment(place, scene, task.id, random)
             fall_asleep(victim)
             if place.client.tasks.get(task.id).state is TaskState.DONE:
                 tally.late += 1
                 continue
             slept += 1
+            # By what it said before: asleep it says nothing.
             tally.stages[stage_of(place, task.id)] += 1
             finish(place, task.id, tally)
             assert look(bench, ref, tally) == before
