@@ -287,6 +287,11 @@ def session_of(leader: int) -> list[int]:
     return found
 
 
+def java_of(leader: int) -> list[int]:
+    """Those of them that are Java."""
+    return [pid for pid in session_of(leader) if Path(command_of(pid).partition(" ")[0]).name == "java"]
+
+
 def command_of(pid: int) -> str:
     """The words that a process was started with."""
     try:

@@ -56,6 +56,7 @@ def done(kind, dry_run=False, **options):
         report = find_job(kind).do(spark, table, {name.replace("_", "-"): value for name, value in options.items()},
                                    dry_run=dry_run)
     except LakebedError as error:
+        print(kind, error, file=sys.stderr)
         return type(error).__name__
     return report.changed
 
@@ -139,4 +140,4 @@ def test_jobs_that_need_no_java_of_their_own_run_over_connect(
         "wrong": "InvalidInput",
         "verify": "NotSupported",
         "rows": [0, 1, 2, 3, 4],
-    }
+    }, done.stderr

@@ -10,6 +10,7 @@ import re
 import signal
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,16 @@ from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import JobReport
 from tests.clients.boto import all_keys, connected
 from tests.clients.iceberg.rows import ids_of, people
+from tests.clients.people import user_who_may
 from tests.fixtures.server import RunningServer, running_server
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, new_bench
 from tests.pipeline.tending import (
     SOON,
+    WORKER_RIGHTS,
     Tended,
     command_of,
+    java_of,
     own_engine,
     running_worker,
     session_of,
@@ -121,6 +125,24 @@ def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
     # Every file that is referred to is there, and has its rows.
     bench = new_bench(spark, place.lake, place.worker_keys)
     bench.checksum(bench.table(namespace))
+
+
+def test_events_are_exported_by_a_worker_that_may_read_them(
+    place: Tended, server: RunningServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    keys = user_who_may(server, tmp_path, *WORKER_RIGHTS, "lakebed:ReadEvents").keys
+    reader = replace(place, worker_keys=keys)
+    order = TaskOrder(job=JobKind.EXPORT_EVENTS, warehouse=place.lake.warehouse)
+    task = place.client.tasks.submit(order).task
+    (ended,) = work_off(reader, own_engine(reader))
+    assert ended.words == "done"
+    report = place.client.tasks.get(task.id).report or {}
+    assert report["table"] == f"{place.lake.warehouse}.system.events"
+    bench = new_bench(spark, place.lake, keys)
+    told = {
+        event.seq for page in place.client.events.pages(until=report["details"]["last-seq"]) for event in page.events
+    }
+    assert {row[0] for row in bench.sql(f"SELECT seq FROM {bench.table('system', 'events').sql}")} == told
 
 
 # -- tables that are not there any more, or elsewhere ------------------------------------------------------------------
@@ -260,7 +282,7 @@ def test_a_worker_whose_java_dies_gives_the_task_back_and_starts_another(
             return str((place.client.tasks.get(task.id).progress or {}).get("stage", ""))
 
         wait_until(lambda: stage() not in ("", "starting Spark"), "Spark is at work")
-        (java,) = [pid for pid in session_of(worker.process.pid) if "java" in command_of(pid)]
+        (java,) = java_of(worker.process.pid)
         os.kill(java, signal.SIGKILL)
         done = place.wait_done(task.id)
         assert (done.attempts, done.worker) == (2, worker.name)
@@ -284,19 +306,14 @@ def ask_for_compaction(place: Tended) -> int:
     return place.tasks_of(ref)[0].id
 
 
-def java_of(server: RunningServer) -> list[int]:
-    """The Java that a server has had started, if it runs."""
-    return [pid for pid in session_of(server.process.pid) if "java" in command_of(pid)]
-
-
 def test_a_server_starts_a_worker_when_a_table_needs_one_and_ends_it_with_itself(tmp_path: Path) -> None:
     find_or_install_java()
     with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, tended(server, tmp_path) as place:
-        assert java_of(server) == []
+        assert java_of(server.process.pid) == []
         report = place.wait_done(ask_for_compaction(place)).report or {}
         assert (report["read"]["files"], report["wrote"]["files"]) == (3, 1)
         # Kept for a while: the next task begins at once. What others on the machine can see of it holds no secret.
-        assert java_of(server) != []
+        assert java_of(server.process.pid) != []
         assert not any(server.secret_key in command_of(pid) for pid in session_of(server.process.pid))
         assert server.stop() == 0
         wait_until(lambda: not session_of(server.process.pid), "nothing is left running")
@@ -311,7 +328,7 @@ def test_the_worker_of_a_server_that_is_killed_ends_too(tmp_path: Path, killed: 
         task = ask_for_compaction(place)
         if moment == "after a task":
             place.wait_done(task)
-        wait_until(lambda: bool(java_of(server)), "Java is started")
+        wait_until(lambda: bool(java_of(server.process.pid)), "Java is started")
         own = [pid for pid in session_of(server.process.pid) if " serve " in command_of(pid)]
         for pid in own if killed == "all of its processes" else [server.process.pid]:
             os.kill(pid, signal.SIGKILL)

@@ -86,10 +86,11 @@ def readable(spark: SparkSession, folder: Folder) -> Iterator[str]:
     catalog = f"folder_{uuid.uuid4().hex}"
     with tempfile.TemporaryDirectory(prefix="lakebed-import-") as scratch:
         properties = {
+            **{str(name): str(value) for name, value in dict(folder.files.properties()).items()},
+            # Last: what reads the folder may be of a table to be, and name the catalog of that.
             "type": "hadoop",
             "warehouse": f"file://{scratch}",
             "io-impl": "org.apache.iceberg.io.ResolvingFileIO",
-            **{str(name): str(value) for name, value in dict(folder.files.properties()).items()},
         }
         spark.conf.set(f"spark.sql.catalog.{catalog}", CATALOG_CLASS)
         for name, value in under_catalog(catalog, properties).items():
@@ -97,7 +98,6 @@ def readable(spark: SparkSession, folder: Folder) -> Iterator[str]:
         try:
             found = spark._jsparkSession.sessionState().catalogManager().catalog(catalog).icebergCatalog()
             identifier = identifier_of(spark, "folder", "files")
-            found.createNamespace(identifier.namespace())
             # Its manifests are on this disk: whoever plans the scan must be here too.
             transaction = _begin(spark, found, identifier, folder, None, {"read.data-planning-mode": "local"})
             _append(spark, transaction, folder, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from lakebed.core.errors import InvalidInput, NotFound
 
 from .jvm import catalog_of, identifier_of, java_map, java_of
+from .listing import PATH_PROPERTIES
 from .procedures import call, rows
-from .spark_config import CATALOG_CLASS, signing_properties, under_catalog
+from .spark_config import CATALOG_CLASS, bound_name, signing_properties, under_catalog
 from .table_ref import CatalogTable, quoted_name
 
 if TYPE_CHECKING:
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 PURPOSE: Final = "importing a table of another catalog"
 
-_NOT_CARRIED: Final = ("lakebed.", "write.data.path", "write.metadata.path", "write.object-storage.path")
-"""Beginnings of properties that are about where a table is, or where it came from."""
-
-_NOT_CARRIED_EITHER: Final = frozenset({"schema.name-mapping.default", "owner", "location", "provider"})
+_NOT_CARRIED: Final = frozenset({*PATH_PROPERTIES, "schema.name-mapping.default", "owner", "location", "provider"})
+"""Properties that are about where a table is; as are those of ours that say where it came from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,7 @@ def attach_source(spark: SparkSession, table: CatalogTable, uri: str, warehouse:
 
     Catalogs that want keys of their own are configured in `pipeline.spark`, and then known by name.
     """
-    # Other keys make another catalog: Spark keeps one that was used as it was.
-    known_by = "\n".join((uri, warehouse, table.access.access_key_id))
-    name = f"import_{hashlib.sha256(known_by.encode()).hexdigest()[:16]}"
+    name = bound_name("import", uri, warehouse, table.access.access_key_id)
     properties = {
         "type": "rest",
         "uri": uri,
@@ -106,7 +102,7 @@ def create_alike(spark: SparkSession, table: CatalogTable, source: Any, more: Ma
     properties = {
         str(name): str(value)
         for name, value in dict(source.properties()).items()
-        if not str(name).startswith(_NOT_CARRIED) and str(name) not in _NOT_CARRIED_EITHER
+        if not str(name).startswith("lakebed.") and str(name) not in _NOT_CARRIED
     }
     version = java_of(spark, PURPOSE).org.apache.iceberg.TableUtil.formatVersion(source)
     (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakebed.client.access import ServerAccess
 from lakebed.client.tables import TableRef
+from lakebed.core.errors import Unavailable
 from lakebed.core.jobs import TaskOrder
 from lakebed.core.settings import PipelineSettings
 
@@ -14,7 +15,7 @@ from .jobs import find_job
 from .progress import Progress
 from .report import JobReport
 from .session import attach_catalog, has_java, start_spark
-from .spark_config import CATALOG
+from .spark_config import CATALOG, bound_name
 from .table_ref import CatalogTable
 
 if TYPE_CHECKING:
@@ -50,30 +51,34 @@ class SparkEngine:
         self._access = access
         self._settings = settings
         self._spark: SparkSession | None = None
-        self._catalogs: dict[str, str] = {}
+        self._catalogs: set[str] = set()
 
     def start(self, progress: Progress) -> None:
         """Start Spark, unless it runs. Raises PipelineUnavailable when there is none to be had."""
         self._session(progress)
 
     def run(self, order: TaskOrder, progress: Progress) -> JobReport:
-        """Do what is ordered. Raises PipelineUnavailable, and what jobs raise."""
+        """Do what is ordered. Raises PipelineUnavailable, and what jobs raise; Unavailable if Spark ended meanwhile."""
         job = find_job(order.job)
         job.check(order.options)
         spark = self._session(progress)
         progress.stage("beginning")
-        catalog = self._catalog(spark, order.warehouse)
         ref = (
             TableRef(order.warehouse, order.namespace, order.table)
             if order.table
             else TableRef.parse(order.warehouse, job.default_table)
         )
         try:
+            catalog = self._catalog(spark, order.warehouse)
             return job.do(spark, CatalogTable(ref, self._access, catalog), order.options, progress=progress)
-        finally:
-            if not _is_alive(spark):
-                log.warning("Spark is gone; the next task starts another")
-                self.close()
+        except Exception as error:
+            if _is_alive(spark):
+                raise
+            # Whatever was raised tells of the bridge to Java that broke, and not of why Java ended.
+            raise Unavailable(
+                "Spark ended while the job ran, and the next task starts another: if it does so again, see that the"
+                f" machine has the memory that pipeline.driver_memory lets it take. table={ref}"
+            ) from error
 
     def cancel(self) -> None:
         """Have Spark drop what it is at."""
@@ -90,23 +95,25 @@ class SparkEngine:
 
     def close(self) -> None:
         """Stop Spark. The next order starts it anew."""
-        spark, self._spark, self._catalogs = self._spark, None, {}
+        spark, self._spark, self._catalogs = self._spark, None, set()
         if spark is not None:
             _stop(spark)
 
     def _session(self, progress: Progress) -> SparkSession:
+        if self._spark is not None and not _is_alive(self._spark):
+            log.warning("Spark is gone; another is started")
+            self.close()
         if self._spark is None:
             progress.stage("starting Spark")
             self._spark = start_spark(self._settings)
         return self._spark
 
     def _catalog(self, spark: SparkSession, warehouse: str) -> str:
-        """What a warehouse is called in the session: counted, because its own name may not do for a catalog."""
-        name = self._catalogs.get(warehouse)
-        if name is None:
-            name = f"{CATALOG}_{len(self._catalogs)}"
+        """What a warehouse is called in the session: its own name may not do, and the session may not be ours alone."""
+        name = bound_name(CATALOG, self._access.endpoint, warehouse, self._access.access_key_id)
+        if name not in self._catalogs:
             attach_catalog(spark, self._access, warehouse, self._settings, catalog=name)
-            self._catalogs[warehouse] = name
+            self._catalogs.add(name)
         return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 from .session import has_java
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
+
+log = logging.getLogger("lakebed.pipeline")
 
 _LOOK_SECONDS: Final = 0.5
 
@@ -96,16 +100,26 @@ def counted(spark: SparkSession, progress: Progress) -> Iterator[None]:
 def _watch(spark: SparkSession, progress: Progress, over: threading.Event) -> None:
     tracker = spark.sparkContext.statusTracker()
     while not over.wait(_LOOK_SECONDS):
-        done = total = 0
-        for job_id in tracker.getActiveJobsIds():
-            job = tracker.getJobInfo(job_id)
-            for stage_id in job.stageIds if job is not None else ():
-                stage = tracker.getStageInfo(stage_id)
-                if stage is not None:
-                    done += stage.numCompletedTasks
-                    total += stage.numTasks
+        try:
+            done, total = _count(tracker)
+        except Exception as error:  # of the bridge to Java, if that has ended: what is to be said, the job says
+            log.debug("Spark did not tell how far it is", exc_info=error)
+            return
         if total:
             progress.tasks(done, total)
+
+
+def _count(tracker: StatusTracker) -> tuple[int, int]:
+    """How many tasks are done, and how many there are, of all that runs now."""
+    done = total = 0
+    for job_id in tracker.getActiveJobsIds():
+        job = tracker.getJobInfo(job_id)
+        for stage_id in job.stageIds if job is not None else ():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                done += stage.numCompletedTasks
+                total += stage.numTasks
+    return done, total
 
 
 @contextmanager

@@ -13,6 +13,7 @@ MAIN: Final = "main"
 DEFAULT_MAX_AGE_MS: Final = 5 * 86_400_000
 DEFAULT_KEPT: Final = 1
 
+GC_ENABLED: Final = "gc.enabled"
 MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
 MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
 MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"

@@ -6,6 +6,7 @@ which everybody on the machine can read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from collections.abc import Mapping
@@ -109,6 +110,12 @@ def signing_properties(access: ServerAccess) -> dict[str, str]:
 def under_catalog(catalog: str, properties: Mapping[str, str]) -> dict[str, str]:
     """The properties of a catalog as Spark spells them."""
     return {f"spark.sql.catalog.{catalog}.{name}": value for name, value in properties.items()}
+
+
+def bound_name(beginning: str, *known_by: str) -> str:
+    """A name for a catalog, of what it is bound to: a session keeps one that was used, whatever it is told later."""
+    told = "\n".join(known_by)
+    return f"{beginning}_{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
 def is_local(master: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -30,6 +30,7 @@ def run_program(job: Job, argv: Sequence[str] | None = None) -> int:
 
     The keys to sign with are those of the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
     """
+    _look_elsewhere()
     arguments = _parser(job).parse_args(argv)
     try:
         given = parse_options(arguments.option)
@@ -59,8 +60,20 @@ def parse_options(words: Sequence[str]) -> dict[str, Option]:
     return given
 
 
+def _look_elsewhere() -> None:
+    """Python looks for modules beside the program first. There, `statistics` is a job and not what others import."""
+    jobs = Path(__file__).resolve().with_name("jobs")
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != jobs]
+
+
 def _parser(job: Job) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=str(job.kind), description=f"{job.text}.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog=str(job.kind),
+        description=f"{job.text}.",
+        epilog="\n".join(["options of the job:", *(f"  {spec.name}: {spec.text}" for spec in job.options)]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     parser.add_argument("--catalog-uri", metavar="URL", help="http://HOST:PORT of the server [LAKEBED_ENDPOINT]")
     parser.add_argument("--warehouse", required=True, help="the table bucket")
     parser.add_argument("--table", metavar="NAMESPACE.TABLE", required=not job.default_table, default=job.default_table)
@@ -75,5 +88,5 @@ def _access(catalog_uri: str | None) -> ServerAccess:
     """How the server is reached; the address may be that of its catalog, path and all."""
     if catalog_uri is None:
         return find_access()
-    parts = urlsplit(catalog_uri)
-    return find_access(f"{parts.scheme}://{parts.netloc}")
+    scheme, separator, rest = catalog_uri.partition("://")
+    return find_access(f"{scheme}{separator}{rest.partition('/')[0]}")

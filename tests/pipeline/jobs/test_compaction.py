@@ -114,7 +114,7 @@ def test_small_files_become_one_a_partition(bench: Bench, scattered: CatalogTabl
 @with_spark
 def test_where_and_sizes_choose_what_is_rewritten(bench: Bench, scattered: CatalogTable) -> None:
     planned = bench.do(JobKind.COMPACT, scattered, {"where": "part = 1"}, dry_run=True)
-    assert (planned.read.files, planned.changed) == (6, False)
+    assert (planned.read.files, planned.wrote.files, planned.changed) == (6, 1, False)
     assert was_left(bench.do(JobKind.COMPACT, scattered, {"min-input-files": 7}), "fewer than 7 of a partition")
     report = bench.do(JobKind.COMPACT, scattered, {"where": "part = 1"})
     assert (report.read.files, report.wrote.files) == (6, 1)

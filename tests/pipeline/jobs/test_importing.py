@@ -90,10 +90,20 @@ def test_folder_is_copied_and_left_as_it_was(bench: Bench, s3: Any, lake: Lake, 
     ]
     assert not any(path.startswith(folder) for path in bench.files(table))
     assert all_keys(s3, lake.warehouse, prefix) == before
+    assert ["folder"] not in lake.call("GET", "namespaces")["namespaces"]
     assert was_left(bench.do(JobKind.IMPORT, table, {**options}), "imported already")
     with pytest.raises(AlreadyExists, match="an import makes a new table"):
         bench.do(JobKind.IMPORT, table, {"source": f"{folder}/country=de"})
     bench.checksum(table)
+
+
+def test_folder_is_imported_with_requests_that_the_catalog_signs(
+    signed_bench: Bench, namespace: str, folder: str
+) -> None:
+    for mode in ("copy", "in-place"):
+        table = signed_bench.table(namespace, mode.replace("-", "_"))
+        assert signed_bench.do(JobKind.IMPORT, table, {"source": folder, "mode": mode}).changed
+        assert signed_bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == EXPECTED
 
 
 def test_folder_of_another_bucket_is_copied_by_who_may_read_it(
@@ -160,6 +170,8 @@ def test_table_of_another_catalog_is_copied_as_of_now(bench: Bench, spark: Any, 
         f"CREATE TABLE {source.sql} (id BIGINT NOT NULL COMMENT 'who', at TIMESTAMP) USING iceberg"
         " PARTITIONED BY (days(at), bucket(4, id)) TBLPROPERTIES ('format-version' = '3', 'mine' = 'kept')"
     )
+    home = bench.value(f"SELECT file FROM {source.inside('metadata_log_entries')}").partition("/metadata/")[0]
+    bench.sql(f"ALTER TABLE {source.sql} SET TBLPROPERTIES ('write.data.path' = '{home}/rows')")
     bench.sql(f"INSERT INTO {source.sql} SELECT id, TIMESTAMP '2026-01-01' FROM range(10)")
     bench.sql(f"DELETE FROM {source.sql} WHERE id = 3")
     table = bench.table(namespace, "copy")
@@ -173,6 +185,7 @@ def test_table_of_another_catalog_is_copied_as_of_now(bench: Bench, spark: Any, 
     assert {row[1] for row in described if row[0].startswith("Part ")} == {"days(at)", "bucket(4, id)"}
     properties = dict(bench.sql(f"SHOW TBLPROPERTIES {table.sql}"))
     assert (properties["mine"], properties["format-version"]) == ("kept", "3")
+    assert "write.data.path" not in properties
     assert was_left(bench.do(JobKind.IMPORT, table, {**options}), "imported already")
     bench.sql(f"INSERT INTO {source.sql} VALUES (99, NULL)")
     with pytest.raises(AlreadyExists):

@@ -46,7 +46,11 @@ def test_size_aimed_at_becomes_the_tables_own(bench: Bench, namespace: str) -> N
 
 def test_each_partition_spec_is_seen_to(bench: Bench, namespace: str) -> None:
     table = bench.table(namespace)
-    bench.sql(f"CREATE TABLE {table.sql} (id BIGINT, part INT) USING iceberg")
+    # Left on, merging would bring the manifests of the old spec together with the first commit of the new one.
+    bench.sql(
+        f"CREATE TABLE {table.sql} (id BIGINT, part INT) USING iceberg"
+        " TBLPROPERTIES ('commit.manifest-merge.enabled' = 'false')"
+    )
     for number in range(2):
         bench.sql(f"INSERT INTO {table.sql} VALUES ({number}, 1)")
     bench.sql(f"ALTER TABLE {table.sql} ADD PARTITION FIELD part")
@@ -54,7 +58,6 @@ def test_each_partition_spec_is_seen_to(bench: Bench, namespace: str) -> None:
         bench.sql(f"INSERT INTO {table.sql} VALUES ({number}, 2)")
     assert was_left(bench.do(JobKind.REWRITE_MANIFESTS, table, {"spec-id": 7}), "none is of partition spec 7")
     one = bench.do(JobKind.REWRITE_MANIFESTS, table, {"spec-id": 0})
-    print("DEBUG", one, bench.sql(f"SELECT content, partition_spec_id, length, path FROM {table.inside('manifests')}"))
     assert (one.read.files, one.wrote.files) == (2, 1)
     other = bench.do(JobKind.REWRITE_MANIFESTS, table)
     assert (other.read.files, other.wrote.files) == (2, 1)

@@ -102,7 +102,8 @@ class Plan:
     """What a rewrite would take."""
 
     groups: int
-    amount: Amount
+    read: Amount
+    wrote: Amount
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
@@ -122,7 +123,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         if not plan.groups:
             draft.skip("data files", _why_not(before, action))
         if dry_run:
-            draft.read = plan.amount
+            draft.read, draft.wrote = plan.read, plan.wrote
             return draft.end()
         if not plan.groups and not before.delete_files:
             return draft.end()
@@ -168,11 +169,11 @@ def plan_rewrite(spark: SparkSession, table: CatalogTable, action: Mapping[str, 
     loaded = load_table(spark, table, "planning a compaction without doing it")
     planner = java.org.apache.iceberg.actions.BinPackRewriteFilePlanner(loaded, _filter(spark, java, table, where))
     planner.init(java_map(spark, {name: value for name, value in action.items() if name in _OF_THE_PLAN}))
-    groups, amount = 0, Amount()
+    plan = Plan(0, Amount(), Amount())
     for group in closing_each(planner.plan().groups()):
-        groups += 1
-        amount += Amount(group.inputFileNum(), group.inputFilesSizeInBytes())
-    return Plan(groups, amount)
+        taken = Amount(group.inputFileNum(), group.inputFilesSizeInBytes())
+        plan = Plan(plan.groups + 1, plan.read + taken, plan.wrote + Amount(group.expectedOutputFiles()))
+    return plan
 
 
 def _filter(spark: SparkSession, java: Any, table: CatalogTable, where: str | None) -> Any:  # Any: Java's

@@ -22,15 +22,13 @@ from lakebed.pipeline.options import Options, Unit, WholeNumber
 from lakebed.pipeline.procedures import Moment, Row, call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.retention import Expired, Limits, Reference, Snapshot, expired, limits_of
+from lakebed.pipeline.retention import GC_ENABLED, Expired, Limits, Reference, Snapshot, expired, limits_of
 from lakebed.pipeline.shape import measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-GC_ENABLED: Final = "gc.enabled"
 
 OPTIONS: Final = (
     WholeNumber("min-snapshots-to-keep", "how many of a branch are kept at least; by default 1", 1),
@@ -79,6 +77,7 @@ def run(
     draft.details["expired-snapshots"] = [str(one) for one in found.snapshots]
     draft.details["expired-refs"] = [one.name for one in found.references]
     if dry_run:
+        draft.skip("files", "how many go with the snapshots is counted when they go")
         return draft.end()
     stored = _stored(spark, table)
     if found.references:

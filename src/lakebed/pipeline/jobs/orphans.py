@@ -20,12 +20,11 @@ from lakebed.pipeline.options import Names, Options, Switch, Text, Unit, WholeNu
 from lakebed.pipeline.procedures import Moment, call
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.retention import GC_ENABLED
 from lakebed.pipeline.session import has_java
 from lakebed.pipeline.shape import measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-
-from .expiry import GC_ENABLED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

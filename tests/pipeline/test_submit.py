@@ -1,0 +1,105 @@
+"""Jobs as programs: what a command line says, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline import jobs
+from lakebed.pipeline.jobs import MODULES, find_job
+from lakebed.pipeline.submit import FAILED, parse_options, run_program
+from tests.clients.people import User
+from tests.pipeline.bench import SPARK_MARKS, Bench
+
+FOLDER = Path(jobs.__file__).parent
+
+
+def test_options_are_names_and_values() -> None:
+    assert parse_options(["a=b", "where=x = 1", "empty="]) == {"a": "b", "where": "x = 1", "empty": ""}
+
+
+@pytest.mark.parametrize("word", ["a", "=b", ""])
+def test_word_that_is_no_option_is_refused(word: str) -> None:
+    with pytest.raises(InvalidInput, match="name=value"):
+        parse_options([word])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(JobKind))
+def test_file_of_a_job_is_a_program_that_tells_its_options(kind: JobKind, tmp_path: Path) -> None:
+    program = [sys.executable, str(FOLDER / f"{MODULES[kind]}.py"), "--help"]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: {kind} ")
+    for option in find_job(kind).options:
+        assert f"  {option.name}: {option.text}" in done.stdout
+
+
+def test_modules_beside_a_program_are_not_taken_for_those_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    monkeypatch.delitem(sys.modules, "statistics")
+    with pytest.raises(SystemExit):
+        run_program(find_job(JobKind.COMPACT), ["--help"])
+    import statistics as found
+
+    assert found.__file__ == statistics.__file__
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--option", "nonsense=1"], "compact-table has no such option. option=nonsense"),
+        (["--option", "min-input-files"], "expected an option as name=value. found='min-input-files'"),
+        (["--option", "min-input-files=0"], "min-input-files expects a whole number of at least 1. found='0'"),
+        (["--catalog-uri", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_told_before_spark_is_started(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    monkeypatch.setattr("lakebed.pipeline.submit.spark_session", None)
+    assert run_program(find_job(JobKind.COMPACT), ["--warehouse", "lake", "--table", "a.b", *words]) == FAILED
+    printed = capsys.readouterr()
+    assert (printed.out, said in printed.err) == ("", True), printed.err
+
+
+class TestWithSpark:
+    pytestmark: ClassVar = [*SPARK_MARKS, pytest.mark.heavy]
+
+    @pytest.mark.parametrize("kind", list(JobKind))
+    def test_program_of_a_job_prints_its_report(
+        self,
+        kind: JobKind,
+        bench: Bench,
+        engineer: User,
+        namespace: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """Whether it is `spark-submit` or Python that runs the file, this is what the file does."""
+        table = bench.table(namespace)
+        options = []
+        if kind is JobKind.IMPORT:
+            source = bench.table(namespace, "source")
+            bench.sql(f"CREATE TABLE {source.sql} USING iceberg AS SELECT id FROM range(3)")
+            given = {"source-catalog": bench.catalog, "source-table": source.ref.name, "mode": "copy"}
+            options = [word for name, value in given.items() for word in ("--option", f"{name}={value}")]
+        elif kind is not JobKind.EXPORT_EVENTS:
+            bench.sql(f"CREATE TABLE {table.sql} USING iceberg AS SELECT id FROM range(3)")
+        monkeypatch.setenv("LAKEBED_ENDPOINT", bench.access.endpoint)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", engineer.keys.access_key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", engineer.keys.secret_key)
+        words = ["--warehouse", bench.lake.warehouse, "--table", table.ref.name, "--dry-run", *options]
+        assert run_program(find_job(kind), words) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["job"], report["table"], report["dry-run"]) == (str(kind), str(table), True)
