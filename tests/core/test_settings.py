@@ -18,10 +18,12 @@ from lakebed.core.settings import (
     Address,
     LoadedSettings,
     LogFormat,
+    OidcProvider,
     ServerSettings,
     Settings,
     SettingsFile,
     StorageKind,
+    TokenMode,
     active_master_key,
     check_settings,
     describe,
@@ -179,7 +181,9 @@ def test_a_known_name_in_an_unknown_section_leads_to_its_section() -> None:
 
 
 def test_a_key_like_no_other_gets_the_list_of_sections() -> None:
-    assert refused("zzz = 1").endswith("sections=server,log,meta,storage,objects,encryption,root,sts,tables,pipeline")
+    assert refused("zzz = 1").endswith(
+        "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,tables,pipeline"
+    )
 
 
 def test_a_setting_of_a_part_that_is_not_built_is_refused() -> None:
@@ -378,6 +382,83 @@ def test_the_tree_reaches_worker_processes_whole() -> None:
 def test_defaults_agree_with_each_other_and_with_their_kinds() -> None:
     check_settings(Settings())
     assert from_toml(describe(load_settings())).settings == Settings()
+
+
+PROVIDER = """
+[tokens]
+mode = "mixed"
+[oidc.providers.corporate]
+issuer = "https://id.example.com/realms/lake"
+audiences = ["lakebed"]
+"""
+
+
+def test_providers_of_identities_are_tables_of_settings() -> None:
+    text = PROVIDER + 'roles_claim = "groups"\nroles_mappings = { "^lake-" = "PRINCIPAL_ROLE:" }\ncreate_users = true\n'
+    loaded = from_toml(text + '[oidc.providers.other]\nissuer = "http://localhost:8080"\naudiences = ["lakebed"]\n')
+    assert loaded.settings.tokens.mode is TokenMode.MIXED
+    corporate, other = loaded.settings.oidc.providers.values()
+    assert corporate == OidcProvider(
+        issuer="https://id.example.com/realms/lake",
+        audiences=("lakebed",),
+        roles_claim="groups",
+        roles_mappings={"^lake-": "PRINCIPAL_ROLE:"},
+        create_users=True,
+    )
+    assert other.name_claim == "preferred_username"
+    assert from_toml(describe(loaded)).settings == loaded.settings
+    assert pickle.loads(pickle.dumps(loaded.settings)) == loaded.settings
+
+
+def test_a_provider_comes_from_one_variable_as_an_inline_table() -> None:
+    environ = {
+        "LAKEBED_TOKENS__MODE": "external",
+        "LAKEBED_OIDC__PROVIDERS__CORPORATE": '{issuer = "https://id.example.com", audiences = ["a", "b"]}',
+    }
+    (provider,) = load_settings(environ=environ).settings.oidc.providers.values()
+    assert (provider.issuer, provider.audiences) == ("https://id.example.com", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[tokens]\nissuer = "a b"', "tokens.issuer: expected 1 to 255 visible"),
+        ('[tokens]\nlifetime = "1s"', "tokens.lifetime: expected a duration such as 15s from 1m to 1d"),
+        ('[tokens]\nmode = "mixed"', "oidc.providers: missing"),
+        (PROVIDER.replace("mixed", "internal"), "oidc.providers: set, but tokens.mode"),
+        (PROVIDER.replace("https", "http"), "oidc.providers.corporate.issuer: plain HTTP"),
+        (PROVIDER.replace("https://", "https://me:secret@"), "oidc.providers.corporate.issuer: holds credentials"),
+        (PROVIDER.replace("/realms/lake", "/?x=1"), "oidc.providers.corporate.issuer: expected a URL without a query"),
+        (
+            PROVIDER.replace('"https://id.example.com/realms/lake"', '""'),
+            "oidc.providers.corporate.issuer: expected a URL",
+        ),
+        (PROVIDER.replace('["lakebed"]', "[]"), "oidc.providers.corporate.audiences: missing"),
+        (PROVIDER.replace('["lakebed"]', "7"), "oidc.providers.corporate: audiences: expected a list"),
+        (PROVIDER + "colour = 1", "oidc.providers.corporate: no such setting: colour; there are issuer, "),
+        (PROVIDER + 'roles_filter = ".*"', "oidc.providers.corporate.roles_claim: missing"),
+        (PROVIDER + "roles_mappings = 7", "oidc.providers.corporate: roles_mappings: expected a table, each text"),
+        ("[oidc]\nproviders = 7", "oidc.providers: expected a table"),
+        ("[oidc.providers]\nx = 7", "oidc.providers.x: expected a table of issuer, "),
+        (
+            PROVIDER + '[oidc.providers.twin]\nissuer = "https://id.example.com/realms/lake"\naudiences = ["x"]',
+            "oidc.providers.twin.issuer: is that of corporate",
+        ),
+        (
+            PROVIDER.replace("[tokens]", '[tokens]\nissuer = "https://id.example.com/realms/lake"'),
+            "oidc.providers.corporate.issuer: is that of the server",
+        ),
+    ],
+)
+def test_tokens_and_providers_that_cannot_be_are_refused(text: str, message: str) -> None:
+    assert refused(text).startswith(message)
+
+
+def test_plain_http_to_providers_is_for_this_machine_unless_told_otherwise() -> None:
+    local = PROVIDER.replace("https://id.example.com", "http://127.0.0.1:8080")
+    assert from_toml(local).settings.oidc.providers
+    plain = PROVIDER.replace("https", "http")
+    assert from_toml(plain + "[oidc]\nallow_http = true").settings.oidc.providers
 
 
 def test_a_tree_made_by_hand_can_be_checked_too() -> None:

@@ -1,4 +1,4 @@
-"""What `user`, `key` and `policy` share: the metadata store, opened for one command.
+"""What `user`, `key`, `policy` and `token-key` share: the metadata store, opened for one command.
 
 They go straight at the store, past the server, so that they work while it is stopped; a server that runs sees what
 they changed with its next request. Whoever can read the data folder's secrets is root anyway.
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.governance import AccessKeys, MasterKeys, Principals
+from lakebed.governance.tokens import SigningKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.server.identity import require_identity, root_credential
 from lakebed.server.metadata import open_metadata
@@ -27,6 +28,7 @@ class Administration:
 
     principals: Principals
     keys: AccessKeys
+    token_keys: SigningKeys
     clock: Clock
 
 
@@ -65,6 +67,8 @@ async def _run(task: Task, arguments: argparse.Namespace) -> None:
     try:
         outbox = Outbox(store)
         keys = AccessKeys(store, outbox, master, clock, root)
-        await task(Administration(Principals(store, outbox, clock, root.principal), keys, clock), arguments)
+        token_keys = SigningKeys(store, outbox, master, clock, root.principal)
+        principals = Principals(store, outbox, clock, root.principal)
+        await task(Administration(principals, keys, token_keys, clock), arguments)
     finally:
         await asyncio.shield(store.close())

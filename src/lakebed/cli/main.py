@@ -39,6 +39,7 @@ COMMANDS: Final = (
     Command("credentials", "lakebed.cli.credentials", "show where root's credentials are"),
     Command("user", "lakebed.cli.user", "make, list, disable and remove users"),
     Command("key", "lakebed.cli.key", "make, list, rotate, disable and remove access keys"),
+    Command("token-key", "lakebed.cli.token_key", "list, rotate and revoke the keys that tokens are signed with"),
     Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("pipeline", "lakebed.cli.pipeline", "have Spark look after tables: compact, expire, import, verify"),

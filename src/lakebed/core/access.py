@@ -7,7 +7,7 @@ access rule of its own.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -58,6 +58,24 @@ class Session:
     """Policies of the session that asked the catalog. They may deny and need not allow: they speak of the catalog."""
 
 
+class Securable(NamedTuple):
+    """Something that privileges can be held on, as the way to it."""
+
+    path: tuple[str, ...]
+    """Keys of all that it lies in, outermost first, and its own behind them: `service`, `catalog 3`, `namespace 17`.
+
+    By ids, which are never given to anything else, and not by names, which are.
+    """
+
+
+class Grants(Protocol):
+    """The privileges that a caller's roles hold."""
+
+    def covers(self, securable: Securable, privileges: Iterable[int]) -> bool:
+        """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who is calling, as established by an edge."""
@@ -87,6 +105,9 @@ class Principal:
 
     key: LastingKey | None = None
     """The key that signed, or that the session came from. None for who needs none: anonymous, the server itself."""
+
+    grants: Grants | None = None
+    """What the activated roles hold; None for who has none. They may allow, and never deny."""
 
     @property
     def caller_arn(self) -> str:
@@ -155,6 +176,12 @@ class AccessRequest(NamedTuple):
 
     The authorizer adds what it knows itself: `aws:username`, `aws:userid`, `aws:Principal…`, the time.
     """
+
+    securable: Securable | None = None
+    """The resource as grants know it; None for what no grant is about."""
+
+    privileges: tuple[int, ...] = ()
+    """What the action takes of who holds grants: all of them, by number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── InvalidEncryption      encryption parameters that are wrong or do not fit the object
     │   ├── NotAttachable          a policy of that type does not go with such a target
     │   ├── LocationTaken          a table's location lies in or around another's
-    │   └── ConflictingProperties  a property is both set and removed
+    │   ├── InvalidViewVersion     a version of a view breaks the rules of views
+    │   ├── ConflictingProperties  a property is both set and removed
+    │   └── InvalidScope           a token is asked for with a scope that cannot be, or that is wider than may be
     ├── NotFound                   the thing named is absent
     │   ├── NoSuchBucket
     │   ├── NoSuchKey              (carries whether a delete marker hides it)
@@ -155,8 +157,16 @@ class LocationTaken(InvalidInput):
     """A table's location lies inside that of another, or around it: choose another place."""
 
 
+class InvalidViewVersion(InvalidInput):
+    """A version of a view breaks the rules of views: it has two queries in a dialect, or lacks one that it had."""
+
+
 class ConflictingProperties(InvalidInput):
     """A property is both set and removed."""
+
+
+class InvalidScope(InvalidInput):
+    """A token is asked for with a scope that names no roles, or more than the token that it is to replace."""
 
 
 class NotFound(LakebedError):
@@ -388,6 +398,11 @@ class Throttled(LakebedError):
     """Too many requests: retry after a longer pause."""
 
     retryable = True
+
+    def __init__(self, message: str = "", *, retry_after_seconds: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+        """How long that pause should be, if it is known."""
 
 
 class Unavailable(LakebedError):

@@ -22,7 +22,20 @@ READ_AUDIT: Final = "lakebed:ReadAudit"
 MAX_EVENTS: Final = 1000
 """Most events of a page."""
 
-AUDIT: Final = Selection(beginnings=("AccessKey", "CatalogPolicy", "Policy", "User"))
+AUDIT: Final = Selection(
+    beginnings=(
+        "AccessKey",
+        "CatalogPolicy",
+        "CatalogRole",
+        "ClientCredentials",
+        "ExternalIdentity",
+        "Grant",
+        "Policy",
+        "PrincipalRole",
+        "TokenKey",
+        "User",
+    )
+)
 """What tells who may do what, what is done to tables by itself, and who changed either."""
 
 _MAX_LOOKED_AT: Final = 10_000

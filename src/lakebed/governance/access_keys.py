@@ -20,6 +20,8 @@ from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from .events import tell_of_key
 from .model import AccessKey, NewAccessKey, check_key_id, check_secret, is_key_id
 from .principals import principal_from, user_from
+from .rbac.loading import CallerGrants
+from .rbac.rows import CHANGE_NUMBER
 from .remembered import Remembered
 from .vault import MasterKeys, Vault
 
@@ -35,8 +37,8 @@ _ENABLE: Final = "UPDATE access_keys SET enabled = ? WHERE id = ?"
 _ROTATE: Final = "UPDATE access_keys SET secret = ?, rotated_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM access_keys WHERE id = ?"
 _LOOKUP: Final = (
-    "SELECT k.secret, k.enabled, k.created_ms, k.expires_ms, p.name, p.user_id, p.account, p.enabled, p.created_ms,"
-    " g.kind, g.name, g.document"
+    f"SELECT k.secret, k.enabled, k.created_ms, k.expires_ms, p.name, p.user_id, p.account, p.enabled, p.created_ms,"  # noqa: S608 - constants only
+    f" {CHANGE_NUMBER}, g.kind, g.name, g.document"
     " FROM access_keys k JOIN principals p ON p.name = k.principal"
     " LEFT JOIN principal_policies g ON g.principal = p.name"
     " WHERE k.id = ? ORDER BY g.kind, g.name"
@@ -48,8 +50,17 @@ _PURPOSE: Final = "access key secrets"
 class AccessKeys:
     """Making, changing and finding lasting keys."""
 
-    def __init__(self, store: MetaStore, outbox: Outbox, keys: MasterKeys, clock: Clock, root: Credential) -> None:
+    def __init__(
+        self,
+        store: MetaStore,
+        outbox: Outbox,
+        keys: MasterKeys,
+        clock: Clock,
+        root: Credential,
+        grants: CallerGrants | None = None,
+    ) -> None:
         self._store = store
+        self._grants = CallerGrants(store) if grants is None else grants
         self._outbox = outbox
         self._vault = Vault(keys, _PURPOSE)
         self._clock = clock
@@ -59,6 +70,8 @@ class AccessKeys:
     async def lookup(self, access_key_id: str) -> Credential:
         """The credential of a key that is good now: one read, none for root. The same object while unchanged.
 
+        A key activates all roles of its user. After a change of roles or grants, one more read finds what they hold.
+
         Raises Unauthenticated for a key that is unknown or disabled, or whose user is; CredentialsExpired.
         """
         if access_key_id == self._root.access_key_id:
@@ -67,7 +80,7 @@ class AccessKeys:
         rows = await self._store.rows(_LOOKUP, access_key_id) if is_key_id(access_key_id) else []
         if not rows:
             raise Unauthenticated("unknown access key")
-        sealed, key_enabled, created_ms, expires_ms, *user_row = rows[0][:9]
+        sealed, key_enabled, created_ms, expires_ms, *user_row, change_number = rows[0][:10]
         user = user_from(tuple(user_row))
         if not (key_enabled and user.enabled):
             raise Unauthenticated(f"the access key is disabled. access_key_id={access_key_id}")
@@ -77,7 +90,8 @@ class AccessKeys:
         if known is not None:
             return known
         secret = Secret(self._vault.open(sealed, _bound(access_key_id, user.name)).decode())
-        principal = principal_from(user, (row[9:] for row in rows), LastingKey(access_key_id, created_ms))
+        grants = await self._grants.of(user.name, change_number)
+        principal = principal_from(user, (row[10:] for row in rows), LastingKey(access_key_id, created_ms), grants)
         return self._credentials.keep(access_key_id, rows, Credential(access_key_id, secret, principal, expires_ms))
 
     async def create(

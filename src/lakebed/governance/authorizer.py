@@ -1,9 +1,12 @@
-"""The one authorizer: AWS's evaluation of identity, resource and session policies (ADR 5).
+"""The one authorizer: AWS's evaluation of identity, resource and session policies (ADR 5), and grants (ADR 16).
 
 In order: an explicit denial anywhere refuses. Then, of the caller's own account, an identity policy *or* the resource
 policy must allow; of another account, both must; an anonymous caller has only the resource policy. Each session policy
 must allow besides. Root of an account needs no identity policy, and neither do keys that the catalog handed out for a
 table's files: it has asked whether the caller may have them, and wrote the session policy that they are held to.
+
+Grants allow as the policies together do, whatever the account: a role was given to the caller by who manages access to
+the service, and privileges to the role by who manages access to the catalog. So both sides have agreed.
 """
 
 from __future__ import annotations
@@ -92,8 +95,17 @@ def _refusal(question: Question, rules: ResourceRules) -> str | None:
         return None
 
     identity_allows = caller.is_root or any(question.is_allowed_by(policy) for policy in identity_policies)
-    if owns and identity_allows:
+    if (owns and identity_allows) or question.is_granted:
         return None
+    refusal = _policy_refusal(question, rules, resource_policy, owns=owns, identity_allows=identity_allows)
+    return f"{refusal}, and no grant" if refusal is not None and question.asks_for_privileges else refusal
+
+
+def _policy_refusal(
+    question: Question, rules: ResourceRules, resource_policy: Policy | None, *, owns: bool, identity_allows: bool
+) -> str | None:
+    """Why policies do not allow what no identity policy allows within the owning account; None if they do."""
+    caller = question.caller
     if not owns and not caller.is_anonymous and not identity_allows:
         return "no identity policy allows it"
     granted = Grant.NONE if resource_policy is None else _grant(resource_policy, question)

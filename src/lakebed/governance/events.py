@@ -3,9 +3,12 @@
 Every row that came, went or changed has an event of its own, those of a user's keys and policies too when they come or
 go with the user: whoever follows the events knows what the tables hold. What changed nothing tells nothing.
 
-    User            Created, Enabled, Disabled, Deleted
+    User            Created, Configured, Enabled, Disabled, Deleted
     AccessKey       Created, Rotated, Enabled, Disabled, Deleted
     Policy          Attached (also in place of one of the same name), Detached
+    ClientCredentials   Created, Rotated, Reset; they go with their user
+    ExternalIdentity    Linked: who comes with a token of a provider was found to be, or became, a user
+    TokenKey        Created, Retired, Revoked: the keys that the server signs tokens with
 """
 
 from __future__ import annotations
@@ -22,16 +25,23 @@ from .model import User
 class IdentityEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The payload. It names things and shows nothing of what is in them: no secret, no policy document."""
 
-    user: str
+    user: str = ""
     user_id: str = ""
     """Told of the user itself, as is the ARN."""
 
     arn: str = ""
     access_key: str = ""
+    client: str = ""
+    """The id of client credentials."""
+
+    issuer: str = ""
+    """The provider of an external identity."""
+
+    token_key: str = ""
     policy: str = ""
     is_canned: bool = False
     principal: str = ""
-    """Who made the change. For now that is root: nobody else administers."""
+    """Who made the change: root, or who manages users by the management API."""
 
     account: str = ""
 
@@ -70,3 +80,27 @@ async def tell_of_policy(
     """Record what became of a user's policy."""
     event = IdentityEvent(user=user, policy=policy, is_canned=is_canned, principal=caller.name, account=caller.account)
     await outbox.append(tx, Event(name, f"{user}/{policy}", _encode(event), now_ms))
+
+
+async def tell_of_client(
+    outbox: Outbox, tx: Transaction, name: str, user: str, client_id: str, caller: Principal, now_ms: int
+) -> None:
+    """Record what became of a user's client credentials."""
+    event = IdentityEvent(user=user, client=client_id, principal=caller.name, account=caller.account)
+    await outbox.append(tx, Event(name, f"{user}/{client_id}", _encode(event), now_ms))
+
+
+async def tell_of_identity(outbox: Outbox, tx: Transaction, user: User, issuer: str, now_ms: int) -> None:
+    """Record that a user came with a token of a provider for the first time."""
+    event = IdentityEvent(
+        user=user.name, user_id=user.user_id, issuer=issuer, principal=user.name, account=user.account
+    )
+    await outbox.append(tx, Event("ExternalIdentityLinked", user.name, _encode(event), now_ms))
+
+
+async def tell_of_token_key(
+    outbox: Outbox, tx: Transaction, name: str, key_id: str, caller: Principal, now_ms: int
+) -> None:
+    """Record what became of a key that tokens are signed with."""
+    event = IdentityEvent(token_key=key_id, principal=caller.name, account=caller.account)
+    await outbox.append(tx, Event(name, key_id, _encode(event), now_ms))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakebed.core.access import LastingKey, Principal
+from lakebed.core.access import Grants, LastingKey, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchPrincipal
 from lakebed.core.ids import new_access_key_id
@@ -20,12 +20,15 @@ from .canned import CANNED_POLICIES
 from .events import tell_of_key, tell_of_policy, tell_of_user
 from .model import User, UserPolicy, check_account, check_policy_name, check_user_name
 from .policy_document import check_identity_policy
+from .rbac.principal_roles import leave_roles, tell_of_left_roles
 
 MAX_POLICIES: Final = 50
 """Most policies of one user: they are read with every lookup of a key."""
 
 _USER_COLUMNS: Final = "name, user_id, account, enabled, created_ms"
-_INSERT_USER: Final = f"INSERT INTO principals ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"  # noqa: S608 - columns are ours
+_INSERT_USER: Final = (
+    f"INSERT INTO principals ({_USER_COLUMNS}, updated_ms) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"  # noqa: S608 - columns are ours
+)
 _USER: Final = f"SELECT {_USER_COLUMNS} FROM principals WHERE name = ?"  # noqa: S608 - columns are ours
 _USERS: Final = f"SELECT {_USER_COLUMNS} FROM principals WHERE name > ? ORDER BY name LIMIT ?"  # noqa: S608 - as above
 _ENABLE_USER: Final = "UPDATE principals SET enabled = ? WHERE name = ?"
@@ -70,9 +73,7 @@ class Principals:
         user = User(name, new_access_key_id("LKBU"), account, enabled=True, created_ms=self._clock.now_ms())
 
         async def work(tx: Transaction) -> None:
-            made = await tx.run(_INSERT_USER, user.name, user.user_id, user.account, 1, user.created_ms)
-            if not made:
-                raise AlreadyExists(f"user exists. name={name}")
+            await insert_user(tx, user)
             for policy in attached:
                 await tx.run(_PUT_POLICY, name, _CANNED, policy, None)
             await tell_of_user(self._outbox, tx, "UserCreated", user, self._root, user.created_ms)
@@ -84,7 +85,7 @@ class Principals:
 
     async def user(self, name: str) -> User:
         """The user of that name. Raises NoSuchPrincipal."""
-        return await _user(self._store, name)
+        return await find_user(self._store, name)
 
     async def users(self, *, after: str = "", limit: int = 1000) -> list[User]:
         """Users by name, those after `after`."""
@@ -95,7 +96,7 @@ class Principals:
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> User:
-            user = await _user(tx, name)
+            user = await find_user(tx, name)
             if user.enabled == enabled:
                 return user
             await tx.run(_ENABLE_USER, int(enabled), name)
@@ -106,21 +107,11 @@ class Principals:
         return await self._store.transact(work)
 
     async def delete_user(self, name: str) -> None:
-        """Remove a user with its keys and policies; its sessions end at once. Raises NoSuchPrincipal."""
+        """Remove a user with its keys, policies and roles; its sessions end at once. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            user = await _user(tx, name)
-            keys = await tx.rows(_USER_KEYS, name)
-            policies = await tx.rows(_POLICIES, name)
-            await tx.run(_DELETE_USER_KEYS, name)
-            await tx.run(_DELETE_USER_POLICIES, name)
-            await tx.run(_DELETE_USER, name)
-            for (key_id,) in keys:
-                await tell_of_key(self._outbox, tx, "AccessKeyDeleted", name, key_id, self._root, now_ms)
-            for kind, policy, _ in policies:
-                await self._tell_of_policy(tx, "PolicyDetached", name, kind, policy, now_ms)
-            await tell_of_user(self._outbox, tx, "UserDeleted", user, self._root, now_ms)
+            await remove_user(tx, self._outbox, name, self._root, now_ms)
 
         await self._store.transact(work)
 
@@ -145,7 +136,7 @@ class Principals:
 
     async def policies(self, user: str) -> list[UserPolicy]:
         """The user's policies, canned ones first. Raises NoSuchPrincipal."""
-        await _user(self._store, user)
+        await find_user(self._store, user)
         rows = await self._store.rows(_POLICIES, user)
         return [
             UserPolicy(name, kind == _CANNED, policy_document(kind, name, document)) for kind, name, document in rows
@@ -155,7 +146,7 @@ class Principals:
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await _user(tx, user)
+            await find_user(tx, user)
             if not await tx.run(_PUT_POLICY, user, kind, policy, document):
                 return
             counted = await tx.row(_COUNT_POLICIES, user)
@@ -179,7 +170,32 @@ class Principals:
         await tell_of_policy(self._outbox, tx, name, user, policy, self._root, now_ms, is_canned=kind == _CANNED)
 
 
-async def _user(reader: Reader, name: str) -> User:
+async def insert_user(tx: Transaction, user: User) -> None:
+    """Store a user. Raises AlreadyExists."""
+    columns = (user.name, user.user_id, user.account, int(user.enabled), user.created_ms)
+    if not await tx.run(_INSERT_USER, *columns, user.created_ms):
+        raise AlreadyExists(f"user exists. name={user.name}")
+
+
+async def remove_user(tx: Transaction, outbox: Outbox, name: str, caller: Principal, now_ms: int) -> None:
+    """Remove a user with all that is its own, and tell of each. Raises NoSuchPrincipal."""
+    user = await find_user(tx, name)
+    keys = await tx.rows(_USER_KEYS, name)
+    policies = await tx.rows(_POLICIES, name)
+    roles = await leave_roles(tx, name)
+    await tx.run(_DELETE_USER_KEYS, name)
+    await tx.run(_DELETE_USER_POLICIES, name)
+    await tx.run(_DELETE_USER, name)
+    for (key_id,) in keys:
+        await tell_of_key(outbox, tx, "AccessKeyDeleted", name, key_id, caller, now_ms)
+    for kind, policy, _ in policies:
+        await tell_of_policy(outbox, tx, "PolicyDetached", name, policy, caller, now_ms, is_canned=kind == _CANNED)
+    await tell_of_left_roles(outbox, tx, name, roles, caller, now_ms)
+    await tell_of_user(outbox, tx, "UserDeleted", user, caller, now_ms)
+
+
+async def find_user(reader: Reader, name: str) -> User:
+    """The user of that name. Raises NoSuchPrincipal."""
     row = await reader.row(_USER, name)
     if row is None:
         raise NoSuchPrincipal(f"no such user. name={name}")
@@ -192,10 +208,12 @@ def user_from(row: Row) -> User:
     return User(name, user_id, account, bool(enabled), created_ms)
 
 
-def principal_from(user: User, policies: Iterable[Row], key: LastingKey) -> Principal:
-    """A caller from a user, kind, name and document of its policies as an outer join has them, and its key."""
+def principal_from(user: User, policies: Iterable[Row], key: LastingKey, grants: Grants | None = None) -> Principal:
+    """A caller from a user, kind, name and document of its policies as an outer join has them, its key and grants."""
     documents = tuple(policy_document(kind, name, document) for kind, name, document in policies if kind is not None)
-    return Principal(user.name, user.account, user.arn, policies=documents, user_id=user.user_id, key=key)
+    return Principal(
+        user.name, user.account, user.arn, policies=documents, user_id=user.user_id, key=key, grants=grants
+    )
 
 
 def canned_document(name: str) -> bytes:

@@ -62,6 +62,21 @@ class Question:
         """Whether an identity or session policy allows it. Denials are asked for apart."""
         return self._meets(policy.grants)
 
+    @property
+    def asks_for_privileges(self) -> bool:
+        """Whether grants could allow it."""
+        return self._request.securable is not None
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether the caller's roles hold what it takes."""
+        request, grants = self._request, self.caller.grants
+        return (
+            grants is not None
+            and request.securable is not None
+            and grants.covers(request.securable, request.privileges)
+        )
+
     def _meets(self, statements: tuple[Statement, ...]) -> bool:
         for statement in statements:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
             if statement.applies(self.action, self.resource, self.values):

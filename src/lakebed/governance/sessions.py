@@ -63,11 +63,20 @@ _SEALING: Final = "session tokens"
 _SIGNING: Final = "session secrets"
 
 
+class Held(Protocol):
+    """Something that somebody holds."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who."""
+        ...
+
+
 class LastingKeys(Protocol):
     """Whose a lasting key is, and whether it is good."""
 
-    async def lookup(self, access_key_id: str) -> Credential:
-        """The credential of a key that is good now. Raises Unauthenticated, CredentialsExpired."""
+    async def lookup(self, key_id: str, /) -> Held:
+        """Who holds a key that is good now. Raises Unauthenticated, CredentialsExpired."""
         ...
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from lakebed.core.access import AccessRequest, Authorizer, ResourceRules
+from lakebed.core.access import AccessRequest, Authorizer, ResourceRules, Securable
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, NoSuchBucket
 from lakebed.core.ids import BlobId
@@ -106,14 +106,27 @@ class Facilities:
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
         self.ask(caller, bucket.access_rules, action, resource, extra)
 
-    def ask(self, caller: Caller, rules: ResourceRules, action: str, resource: str, extra: Facts | None = None) -> None:
-        """Ask whether `caller` may do `action` on a resource under these rules. Raises AccessDenied."""
+    def ask(
+        self,
+        caller: Caller,
+        rules: ResourceRules,
+        action: str,
+        resource: str,
+        extra: Facts | None = None,
+        *,
+        securable: Securable | None = None,
+        privileges: tuple[int, ...] = (),
+    ) -> None:
+        """Ask whether `caller` may do `action` on a resource under these rules. Raises AccessDenied.
+
+        `securable` and `privileges` are the same in the words of grants, where there are such words for it.
+        """
         principal = caller.principal
         context: Facts = {}
         if rules.policy is not None or principal.policies or principal.session is not None:
             # Some document will be evaluated, so its conditions need the facts.
             context = self._facts(caller, rules.owner) | (extra or {})
-        self.authorizer.authorize(AccessRequest(principal, action, resource, context), rules)
+        self.authorizer.authorize(AccessRequest(principal, action, resource, context, securable, privileges), rules)
 
     def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
         """Ask the same of what nobody owns yet: the caller's own account decides. Raises AccessDenied."""

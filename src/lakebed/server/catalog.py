@@ -10,6 +10,7 @@ from typing import Final
 
 from lakebed.core.access import CredentialSource
 from lakebed.events.log import EventLog, audit_trail
+from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.tasks import TaskQueue
@@ -51,6 +52,7 @@ from lakebed.wire.iceberg.request import MAX_BODY_BYTES
 from lakebed.wire.iceberg.routes import Mount
 from lakebed.wire.iceberg.services import CatalogServices
 from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.oauth.bearer import BearerAuthenticator
 from lakebed.wire.polaris.operations import policy_endpoints, policy_mounts, policy_routes
 from lakebed.wire.s3.authenticate import Authenticator
 
@@ -89,10 +91,11 @@ def wire_catalog(
     safety_window_ms: int = SAFETY_WINDOW_MS,
     validation: Level = Level.STANDARD,
     observe_admin: Observe | None = None,
+    bearers: BearerTokens | None = None,
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
 ) -> Catalog:
-    """The catalog on an object store, and the administration's API."""
+    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken."""
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -136,8 +139,9 @@ def wire_catalog(
     )
     policy_types = PolicyTypes(facilities, gate, warehouses, keys)
     policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
+    signatures = Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
     services = CatalogServices(
-        authenticator=Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES),
+        authenticator=signatures if bearers is None else BearerAuthenticator(bearers, signatures),
         meta=meta,
         clock=clock,
         warehouses=warehouses,

@@ -17,6 +17,7 @@ from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.credentials import Credentials
 from lakebed.governance.sessions import Sessions
+from lakebed.governance.tokens import LastingIdentities, SigningKeys
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.leases import Leases
@@ -39,7 +40,10 @@ from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication
 from lakebed.wire.http.message import Rejecter, Request, Response
 from lakebed.wire.http.protocol import Application
+from lakebed.wire.iceberg.app import CatalogApplication
 from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.management.operations import management_mount
+from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
@@ -53,6 +57,7 @@ from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
 from .table_chores import TableChores
+from .tokens import wire_tokens
 
 BYTES_FOLDER: Final = "bytes"
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
@@ -77,6 +82,7 @@ class Parts:
     instruments: Instruments
     bridges: Polling
     table_chores: TableChores
+    token_keys: SigningKeys
     worker_starter: WorkerStarter
 
 
@@ -173,12 +179,13 @@ def _wire(
     ground = lay_ground(settings, identity, master, clock, meta, storage, open_writer)
     facilities, reaper, authorizer = ground.facilities, ground.reaper, ground.authorizer
     day_ms = round(settings.objects.lifecycle_day * 1000)
-    access_keys = AccessKeys(meta, facilities.outbox, master, clock, root_credential(identity))
-    sessions = Sessions(master, access_keys, clock, max_policy_bytes=20 * 1024)
+    root = root_credential(identity)
+    access_keys = AccessKeys(meta, facilities.outbox, master, clock, root)
+    sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
     services = S3Services.on(facilities, authenticator, policies=authorizer, lifecycle_day_ms=day_ms)
-    tokens = TokenService(
+    session_tokens = TokenService(
         sessions,
         facilities,
         default_seconds=int(settings.sts.default_duration),
@@ -187,13 +194,14 @@ def _wire(
     instruments = Instruments(metrics)
     s3 = S3Application(
         services,
-        tokens,
+        session_tokens,
         clock=clock,
         domains=settings.server.domains,
         host_id=f"lakebed-{random.SystemRandom().getrandbits(32):08x}",
         observe=instruments.s3.observe,
     )
 
+    tokens = wire_tokens(settings, meta, facilities.outbox, master, clock, access_keys, root, instruments.oauth.observe)
     catalog = wire_catalog(
         facilities,
         credentials,
@@ -204,8 +212,16 @@ def _wire(
         safety_window_ms=round(settings.tables.maintenance_safety_window * 1000),
         validation=Level(settings.tables.validation),
         observe_admin=instruments.admin.observe,
+        bearers=tokens.bearers,
         schedule_interval_seconds=settings.pipeline.schedule_interval,
         schedule_debounce_seconds=settings.pipeline.debounce,
+    )
+
+    management = CatalogApplication(
+        catalog.services,
+        [management_mount(ManagementServices.on(facilities, root, tokens.clients))],
+        clock=clock,
+        observe=instruments.management.observe,
     )
 
     async def check() -> None:
@@ -217,10 +233,14 @@ def _wire(
     async def application(request: Request) -> Response:
         if admin.handles(request.raw_path):
             return await admin(request)
+        if tokens.application.handles(request.raw_path):
+            return await tokens.application(request)
         if catalog.application.handles(request.raw_path):
             return await catalog.application(request)
         if catalog.admin.handles(request.raw_path):
             return await catalog.admin(request)
+        if management.handles(request.raw_path):
+            return await management(request)
         return await s3(request)
 
     leases = Leases(meta, clock)
@@ -240,5 +260,6 @@ def _wire(
         instruments=instruments,
         bridges=catalog.polling,
         table_chores=catalog.chores,
+        token_keys=tokens.keys,
         worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
     )

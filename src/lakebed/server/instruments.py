@@ -63,6 +63,8 @@ class Instruments:
         self.s3 = EdgeInstruments(metrics, "s3", "S3")
         self.catalog = EdgeInstruments(metrics, "catalog", "Catalog")
         self.admin = EdgeInstruments(metrics, "admin", "Administration")
+        self.management = EdgeInstruments(metrics, "management", "Management")
+        self.oauth = EdgeInstruments(metrics, "oauth", "Token")
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
         self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))

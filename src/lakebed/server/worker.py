@@ -40,6 +40,7 @@ _DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
 _PURGE_PAUSE_SECONDS: Final = 5.0
 _UPKEEP_PAUSE_SECONDS: Final = 5.0
+_TOKEN_KEYS_SECONDS: Final = 600.0
 _FAILURE_BYTES: Final = 8192
 _GARBAGE_THRESHOLD: Final = 10_000
 _M_TRIM_THRESHOLD: Final = -1
@@ -87,6 +88,7 @@ async def _serve(
                 asyncio.create_task(_repeat(name, settings.tables.chore_interval, parts, chore))
                 for name, chore in _table_chores(parts).items()
             ),
+            asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),
             asyncio.create_task(_purge_tables(parts)),
             asyncio.create_task(_schedule_upkeep(parts)),
             asyncio.create_task(parts.worker_starter.run()),
@@ -186,6 +188,14 @@ def _sweep(parts: Parts) -> Callable[[], Awaitable[None]]:
             parts.instruments.swept.of(kind).add(count)
 
     return sweep
+
+
+def _rotate_keys(parts: Parts, settings: Settings) -> Callable[[], Awaitable[None]]:
+    async def rotate() -> None:
+        await parts.token_keys.rotate_older(settings.tokens.key_rotation)
+        await parts.token_keys.forget_expired()
+
+    return rotate
 
 
 def _expire(parts: Parts) -> Callable[[], Awaitable[None]]:

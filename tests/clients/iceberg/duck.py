@@ -29,6 +29,21 @@ class Duck:
 
 
 @contextmanager
+def opened_duckdb() -> Iterator[Duck]:
+    """DuckDB with its extensions, which come from their packages: nothing is fetched, whatever a statement wants."""
+    config: dict[str, Any] = {  # Any: DuckDB's own typing of values
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "threads": 2,
+    }
+    with duckdb.connect(config=config) as connection:
+        duck = Duck(connection)
+        for name in _EXTENSIONS:
+            duck(f"LOAD '{_extension(name)}'")
+        yield duck
+
+
+@contextmanager
 def duckdb_on(
     lake: Lake,
     keys: Keys | None = None,
@@ -44,16 +59,7 @@ def duckdb_on(
     for who stands between it and the server.
     """
     keys = keys or root_keys(lake.server)
-    # Extensions come from their packages: nothing is fetched, whatever a statement would like to have.
-    config: dict[str, Any] = {  # Any: DuckDB's own typing of values
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "threads": 2,
-    }
-    with duckdb.connect(config=config) as connection:
-        duck = Duck(connection)
-        for name in _EXTENSIONS:
-            duck(f"LOAD '{_extension(name)}'")
+    with opened_duckdb() as duck:
         endpoint = endpoint or lake.server.endpoint
         duck(
             f"CREATE SECRET keys (TYPE s3, KEY_ID '{keys.access_key}', SECRET '{keys.secret_key}', REGION '{REGION}',"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
+from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.vending import Vending
 from lakebed.server.catalog import wire_catalog
 from lakebed.tables.validation import Level
@@ -23,6 +25,8 @@ from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.app import CatalogApplication
 from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.management.operations import management_mount
+from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
@@ -72,6 +76,7 @@ class Lake:
     access_keys: AccessKeys
     catalog: CatalogApplication
     admin: CatalogApplication
+    management: CatalogApplication
     s3: S3Application
 
     async def send(
@@ -99,7 +104,7 @@ class Lake:
             name.lower(): value for name, value in sent.items()
         }
         request = Request(method, parts.path, parts.query, received, incoming, "http", "127.0.0.1", "R1")
-        for edge in (self.catalog, self.admin):
+        for edge in (self.catalog, self.admin, self.management):
             if edge.handles(parts.path):
                 return await _answer(await edge(request))
         return await _answer(await self.s3(request))
@@ -154,6 +159,12 @@ def keys_in(config: Mapping[str, str]) -> Keys:
 
 async def _answer(response: Response) -> Answer:
     body = response.body
+    for piece in response.files:
+        if isinstance(piece, bytes):
+            body += piece
+        else:
+            body += os.pread(piece.descriptor, piece.length, piece.offset)
+            os.close(piece.descriptor)
     if response.stream is not None:
         body = b"".join([piece async for piece in response.stream])
     return Answer(response.status, {name.lower(): value for name, value in response.headers}, body)
@@ -193,7 +204,18 @@ def wire_lake(
         domains=domains,
     )
     principals = Principals(f.meta, f.outbox, clock, root.principal)
-    return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, s3)
+    clients = ClientCredentials(
+        f.meta,
+        f.outbox,
+        SecretHashes(passes=1, memory_kib=8),
+        clock,
+        root.principal,
+        root.access_key_id,
+    )
+    management = CatalogApplication(
+        catalog.services, [management_mount(ManagementServices.on(f, root, clients))], clock=clock
+    )
+    return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3)
 
 
 @asynccontextmanager

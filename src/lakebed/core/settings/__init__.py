@@ -3,6 +3,7 @@
 from .address import Address
 from .checks import active_master_key, check_settings, decode_master_key
 from .description import describe
+from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
 from .tree import (
     CommitValidation,
@@ -41,6 +42,8 @@ __all__ = [
     "LogSettings",
     "MetaSettings",
     "ObjectsSettings",
+    "OidcProvider",
+    "OidcSettings",
     "PipelineSettings",
     "RetrySettings",
     "RootSettings",
@@ -52,6 +55,8 @@ __all__ = [
     "StorageSettings",
     "StsSettings",
     "TablesSettings",
+    "TokenMode",
+    "TokensSettings",
     "active_master_key",
     "check_settings",
     "decode_master_key",

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from ..errors import InvalidSetting
 from ..secrets import Secret
+from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .tree import (
     EncryptionSettings,
     MetaSettings,
@@ -35,6 +36,8 @@ _KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _MASTER: Final = re.compile(r"local(\[[^\]\s]+\])?|yarn|(spark|k8s|sc)://\S+")
 _REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_ISSUER: Final = re.compile(r"[!-~]{1,255}")
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def check_settings(settings: Settings) -> None:
@@ -45,6 +48,7 @@ def check_settings(settings: Settings) -> None:
     _check_encryption(settings.encryption)
     _check_root(settings.root)
     _check_sts(settings.sts)
+    _check_tokens(settings.tokens, settings.oidc)
     _check_tables(settings.tables)
     _check_pipeline(settings.pipeline)
 
@@ -178,6 +182,36 @@ def _check_sts(sts: StsSettings) -> None:
             "sts.default_duration",
             f"longer than sts.max_duration. default={sts.default_duration:g} max={sts.max_duration:g}",
         )
+
+
+def _check_tokens(tokens: TokensSettings, oidc: OidcSettings) -> None:
+    if not _ISSUER.fullmatch(tokens.issuer):
+        raise _refusal("tokens.issuer", "expected 1 to 255 visible ASCII characters")
+    if tokens.mode is TokenMode.INTERNAL and oidc.providers:
+        # Somebody who names a provider believes that its tokens are accepted.
+        raise _refusal("oidc.providers", 'set, but tokens.mode = "internal": set it to "mixed" or "external"')
+    if tokens.mode is not TokenMode.INTERNAL and not oidc.providers:
+        raise _refusal("oidc.providers", f'missing: tokens.mode = "{tokens.mode}" needs one')
+    issuers = {tokens.issuer: "the server"}
+    for name, provider in oidc.providers.items():
+        path = f"oidc.providers.{name}"
+        _check_provider(path, provider, allow_http=oidc.allow_http)
+        if provider.issuer in issuers:
+            raise _refusal(f"{path}.issuer", f"is that of {issuers[provider.issuer]}: tokens are told apart by it")
+        issuers[provider.issuer] = name
+
+
+def _check_provider(path: str, provider: OidcProvider, *, allow_http: bool) -> None:
+    parts = _check_endpoint(f"{path}.issuer", provider.issuer, "a provider's keys are for everybody to read")
+    if parts.query or parts.fragment:
+        raise _refusal(f"{path}.issuer", f"expected a URL without a query. found={provider.issuer!r}")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
+        raise _refusal(f"{path}.issuer", f"plain HTTP: use https, or set oidc.allow_http. found={provider.issuer!r}")
+    if not provider.audiences:
+        # A token that is for anybody is good for whoever it was shown to.
+        raise _refusal(f"{path}.audiences", "missing: say what the provider's tokens for this server are for")
+    if not provider.roles_claim and (provider.roles_filter or provider.roles_mappings):
+        raise _refusal(f"{path}.roles_claim", "missing: there is nothing to filter or to map")
 
 
 def _check_tables(tables: TablesSettings) -> None:

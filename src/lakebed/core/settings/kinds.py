@@ -5,7 +5,9 @@ The types of the tree's fields choose the kind; nothing else needs to be said ab
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import tomllib
 import types
 import typing
 from abc import ABC, abstractmethod
@@ -290,10 +292,54 @@ class Named(Kind):
         """No text spells a table: its entries are set one by one."""
         raise self.wrong(text)
 
+    def from_toml(self, raw: object) -> object:
+        """A TOML table."""
+        if not isinstance(raw, dict):
+            raise self.wrong(raw)
+        return {name: self.item.from_toml(item) for name, item in raw.items()}
+
     def show(self, value: object) -> str:
         """A TOML inline table."""
         entries = typing.cast("Mapping[str, object]", value).items()
         return "{" + ", ".join(f"{quoted(name)} = {self.item.show(item)}" for name, item in entries) + "}"
+
+
+class Group(Kind):
+    """Several settings that belong together: an entry of a table whose keys the user chooses, `oidc.providers.ID`."""
+
+    def __init__(self, group: type[Any]) -> None:  # Any: a dataclass type, which typing cannot say
+        self._group = group
+        hints = typing.get_type_hints(group, include_extras=True)
+        self._kinds = {item.name: kind_of(hints[item.name]) for item in dataclasses.fields(group)}
+        self.expected = f"a table of {', '.join(self._kinds)}"
+
+    def from_text(self, text: str) -> object:
+        """An inline table of TOML."""
+        try:
+            raw = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise self.wrong(text) from error
+        return self.from_toml(raw)
+
+    def from_toml(self, raw: object) -> object:
+        """A table with these keys, or some of them."""
+        if not isinstance(raw, dict):
+            raise self.wrong(raw)
+        values: dict[str, object] = {}
+        for name, value in raw.items():
+            kind = self._kinds.get(name)
+            if kind is None:
+                raise InvalidInput(f"no such setting: {name}; there are {', '.join(self._kinds)}")
+            try:
+                values[name] = kind.from_toml(value)
+            except InvalidInput as error:
+                raise InvalidInput(f"{name}: {error}") from error
+        return self._group(**values)
+
+    def show(self, value: object) -> str:
+        """A TOML inline table."""
+        shown = ", ".join(f"{name} = {kind.show(getattr(value, name))}" for name, kind in self._kinds.items())
+        return "{" + shown + "}"
 
 
 _PLAIN: Final[Mapping[object, type[Kind]]] = {
@@ -328,6 +374,8 @@ def kind_of(annotation: Any) -> Kind:  # Any: an annotation is whatever `get_typ
         return Several(kind_of(arguments[0]))
     if origin is Mapping and arguments[0] is str:
         return Named(kind_of(arguments[1]))
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        return Group(annotation)
     raise TypeError(f"no kind of setting for this type. type={annotation}")
 
 

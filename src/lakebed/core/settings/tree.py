@@ -15,6 +15,7 @@ from typing import Annotated, Final, TypeAlias
 from ..secrets import Secret
 from ..sizes import GIB, KIB, MIB
 from .address import Address
+from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
 
 ByteCount: TypeAlias = Annotated[int, BYTES]
@@ -346,5 +347,7 @@ class Settings:
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     root: RootSettings = RootSettings()
     sts: StsSettings = StsSettings()
+    tokens: TokensSettings = field(default_factory=TokensSettings)
+    oidc: OidcSettings = field(default_factory=OidcSettings)
     tables: TablesSettings = TablesSettings()
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)

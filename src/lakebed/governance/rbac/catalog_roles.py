@@ -1,0 +1,168 @@
+"""Catalog roles: made, changed, removed, given to principal roles, taken away. Each change commits with its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPrincipal
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Reader, Transaction
+
+from . import rows
+from .administering import Administrator
+from .catalogs import find_catalog
+from .events import RoleTeller
+from .model import (
+    CATALOG_ADMIN,
+    Catalog,
+    CatalogRole,
+    PrincipalRole,
+    Properties,
+    check_properties,
+    check_role_name,
+    check_version,
+    pack_properties,
+)
+from .principal_roles import find_principal_role
+from .securables import catalog_securable
+
+
+class CatalogRoles:
+    """The use cases of catalog roles. All of them raise NoSuchWarehouse for a catalog that is not there."""
+
+    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._clock = clock
+
+    async def create(self, by: Administrator, catalog_name: str, name: str, *, properties: Properties) -> CatalogRole:
+        """Make a role. Raises InvalidName, InvalidInput, AlreadyExists, AccessDenied."""
+        catalog = await self._admitted(by, "createCatalogRole", catalog_name)
+        check_role_name(name)
+        kept = check_properties(properties)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> CatalogRole:
+            if not await tx.run(rows.INSERT_CATALOG_ROLE, catalog.id, name, pack_properties(kept), now_ms, now_ms):
+                raise AlreadyExists(f"the catalog role exists. catalog={catalog.name} name={name}")
+            role = await find_catalog_role(tx, catalog, name)
+            await RoleTeller(self._outbox, tx, by.principal, now_ms).catalog_role("Created", catalog.name, name)
+            return role
+
+        return await self._store.transact(work)
+
+    async def list(self, by: Administrator, catalog_name: str) -> list[CatalogRole]:
+        """The roles of a catalog, by name."""
+        catalog = await self._admitted(by, "listCatalogRoles", catalog_name)
+        return [rows.catalog_role_from(row) for row in await self._store.rows(rows.CATALOG_ROLES, catalog.id)]
+
+    async def get(self, by: Administrator, catalog_name: str, name: str) -> CatalogRole:
+        """A role. Raises NoSuchPrincipal."""
+        catalog = await self._admitted(by, "getCatalogRole", catalog_name)
+        return await find_catalog_role(self._store, catalog, name)
+
+    async def update(
+        self, by: Administrator, catalog_name: str, name: str, *, properties: Properties, version: int
+    ) -> CatalogRole:
+        """Replace the properties of a role that is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
+        catalog = await self._admitted(by, "updateCatalogRole", catalog_name)
+        kept = check_properties(properties)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> CatalogRole:
+            role = await find_catalog_role(tx, catalog, name)
+            check_version(role.version, version)
+            await tx.run(rows.UPDATE_CATALOG_ROLE, pack_properties(kept), now_ms, role.id)
+            await RoleTeller(self._outbox, tx, by.principal, now_ms).catalog_role("Configured", catalog.name, name)
+            return replace(role, properties=kept, version=role.version + 1, updated_ms=now_ms)
+
+        return await self._store.transact(work)
+
+    async def delete(self, by: Administrator, catalog_name: str, name: str) -> None:
+        """Remove a role with its grants. Raises NoSuchPrincipal; InvalidInput for `catalog_admin`."""
+        catalog = await self._admitted(by, "deleteCatalogRole", catalog_name)
+        if name == CATALOG_ADMIN:
+            raise InvalidInput(f"the role administers the catalog, and stays. name={name}", argument="name")
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            role = await find_catalog_role(tx, catalog, name)
+            holders = await tx.rows(rows.PRINCIPAL_ROLES_OF_CATALOG_ROLE, role.id)
+            grants = await tx.rows(rows.GRANTS_OF_ROLE, role.id)
+            # With it go its grants, and it from principal roles.
+            await tx.run(rows.DELETE_CATALOG_ROLE, role.id)
+            await tx.run(rows.COUNT_CHANGE)
+            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            for stored in rows.grants_from(grants):
+                await teller.grant("Revoked", catalog.name, name, stored.grant)
+            for row in holders:
+                await teller.assignment("Revoked", catalog.name, name, rows.principal_role_from(row).name)
+            await teller.catalog_role("Deleted", catalog.name, name)
+
+        await self._store.transact(work)
+
+    async def assign(self, by: Administrator, principal_role: str, catalog_name: str, name: str) -> None:
+        """Give a catalog role to a principal role. Idempotent. Raises NoSuchPrincipal."""
+        catalog = await self._admitted(by, "assignCatalogRoleToPrincipalRole", catalog_name)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            holder = await find_principal_role(tx, principal_role)
+            role = await find_catalog_role(tx, catalog, name)
+            if await tx.run(rows.ADD_PRINCIPAL_ROLE, holder.id, role.id):
+                await tx.run(rows.COUNT_CHANGE)
+                teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+                await teller.assignment("Assigned", catalog.name, name, principal_role)
+
+        await self._store.transact(work)
+
+    async def revoke(self, by: Administrator, principal_role: str, catalog_name: str, name: str) -> None:
+        """Take a catalog role from a principal role. Raises NoSuchPrincipal if the one has not the other, too."""
+        catalog = await self._admitted(by, "revokeCatalogRoleFromPrincipalRole", catalog_name)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            holder = await find_principal_role(tx, principal_role)
+            role = await find_catalog_role(tx, catalog, name)
+            if not await tx.run(rows.REMOVE_PRINCIPAL_ROLE, holder.id, role.id):
+                raise NoSuchPrincipal(
+                    f"the principal role has not this catalog role. principal_role={principal_role}"
+                    f" catalog={catalog.name} role={name}"
+                )
+            await tx.run(rows.COUNT_CHANGE)
+            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            await teller.assignment("Revoked", catalog.name, name, principal_role)
+
+        await self._store.transact(work)
+
+    async def of_principal_role(
+        self, by: Administrator, principal_role: str, catalog_name: str
+    ) -> Sequence[CatalogRole]:
+        """The roles of a catalog that a principal role has, by name. Raises NoSuchPrincipal."""
+        by.check("listCatalogRolesForPrincipalRole")
+        catalog = await find_catalog(self._store, catalog_name)
+        holder = await find_principal_role(self._store, principal_role)
+        found = await self._store.rows(rows.CATALOG_ROLES_OF_PRINCIPAL_ROLE, holder.id, catalog.id)
+        return [rows.catalog_role_from(row) for row in found]
+
+    async def holders(self, by: Administrator, catalog_name: str, name: str) -> Sequence[PrincipalRole]:
+        """The principal roles that have a catalog role, by name. Raises NoSuchPrincipal."""
+        catalog = await self._admitted(by, "listAssigneePrincipalRolesForCatalogRole", catalog_name)
+        role = await find_catalog_role(self._store, catalog, name)
+        found = await self._store.rows(rows.PRINCIPAL_ROLES_OF_CATALOG_ROLE, role.id)
+        return [rows.principal_role_from(row) for row in found]
+
+    async def _admitted(self, by: Administrator, operation: str, catalog_name: str) -> Catalog:
+        catalog = await find_catalog(self._store, catalog_name)
+        by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
+        return catalog
+
+
+async def find_catalog_role(reader: Reader, catalog: Catalog, name: str) -> CatalogRole:
+    """The role of that name in the catalog. Raises NoSuchPrincipal."""
+    row = await reader.row(rows.CATALOG_ROLE, catalog.id, name)
+    if row is None:
+        raise NoSuchPrincipal(f"no such catalog role. catalog={catalog.name} name={name}")
+    return rows.catalog_role_from(row)

@@ -1,0 +1,117 @@
+"""Grants: privileges given to catalog roles and taken away. Each change commits with its events."""
+
+from __future__ import annotations
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+
+from . import rows
+from .administering import Administrator
+from .catalog_roles import find_catalog_role
+from .catalogs import find_catalog, find_place
+from .events import RoleTeller
+from .model import GrantTarget, HeldGrant
+from .privileges import GrantKind, Privilege, check_grantable
+from .securables import catalog_securable
+
+
+class Granting:
+    """The use cases of grants. All of them raise NoSuchWarehouse for a catalog that is not there."""
+
+    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._clock = clock
+
+    async def list(self, by: Administrator, catalog_name: str, role_name: str) -> list[HeldGrant]:
+        """What a role holds. Raises NoSuchPrincipal."""
+        catalog = await find_catalog(self._store, catalog_name)
+        by.check("listGrantsForCatalogRole", catalog_securable(catalog.id), resource=catalog.arn)
+        role = await find_catalog_role(self._store, catalog, role_name)
+        found = await self._store.rows(rows.GRANTS_OF_ROLE, role.id)
+        return [stored.grant for stored in rows.grants_from(found) if not stored.is_hidden]
+
+    async def add(
+        self, by: Administrator, catalog_name: str, role_name: str, target: GrantTarget, privilege: Privilege
+    ) -> None:
+        """Give a privilege to a role. Idempotent.
+
+        Raises NotFound for a role, namespace, table, view or policy that is not there; InvalidInput for a privilege
+        that does not go with it.
+        """
+        check_target(target)
+        check_grantable(target.kind, privilege)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            catalog = await find_catalog(tx, catalog_name)
+            place = await find_place(tx, catalog, target)
+            by.check(f"addGrantToCatalogRole {target.kind}", place.securable, resource=catalog.arn)
+            if place.missing is not None:
+                raise place.missing
+            role = await find_catalog_role(tx, catalog, role_name)
+            columns = (place.namespace, place.entry, place.policy)
+            if await tx.run(rows.ADD_GRANT, role.id, place.key, int(privilege), *columns, now_ms):
+                await tx.run(rows.COUNT_CHANGE)
+                teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+                await teller.grant("Added", catalog.name, role_name, HeldGrant(target, privilege))
+
+        await self._store.transact(work)
+
+    async def revoke(
+        self,
+        by: Administrator,
+        catalog_name: str,
+        role_name: str,
+        target: GrantTarget,
+        privilege: Privilege,
+        *,
+        cascade: bool = False,
+    ) -> None:
+        """Take a privilege from a role; with `cascade`, on all that is inside the target as well.
+
+        Only the privilege itself goes: one that comes with another is held for as long as that is. Raises NotFound,
+        also if the role has no such grant: who believes it is gone must not be told so by mistake.
+        """
+        check_target(target)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            catalog = await find_catalog(tx, catalog_name)
+            place = await find_place(tx, catalog, target)
+            by.check(
+                f"revokeGrantFromCatalogRole {target.kind}",
+                place.securable,
+                resource=catalog.arn,
+                secondary=catalog_securable(catalog.id),
+            )
+            if place.missing is not None:
+                raise place.missing
+            role = await find_catalog_role(tx, catalog, role_name)
+            gone: list[HeldGrant] = []
+            for stored in rows.grants_from(await tx.rows(rows.GRANTS_OF_ROLE, role.id)):
+                if stored.grant.privilege is not privilege:
+                    continue
+                if stored.key == place.key or (cascade and target.holds(stored.grant.target)):
+                    await tx.run(rows.REMOVE_GRANT, role.id, stored.key, int(privilege))
+                    gone.append(stored.grant)
+            if not gone:
+                raise NotFound(f"the role has no such grant. role={role_name} on={target} privilege={privilege.name}")
+            await tx.run(rows.COUNT_CHANGE)
+            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            for grant in gone:
+                await teller.grant("Revoked", catalog.name, role_name, grant)
+
+        await self._store.transact(work)
+
+
+def check_target(target: GrantTarget) -> None:
+    """Raise InvalidInput unless the target is named in full."""
+    if target.kind is GrantKind.CATALOG:
+        return
+    if not target.namespace:
+        raise InvalidInput(f"a grant on a {target.kind} names its namespace", argument="namespace")
+    if target.kind is not GrantKind.NAMESPACE and not target.name:
+        raise InvalidInput(f"a grant on a {target.kind} names it", argument=f"{target.kind}Name")

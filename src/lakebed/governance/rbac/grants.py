@@ -1,0 +1,52 @@
+"""What a caller's roles hold, compiled: by what it is held on, with all that comes with each privilege."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from lakebed.core.access import Securable
+
+from .privileges import MASKS, Privilege, mask_of
+
+
+class GrantSet:
+    """Implements `core.access.Grants`. It never changes: a change of roles or grants makes another one.
+
+    Privileges are bits of a number, so that a question costs one look for each step of the way, and no more for a
+    privilege that comes with a hundred others.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self, grants: Iterable[tuple[str, int]] = ()) -> None:
+        """`grants` are keys of securables and numbers of privileges, as rows have them.
+
+        A number that this build does not know holds nothing: a later one may have stored it.
+        """
+        held: dict[str, int] = {}
+        for key, privilege in grants:
+            held[key] = held.get(key, 0) | MASKS.get(privilege, 0)
+        self._held: Final = held
+
+    def covers(self, securable: Securable, privileges: Iterable[int]) -> bool:
+        """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
+        needed = mask_of(privileges)
+        if not needed:
+            return False
+        held = self._held
+        for key in securable.path:
+            carried = held.get(key)
+            if carried is not None:
+                needed &= ~carried
+                if not needed:
+                    return True
+        return False
+
+    def carriers(self, privilege: Privilege) -> frozenset[str]:
+        """The keys of what the privilege is held on itself, for lists of what may be seen."""
+        bit = 1 << privilege
+        return frozenset(key for key, carried in self._held.items() if carried & bit)
+
+    def __repr__(self) -> str:
+        return f"GrantSet(of {len(self._held)} securables)"

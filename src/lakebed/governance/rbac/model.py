@@ -1,0 +1,185 @@
+"""Users, roles and grants as the management API has them: values, and the rules of their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput, InvalidName, PreconditionFailed
+
+from .privileges import GrantKind, Privilege
+
+SERVICE_ADMIN: Final = "service_admin"
+"""The principal role that manages access to the service. Root has it from the first start on."""
+
+CATALOG_ADMIN: Final = "catalog_admin"
+"""The role of every catalog that manages access to it, and its metadata. `service_admin` has it."""
+
+ROOT: Final = "root"
+"""The user of the settings, which is in no table."""
+
+LEVEL_SEPARATOR: Final = "\x1f"
+"""Between the levels of a namespace in its row."""
+
+MAX_NAME_CHARS: Final = 256
+MAX_PROPERTIES: Final = 256
+MAX_PROPERTIES_BYTES: Final = 64 * 1024
+
+_FORBIDDEN: Final = frozenset('/\\:*?"<>#+|`')
+_SYSTEM: Final = re.compile(r"\s*system\$", re.IGNORECASE)
+
+Properties = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedPrincipal:
+    """A user, as the management API has it."""
+
+    name: str
+    client_id: str | None
+    """What it asks for tokens with; None for who has no client credentials."""
+    properties: Properties
+    version: int
+    """One more with every change of the properties."""
+    created_ms: int | None
+    updated_ms: int | None
+    """None for root, of whom nobody wrote it down."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalRole:
+    """A role that users hold."""
+
+    id: int
+    name: str
+    federated: bool
+    """Whether a provider of identities says who has it: then nobody is given it here."""
+    properties: Properties
+    version: int
+    created_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRole:
+    """A role of one catalog, which holds privileges and is held by principal roles."""
+
+    id: int
+    name: str
+    properties: Properties
+    version: int
+    created_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A catalog: what the management API tells of a table bucket."""
+
+    id: int
+    name: str
+    owner: str
+    """The account of its bucket."""
+    region: str
+    properties: Properties
+    created_ms: int
+
+    @property
+    def arn(self) -> str:
+        """The catalog as policies name it."""
+        return f"arn:aws:s3tables:{self.region}:{self.owner}:bucket/{self.name}"
+
+
+class GrantTarget(NamedTuple):
+    """What a privilege is granted on, by name."""
+
+    kind: GrantKind
+    namespace: tuple[str, ...] = ()
+    name: str = ""
+    """Of the table, view or policy."""
+
+    def __str__(self) -> str:
+        path = ".".join((*self.namespace, self.name) if self.name else self.namespace)
+        return f"{self.kind} {path}" if path else str(self.kind)
+
+    def holds(self, other: GrantTarget) -> bool:
+        """Whether `other` is the same, or inside of it."""
+        if self.kind is GrantKind.CATALOG or self == other:
+            return True
+        return self.kind is GrantKind.NAMESPACE and other.namespace[: len(self.namespace)] == self.namespace
+
+
+class HeldGrant(NamedTuple):
+    """A privilege that a catalog role holds."""
+
+    target: GrantTarget
+    privilege: Privilege
+
+
+def check_role_name(name: str) -> str:
+    """The name, if a role may be called so. Raises InvalidName."""
+    if not 1 <= len(name) <= MAX_NAME_CHARS or name in (".", "..") or name != name.strip():
+        raise _refused(f"a name has 1 to {MAX_NAME_CHARS} characters and no blank at its ends", name)
+    if any(character in _FORBIDDEN or not character.isprintable() for character in name):
+        raise _refused(f"a name holds no control character and none of {' '.join(sorted(_FORBIDDEN))}", name)
+    if _SYSTEM.match(name):
+        raise _refused("names that begin with system$ are reserved", name)
+    return name
+
+
+def check_principal_role_name(name: str) -> str:
+    """The same for a principal role, which scopes name with blanks between them. Raises InvalidName."""
+    check_role_name(name)
+    if " " in name:
+        raise _refused("the name of a principal role holds no blank: scopes of tokens could not name it", name)
+    if name.upper() == "ALL":
+        raise _refused("the name means all roles in the scopes of tokens", name)
+    return name
+
+
+def check_properties(properties: Properties) -> dict[str, str]:
+    """The properties, if they can be kept. Raises InvalidInput."""
+    if len(properties) > MAX_PROPERTIES:
+        raise InvalidInput(f"too many properties. limit={MAX_PROPERTIES}", argument="properties")
+    total = 0
+    for key, value in properties.items():
+        if not key or "\0" in key or "\0" in value:
+            raise InvalidInput("a property has a name and holds no nul", argument="properties")
+        try:
+            total += len(key.encode()) + len(value.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidInput("a property is text in UTF-8", argument="properties") from error
+    if total > MAX_PROPERTIES_BYTES:
+        raise InvalidInput(f"the properties are over their limit. limit={MAX_PROPERTIES_BYTES}", argument="properties")
+    return dict(properties)
+
+
+def check_version(found: int, expected: int) -> None:
+    """Raise PreconditionFailed unless a change was made for what is there."""
+    if found != expected:
+        raise PreconditionFailed(
+            f"it has changed since it was read: get it, and change that. version={found} expected={expected}",
+            condition="currentEntityVersion",
+        )
+
+
+def pack_properties(properties: Properties) -> bytes | None:
+    """Properties as their column has them."""
+    return _encode(dict(properties)) if properties else None
+
+
+def unpack_properties(packed: bytes | None) -> dict[str, str]:
+    """Properties from their column."""
+    return {} if packed is None else _decode(packed)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+def _refused(message: str, name: str) -> InvalidName:
+    return InvalidName(f"{message}: {name[:80]!r}", argument="name", value=name[:80])

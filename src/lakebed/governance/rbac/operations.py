@@ -1,0 +1,258 @@
+"""Which privileges each operation takes, of who holds grants: by the operation's id in its contract. Pure data.
+
+`ACTION_PRIVILEGES` is the same for the words of policies (`s3tables:…`, `lakebed:…`), which the catalog asks with.
+Where an operation takes something else than its action does, what `OPERATIONS` has under its id is meant.
+
+A rule that holds throughout: what an action may be granted for is never less than what it gives. An action that has no
+privilege of its own here takes one that brings at least as much along, or nothing can grant it: it needs a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from .privileges import GrantKind, Privilege
+
+P = Privilege
+
+
+class Needs(NamedTuple):
+    """What an operation takes: all of it."""
+
+    target: tuple[Privilege, ...]
+    """On what it is about; of what it makes, on where that will be."""
+
+    secondary: tuple[Privilege, ...] = ()
+    """On the other thing that it is about: where something is renamed to, or what a policy is attached to."""
+
+
+NAMESPACE_OPERATIONS: Final[Mapping[str, Needs]] = {
+    "listNamespaces": Needs((P.NAMESPACE_LIST,)),
+    "createNamespace": Needs((P.NAMESPACE_CREATE,)),
+    "loadNamespaceMetadata": Needs((P.NAMESPACE_READ_PROPERTIES,)),
+    "namespaceExists": Needs((P.NAMESPACE_LIST,)),
+    "dropNamespace": Needs((P.NAMESPACE_DROP,)),
+    "updateProperties": Needs((P.NAMESPACE_WRITE_PROPERTIES,)),
+}
+
+TABLE_OPERATIONS: Final[Mapping[str, Needs]] = {
+    "listTables": Needs((P.TABLE_LIST,)),
+    "createTable": Needs((P.TABLE_CREATE,)),
+    "registerTable": Needs((P.TABLE_CREATE,)),
+    "registerTable overwrite": Needs((P.TABLE_FULL_METADATA,)),
+    "unregisterTable": Needs((P.TABLE_DROP,)),
+    "loadTable": Needs((P.TABLE_READ_PROPERTIES,)),
+    "tableExists": Needs((P.TABLE_LIST,)),
+    "updateTable": Needs((P.TABLE_WRITE_PROPERTIES,)),
+    "updateTable create": Needs((P.TABLE_CREATE,)),
+    "commitTransaction": Needs((P.TABLE_WRITE_PROPERTIES, P.TABLE_CREATE)),
+    "dropTable": Needs((P.TABLE_DROP,)),
+    "dropTable purge": Needs((P.TABLE_DROP, P.TABLE_WRITE_DATA)),
+    "renameTable": Needs((P.TABLE_DROP,), (P.TABLE_LIST, P.TABLE_CREATE)),
+    "reportMetrics scan": Needs((P.TABLE_READ_DATA,)),
+    "reportMetrics commit": Needs((P.TABLE_WRITE_DATA,)),
+    "planTableScan": Needs((P.TABLE_READ_DATA,)),
+    "fetchPlanningResult": Needs((P.TABLE_READ_DATA,)),
+    "cancelPlanning": Needs((P.TABLE_READ_DATA,)),
+    "fetchScanTasks": Needs((P.TABLE_READ_DATA,)),
+    # Keys and signatures: to read with the first, to write with the second, which is tried before.
+    "loadCredentials": Needs((P.TABLE_READ_DATA,)),
+    "loadCredentials write": Needs((P.TABLE_WRITE_DATA,)),
+    "signRequest": Needs((P.TABLE_READ_DATA,)),
+    "signRequest write": Needs((P.TABLE_WRITE_DATA,)),
+    "sendNotification": Needs(
+        (P.TABLE_CREATE, P.TABLE_WRITE_PROPERTIES, P.TABLE_DROP, P.NAMESPACE_CREATE, P.NAMESPACE_DROP)
+    ),
+}
+"""A second word tells what an operation does that it does not always do."""
+
+VIEW_OPERATIONS: Final[Mapping[str, Needs]] = {
+    "listViews": Needs((P.VIEW_LIST,)),
+    "createView": Needs((P.VIEW_CREATE,)),
+    "registerView": Needs((P.VIEW_CREATE,)),
+    "loadView": Needs((P.VIEW_READ_PROPERTIES,)),
+    "viewExists": Needs((P.VIEW_LIST,)),
+    "replaceView": Needs((P.VIEW_WRITE_PROPERTIES,)),
+    "dropView": Needs((P.VIEW_DROP,)),
+    "renameView": Needs((P.VIEW_DROP,), (P.VIEW_LIST, P.VIEW_CREATE)),
+}
+
+POLICY_OPERATIONS: Final[Mapping[str, Needs]] = {
+    "createPolicy": Needs((P.POLICY_CREATE,)),
+    "listPolicies": Needs((P.POLICY_LIST,)),
+    "loadPolicy": Needs((P.POLICY_READ,)),
+    "updatePolicy": Needs((P.POLICY_WRITE,)),
+    "dropPolicy": Needs((P.POLICY_DROP,)),
+    "attachPolicy catalog": Needs((P.POLICY_ATTACH,), (P.CATALOG_ATTACH_POLICY,)),
+    "attachPolicy namespace": Needs((P.POLICY_ATTACH,), (P.NAMESPACE_ATTACH_POLICY,)),
+    "attachPolicy table": Needs((P.POLICY_ATTACH,), (P.TABLE_ATTACH_POLICY,)),
+    "detachPolicy catalog": Needs((P.POLICY_DETACH,), (P.CATALOG_DETACH_POLICY,)),
+    "detachPolicy namespace": Needs((P.POLICY_DETACH,), (P.NAMESPACE_DETACH_POLICY,)),
+    "detachPolicy table": Needs((P.POLICY_DETACH,), (P.TABLE_DETACH_POLICY,)),
+    # No privilege of policies: who may read the thing may know what is done to it.
+    "getApplicablePolicies catalog": Needs((P.CATALOG_READ_PROPERTIES,)),
+    "getApplicablePolicies namespace": Needs((P.NAMESPACE_READ_PROPERTIES,)),
+    "getApplicablePolicies table": Needs((P.TABLE_READ_PROPERTIES,)),
+    "getApplicablePolicies view": Needs((P.VIEW_READ_PROPERTIES,)),
+}
+"""There is no privilege of attaching to views: they go by that of tables."""
+
+MANAGEMENT_OPERATIONS: Final[Mapping[str, Needs]] = {
+    "listCatalogs": Needs((P.CATALOG_LIST,)),
+    "createCatalog": Needs((P.CATALOG_CREATE,)),
+    "getCatalog": Needs((P.CATALOG_READ_PROPERTIES,)),
+    "updateCatalog": Needs((P.CATALOG_WRITE_PROPERTIES,)),
+    "deleteCatalog": Needs((P.CATALOG_DROP,)),
+    "listPrincipals": Needs((P.PRINCIPAL_LIST,)),
+    "createPrincipal": Needs((P.PRINCIPAL_CREATE,)),
+    "getPrincipal": Needs((P.PRINCIPAL_READ_PROPERTIES,)),
+    "updatePrincipal": Needs((P.PRINCIPAL_WRITE_PROPERTIES,)),
+    "deletePrincipal": Needs((P.PRINCIPAL_DROP,)),
+    "rotateCredentials": Needs((P.PRINCIPAL_ROTATE_CREDENTIALS,)),
+    "resetCredentials": Needs((P.PRINCIPAL_RESET_CREDENTIALS,)),
+    "listPrincipalRolesAssigned": Needs((P.PRINCIPAL_LIST_GRANTS,)),
+    "assignPrincipalRole": Needs((P.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
+    "revokePrincipalRole": Needs(
+        (P.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE,), (P.PRINCIPAL_MANAGE_GRANTS_FOR_GRANTEE,)
+    ),
+    "listPrincipalRoles": Needs((P.PRINCIPAL_ROLE_LIST,)),
+    "createPrincipalRole": Needs((P.PRINCIPAL_ROLE_CREATE,)),
+    "getPrincipalRole": Needs((P.PRINCIPAL_ROLE_READ_PROPERTIES,)),
+    "updatePrincipalRole": Needs((P.PRINCIPAL_ROLE_WRITE_PROPERTIES,)),
+    "deletePrincipalRole": Needs((P.PRINCIPAL_ROLE_DROP,)),
+    "listAssigneePrincipalsForPrincipalRole": Needs((P.PRINCIPAL_ROLE_LIST_GRANTS,)),
+    "listCatalogRolesForPrincipalRole": Needs((P.PRINCIPAL_ROLE_LIST_GRANTS,)),
+    "assignCatalogRoleToPrincipalRole": Needs((P.CATALOG_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
+    "revokeCatalogRoleFromPrincipalRole": Needs((P.CATALOG_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
+    "listCatalogRoles": Needs((P.CATALOG_ROLE_LIST,)),
+    "createCatalogRole": Needs((P.CATALOG_ROLE_CREATE,)),
+    "getCatalogRole": Needs((P.CATALOG_ROLE_READ_PROPERTIES,)),
+    "updateCatalogRole": Needs((P.CATALOG_ROLE_WRITE_PROPERTIES,)),
+    "deleteCatalogRole": Needs((P.CATALOG_ROLE_DROP,)),
+    "listAssigneePrincipalRolesForCatalogRole": Needs((P.CATALOG_ROLE_LIST_GRANTS,)),
+    "listGrantsForCatalogRole": Needs((P.CATALOG_ROLE_LIST_GRANTS,)),
+    **{
+        operation: needs
+        for kind in GrantKind
+        for operation, needs in {
+            f"addGrantToCatalogRole {kind}": Needs((Privilege[f"{kind.upper()}_MANAGE_GRANTS_ON_SECURABLE"],)),
+            f"revokeGrantFromCatalogRole {kind}": Needs(
+                (Privilege[f"{kind.upper()}_MANAGE_GRANTS_ON_SECURABLE"],), (P.CATALOG_ROLE_MANAGE_GRANTS_FOR_GRANTEE,)
+            ),
+        }.items()
+    },
+}
+"""On the service, a catalog, or what a grant is on; `revoke…` asks besides about who loses it."""
+
+OPERATIONS: Final[Mapping[str, Needs]] = {
+    **NAMESPACE_OPERATIONS,
+    **TABLE_OPERATIONS,
+    **VIEW_OPERATIONS,
+    **POLICY_OPERATIONS,
+    **MANAGEMENT_OPERATIONS,
+}
+
+ACTION_PRIVILEGES: Final[Mapping[str, tuple[Privilege, ...]]] = {
+    "s3tables:CreateTableBucket": (P.CATALOG_WRITE_PROPERTIES,),
+    "s3tables:GetTableBucket": (P.CATALOG_READ_PROPERTIES,),
+    "s3tables:ListTableBuckets": (P.CATALOG_LIST,),
+    "s3tables:CreateNamespace": (P.NAMESPACE_CREATE,),
+    "s3tables:GetNamespace": (P.NAMESPACE_READ_PROPERTIES,),
+    "s3tables:ListNamespaces": (P.NAMESPACE_LIST,),
+    "s3tables:UpdateNamespace": (P.NAMESPACE_WRITE_PROPERTIES,),
+    "s3tables:DeleteNamespace": (P.NAMESPACE_DROP,),
+    "s3tables:ListTables": (P.TABLE_LIST,),
+    "s3tables:CreateTable": (P.TABLE_CREATE,),
+    "s3tables:GetTable": (P.TABLE_READ_PROPERTIES,),
+    "s3tables:RenameTable": (P.TABLE_DROP,),
+    "s3tables:DeleteTable": (P.TABLE_DROP,),
+    "s3tables:GetTableMetadataLocation": (P.TABLE_READ_PROPERTIES,),
+    # Outside of commits, whose updates say what they take: a pointer that is moved can bring any change.
+    "s3tables:UpdateTableMetadataLocation": (P.TABLE_FULL_METADATA,),
+    "s3tables:GetTableData": (P.TABLE_READ_DATA,),
+    "s3tables:PutTableData": (P.TABLE_WRITE_DATA,),
+    "s3tables:GetTableMaintenanceConfiguration": (P.TABLE_READ_PROPERTIES,),
+    "s3tables:PutTableMaintenanceConfiguration": (P.TABLE_WRITE_PROPERTIES,),
+    # It removes files.
+    "s3tables:RunTableMaintenance": (P.TABLE_WRITE_DATA,),
+    "lakebed:CreatePolicy": (P.POLICY_CREATE,),
+    "lakebed:ReadPolicy": (P.POLICY_READ,),
+    "lakebed:UpdatePolicy": (P.POLICY_WRITE,),
+    "lakebed:DropPolicy": (P.POLICY_DROP,),
+    "lakebed:ListPolicies": (P.POLICY_LIST,),
+    "lakebed:AttachPolicy": (P.POLICY_ATTACH,),
+    "lakebed:DetachPolicy": (P.POLICY_DETACH,),
+    "lakebed:CreatePolicyType": (P.CATALOG_MANAGE_METADATA,),
+    "lakebed:DropPolicyType": (P.CATALOG_MANAGE_METADATA,),
+    # It makes the server call others.
+    "lakebed:ConfigureBridge": (),
+}
+"""By action. An empty one is granted to nobody."""
+
+_OF_VIEWS: Final[Mapping[str, tuple[Privilege, ...]]] = {
+    "s3tables:ListTables": (P.VIEW_LIST,),
+    "s3tables:CreateTable": (P.VIEW_CREATE,),
+    "s3tables:GetTable": (P.VIEW_READ_PROPERTIES,),
+    "s3tables:RenameTable": (P.VIEW_DROP,),
+    "s3tables:DeleteTable": (P.VIEW_DROP,),
+    "s3tables:GetTableMetadataLocation": (P.VIEW_READ_PROPERTIES,),
+    "s3tables:UpdateTableMetadataLocation": (P.VIEW_WRITE_PROPERTIES,),
+}
+
+_ON_TARGET: Final[Mapping[tuple[str, GrantKind], tuple[Privilege, ...]]] = {
+    (action, kind): OPERATIONS[f"{operation} {'table' if kind is GrantKind.VIEW else kind}"].secondary
+    for action, operation in (("lakebed:AttachPolicy", "attachPolicy"), ("lakebed:DetachPolicy", "detachPolicy"))
+    for kind in (GrantKind.CATALOG, GrantKind.NAMESPACE, GrantKind.TABLE, GrantKind.VIEW)
+}
+
+_MAINTENANCE_OF_CATALOG: Final[Mapping[str, tuple[Privilege, ...]]] = {
+    "s3tables:GetTableMaintenanceConfiguration": (P.CATALOG_READ_PROPERTIES,),
+    "s3tables:PutTableMaintenanceConfiguration": (P.CATALOG_WRITE_PROPERTIES,),
+}
+
+
+def action_privileges(action: str, kind: GrantKind) -> tuple[Privilege, ...]:
+    """What an action of policies takes on something of that kind; nothing if no grant is enough.
+
+    Of what an action makes or lists, `kind` is the kind of that. `AttachPolicy` and `DetachPolicy` are asked twice: of
+    a policy, and of what it goes with.
+    """
+    if (action, kind) in _ON_TARGET:
+        return _ON_TARGET[action, kind]
+    if kind is GrantKind.VIEW and action in _OF_VIEWS:
+        return _OF_VIEWS[action]
+    if kind is GrantKind.CATALOG and action in _MAINTENANCE_OF_CATALOG:
+        return _MAINTENANCE_OF_CATALOG[action]
+    return ACTION_PRIVILEGES.get(action, ())
+
+
+UPDATE_PRIVILEGES: Final[Mapping[str, Privilege]] = {
+    "assign-uuid": P.TABLE_ASSIGN_UUID,
+    "upgrade-format-version": P.TABLE_UPGRADE_FORMAT_VERSION,
+    "add-schema": P.TABLE_ADD_SCHEMA,
+    "set-current-schema": P.TABLE_SET_CURRENT_SCHEMA,
+    "add-spec": P.TABLE_ADD_PARTITION_SPEC,
+    "add-sort-order": P.TABLE_ADD_SORT_ORDER,
+    "set-default-sort-order": P.TABLE_SET_DEFAULT_SORT_ORDER,
+    "add-snapshot": P.TABLE_ADD_SNAPSHOT,
+    "set-snapshot-ref": P.TABLE_SET_SNAPSHOT_REF,
+    "remove-snapshots": P.TABLE_REMOVE_SNAPSHOTS,
+    "remove-snapshot-ref": P.TABLE_REMOVE_SNAPSHOT_REF,
+    "set-location": P.TABLE_SET_LOCATION,
+    "set-properties": P.TABLE_SET_PROPERTIES,
+    "remove-properties": P.TABLE_REMOVE_PROPERTIES,
+    "set-statistics": P.TABLE_SET_STATISTICS,
+    "remove-statistics": P.TABLE_REMOVE_STATISTICS,
+    "remove-partition-specs": P.TABLE_REMOVE_PARTITION_SPECS,
+}
+"""Kinds of updates that have a privilege of their own. All others take the right to write properties."""
+
+
+def commit_privileges(updates: Iterable[str]) -> tuple[Privilege, ...]:
+    """What a commit to a table that is there takes, by the kinds of its updates: `add-schema`, `set-snapshot-ref`, ….
+
+    In place of what its actions take. A commit that changes nothing takes the right to write properties, too.
+    """
+    needed = {UPDATE_PRIVILEGES.get(kind, P.TABLE_WRITE_PROPERTIES) for kind in updates}
+    return tuple(sorted(needed)) or (P.TABLE_WRITE_PROPERTIES,)

@@ -1,0 +1,178 @@
+"""Principal roles: made, changed, removed, given to users and taken away. Each change commits with its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakebed.core.access import Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPrincipal
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Reader, Transaction
+
+from . import rows
+from .administering import Administrator
+from .events import RoleTeller
+from .model import (
+    ROOT,
+    SERVICE_ADMIN,
+    PrincipalRole,
+    Properties,
+    check_principal_role_name,
+    check_properties,
+    check_version,
+    pack_properties,
+)
+
+
+class PrincipalRoles:
+    """The use cases of principal roles."""
+
+    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._clock = clock
+
+    async def create(
+        self, by: Administrator, name: str, *, properties: Properties, federated: bool = False
+    ) -> PrincipalRole:
+        """Make a role. Raises InvalidName, InvalidInput, AlreadyExists, AccessDenied."""
+        by.check("createPrincipalRole")
+        check_principal_role_name(name)
+        kept = check_properties(properties)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> PrincipalRole:
+            if not await tx.run(
+                rows.INSERT_PRINCIPAL_ROLE, name, int(federated), pack_properties(kept), now_ms, now_ms
+            ):
+                raise AlreadyExists(f"the principal role exists. name={name}")
+            role = await find_principal_role(tx, name)
+            await RoleTeller(self._outbox, tx, by.principal, now_ms).principal_role("Created", name)
+            return role
+
+        return await self._store.transact(work)
+
+    async def list(self, by: Administrator) -> list[PrincipalRole]:
+        """All roles, by name."""
+        by.check("listPrincipalRoles")
+        return [rows.principal_role_from(row) for row in await self._store.rows(rows.PRINCIPAL_ROLES)]
+
+    async def get(self, by: Administrator, name: str) -> PrincipalRole:
+        """A role. Raises NoSuchPrincipal."""
+        by.check("getPrincipalRole")
+        return await find_principal_role(self._store, name)
+
+    async def update(self, by: Administrator, name: str, *, properties: Properties, version: int) -> PrincipalRole:
+        """Replace the properties of a role that is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
+        by.check("updatePrincipalRole")
+        kept = check_properties(properties)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> PrincipalRole:
+            role = await find_principal_role(tx, name)
+            check_version(role.version, version)
+            await tx.run(rows.UPDATE_PRINCIPAL_ROLE, pack_properties(kept), now_ms, role.id)
+            await RoleTeller(self._outbox, tx, by.principal, now_ms).principal_role("Configured", name)
+            return replace(role, properties=kept, version=role.version + 1, updated_ms=now_ms)
+
+        return await self._store.transact(work)
+
+    async def delete(self, by: Administrator, name: str) -> None:
+        """Remove a role; whoever had it has it no longer. Raises NoSuchPrincipal; InvalidInput for `service_admin`."""
+        by.check("deletePrincipalRole")
+        if name == SERVICE_ADMIN:
+            raise InvalidInput(f"the role administers the service, and stays. name={name}", argument="name")
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            role = await find_principal_role(tx, name)
+            members = await tx.rows(rows.MEMBERS_OF_ROLE, role.id)
+            held = await tx.rows(rows.CATALOG_ROLES_HELD, role.id)
+            # With it go its members, and it from catalog roles.
+            await tx.run(rows.DELETE_PRINCIPAL_ROLE, role.id)
+            await tx.run(rows.COUNT_CHANGE)
+            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            for (user,) in members:
+                await teller.membership("Revoked", name, user)
+            for catalog, catalog_role in held:
+                await teller.assignment("Revoked", catalog, catalog_role, name)
+            await teller.principal_role("Deleted", name)
+
+        await self._store.transact(work)
+
+    async def assign(self, by: Administrator, principal: str, role_name: str) -> None:
+        """Give a role to a user, or to root. Idempotent. Raises NoSuchPrincipal; InvalidInput for a federated role."""
+        by.check("assignPrincipalRole")
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await check_principal(tx, principal)
+            role = await find_principal_role(tx, role_name)
+            if role.federated:
+                raise InvalidInput(
+                    f"the provider of identities says who has this role. name={role_name}", argument="principalRole"
+                )
+            if await tx.run(rows.ADD_PRINCIPAL, principal, role.id):
+                await tx.run(rows.COUNT_CHANGE)
+                await RoleTeller(self._outbox, tx, by.principal, now_ms).membership("Assigned", role_name, principal)
+
+        await self._store.transact(work)
+
+    async def revoke(self, by: Administrator, principal: str, role_name: str) -> None:
+        """Take a role from a user, from its next request on, on every server.
+
+        Raises NoSuchPrincipal if there is no such user or role, or the one has not the other.
+        """
+        by.check("revokePrincipalRole")
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await check_principal(tx, principal)
+            role = await find_principal_role(tx, role_name)
+            if not await tx.run(rows.REMOVE_PRINCIPAL, principal, role.id):
+                raise NoSuchPrincipal(f"the principal has not this role. principal={principal} role={role_name}")
+            await tx.run(rows.COUNT_CHANGE)
+            await RoleTeller(self._outbox, tx, by.principal, now_ms).membership("Revoked", role_name, principal)
+
+        await self._store.transact(work)
+
+    async def of_principal(self, by: Administrator, principal: str) -> Sequence[PrincipalRole]:
+        """The roles of a user, or of root, by name. Raises NoSuchPrincipal."""
+        by.check("listPrincipalRolesAssigned")
+        await check_principal(self._store, principal)
+        return [rows.principal_role_from(row) for row in await self._store.rows(rows.ROLES_OF_PRINCIPAL, principal)]
+
+
+async def find_principal_role(reader: Reader, name: str) -> PrincipalRole:
+    """The principal role of that name. Raises NoSuchPrincipal."""
+    row = await reader.row(rows.PRINCIPAL_ROLE, name)
+    if row is None:
+        raise NoSuchPrincipal(f"no such principal role. name={name}")
+    return rows.principal_role_from(row)
+
+
+async def check_principal(reader: Reader, name: str) -> None:
+    """Raise NoSuchPrincipal unless it is a user, or root."""
+    if name != ROOT and await reader.row(rows.HAS_PRINCIPAL, name) is None:
+        raise NoSuchPrincipal(f"no such principal. name={name}")
+
+
+async def leave_roles(tx: Transaction, principal: str) -> list[str]:
+    """Take all roles from a user who goes; their names, to be told with `tell_of_left_roles`."""
+    held = [rows.principal_role_from(row) for row in await tx.rows(rows.ROLES_OF_PRINCIPAL, principal)]
+    for role in held:
+        await tx.run(rows.REMOVE_PRINCIPAL, principal, role.id)
+    if held:
+        await tx.run(rows.COUNT_CHANGE)
+    return [role.name for role in held]
+
+
+async def tell_of_left_roles(
+    outbox: Outbox, tx: Transaction, principal: str, roles: list[str], caller: Principal, now_ms: int
+) -> None:
+    """Record that a user who goes has lost its roles."""
+    teller = RoleTeller(outbox, tx, caller, now_ms)
+    for role in roles:
+        await teller.membership("Revoked", role, principal)

@@ -1,0 +1,189 @@
+"""Statements of roles and grants, and how rows become values. The only module of this package that knows columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from lakebed.meta.seam import Row
+
+from .model import LEVEL_SEPARATOR, Catalog, CatalogRole, GrantTarget, HeldGrant, ManagedPrincipal, PrincipalRole
+from .model import unpack_properties as _properties
+from .privileges import MASKS, GrantKind, Privilege
+from .securables import SERVICE_KEY
+
+PATHS_AT_ONCE: Final = 16
+"""How many namespaces one statement looks for; missing ones are blank."""
+
+_MARKS: Final = ", ".join("?" for _ in range(PATHS_AT_ONCE))
+
+# -- what callers are made of -------------------------------------------------------------------------------------
+
+CHANGE_NUMBER: Final = (
+    "(SELECT c.number FROM role_changes c"
+    " WHERE EXISTS (SELECT 1 FROM principal_role_members m WHERE m.principal = p.name))"
+)
+"""A column of statements that find the user `p` who calls: the number of the latest change, NULL without a role."""
+
+COUNT_CHANGE: Final = "UPDATE role_changes SET number = number + 1"
+
+HELD_BY_PRINCIPAL: Final = (
+    "SELECT r.name, g.securable, g.privilege FROM principal_role_members m"  # noqa: S608  # constants only, here and below
+    " JOIN principal_roles r ON r.id = m.role JOIN catalog_role_members a ON a.principal_role = m.role"
+    " JOIN grants g ON g.role = a.catalog_role WHERE m.principal = ?"
+    f" UNION ALL SELECT r.name, '{SERVICE_KEY}', s.privilege FROM principal_role_members m"
+    " JOIN principal_roles r ON r.id = m.role JOIN service_grants s ON s.role = m.role WHERE m.principal = ?"
+)
+"""Roles of a user, given twice, and what each holds."""
+
+# -- users --------------------------------------------------------------------------------------------------------
+
+_PRINCIPAL: Final = "p.name, c.client_id, p.properties, p.version, p.created_ms, p.updated_ms"
+_PRINCIPALS: Final = "principals p LEFT JOIN client_credentials c ON c.user_id = p.user_id"
+PRINCIPAL: Final = f"SELECT {_PRINCIPAL} FROM {_PRINCIPALS} WHERE p.name = ?"  # noqa: S608
+PRINCIPALS: Final = f"SELECT {_PRINCIPAL} FROM {_PRINCIPALS} ORDER BY p.name"  # noqa: S608
+HAS_PRINCIPAL: Final = "SELECT 1 FROM principals WHERE name = ?"
+SET_PROPERTIES: Final = "UPDATE principals SET properties = ? WHERE name = ?"
+UPDATE_PRINCIPAL: Final = "UPDATE principals SET properties = ?, version = version + 1, updated_ms = ? WHERE name = ?"
+
+# -- principal roles ----------------------------------------------------------------------------------------------
+
+_ROLE: Final = "r.id, r.name, r.federated, r.properties, r.version, r.created_ms, r.updated_ms"
+PRINCIPAL_ROLE: Final = f"SELECT {_ROLE} FROM principal_roles r WHERE r.name = ?"  # noqa: S608
+PRINCIPAL_ROLES: Final = f"SELECT {_ROLE} FROM principal_roles r ORDER BY r.name"  # noqa: S608
+INSERT_PRINCIPAL_ROLE: Final = (
+    "INSERT INTO principal_roles (name, federated, properties, version, created_ms, updated_ms)"
+    " VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (name) DO NOTHING"
+)
+UPDATE_PRINCIPAL_ROLE: Final = (
+    "UPDATE principal_roles SET properties = ?, version = version + 1, updated_ms = ? WHERE id = ?"
+)
+DELETE_PRINCIPAL_ROLE: Final = "DELETE FROM principal_roles WHERE id = ?"
+
+ADD_PRINCIPAL: Final = (
+    "INSERT INTO principal_role_members (principal, role) VALUES (?, ?) ON CONFLICT (principal, role) DO NOTHING"
+)
+REMOVE_PRINCIPAL: Final = "DELETE FROM principal_role_members WHERE principal = ? AND role = ?"
+ROLES_OF_PRINCIPAL: Final = (
+    f"SELECT {_ROLE} FROM principal_role_members m JOIN principal_roles r ON r.id = m.role"  # noqa: S608
+    " WHERE m.principal = ? ORDER BY r.name"
+)
+MEMBERS_OF_ROLE: Final = "SELECT principal FROM principal_role_members WHERE role = ? ORDER BY principal"
+PRINCIPALS_OF_ROLE: Final = (
+    f"SELECT {_PRINCIPAL} FROM principal_role_members m JOIN principals p ON p.name = m.principal"  # noqa: S608
+    " LEFT JOIN client_credentials c ON c.user_id = p.user_id WHERE m.role = ? ORDER BY p.name"
+)
+
+# -- catalog roles ------------------------------------------------------------------------------------------------
+
+_CATALOG_ROLE: Final = "r.id, r.name, r.properties, r.version, r.created_ms, r.updated_ms"
+CATALOG_ROLE: Final = f"SELECT {_CATALOG_ROLE} FROM catalog_roles r WHERE r.catalog = ? AND r.name = ?"  # noqa: S608
+CATALOG_ROLES: Final = f"SELECT {_CATALOG_ROLE} FROM catalog_roles r WHERE r.catalog = ? ORDER BY r.name"  # noqa: S608
+INSERT_CATALOG_ROLE: Final = (
+    "INSERT INTO catalog_roles (catalog, name, properties, version, created_ms, updated_ms)"
+    " VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (catalog, name) DO NOTHING"
+)
+UPDATE_CATALOG_ROLE: Final = (
+    "UPDATE catalog_roles SET properties = ?, version = version + 1, updated_ms = ? WHERE id = ?"
+)
+DELETE_CATALOG_ROLE: Final = "DELETE FROM catalog_roles WHERE id = ?"
+
+ADD_PRINCIPAL_ROLE: Final = (
+    "INSERT INTO catalog_role_members (principal_role, catalog_role) VALUES (?, ?)"
+    " ON CONFLICT (principal_role, catalog_role) DO NOTHING"
+)
+REMOVE_PRINCIPAL_ROLE: Final = "DELETE FROM catalog_role_members WHERE principal_role = ? AND catalog_role = ?"
+CATALOG_ROLES_OF_PRINCIPAL_ROLE: Final = (
+    f"SELECT {_CATALOG_ROLE} FROM catalog_role_members m JOIN catalog_roles r ON r.id = m.catalog_role"  # noqa: S608
+    " WHERE m.principal_role = ? AND r.catalog = ? ORDER BY r.name"
+)
+PRINCIPAL_ROLES_OF_CATALOG_ROLE: Final = (
+    f"SELECT {_ROLE} FROM catalog_role_members m JOIN principal_roles r ON r.id = m.principal_role"  # noqa: S608
+    " WHERE m.catalog_role = ? ORDER BY r.name"
+)
+CATALOG_ROLES_HELD: Final = (
+    "SELECT b.name, r.name FROM catalog_role_members m JOIN catalog_roles r ON r.id = m.catalog_role"
+    " JOIN buckets b ON b.id = r.catalog WHERE m.principal_role = ? ORDER BY b.name, r.name"
+)
+
+# -- catalogs and what is in them ---------------------------------------------------------------------------------
+
+_CATALOG: Final = "b.id, b.name, b.owner, b.region, w.properties, w.enabled_ms"
+_CATALOGS: Final = "buckets b JOIN warehouses w ON w.bucket = b.id"
+CATALOG: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE b.name = ?"  # noqa: S608
+CATALOGS: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} ORDER BY b.name"  # noqa: S608
+NAMESPACE_IDS: Final = f"SELECT path, id FROM namespaces WHERE warehouse = ? AND path IN ({_MARKS})"  # noqa: S608
+ENTRY: Final = "SELECT id FROM entries WHERE namespace = ? AND name = ? AND kind = ? AND dropped_ms IS NULL"
+POLICY: Final = "SELECT id FROM policies WHERE namespace = ? AND name = ?"
+
+# -- grants -------------------------------------------------------------------------------------------------------
+
+ADD_GRANT: Final = (
+    "INSERT INTO grants (role, securable, privilege, namespace, entry, policy, granted_ms) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (role, securable, privilege) DO NOTHING"
+)
+REMOVE_GRANT: Final = "DELETE FROM grants WHERE role = ? AND securable = ? AND privilege = ?"
+GRANTS_OF_ROLE: Final = (
+    "SELECT g.securable, g.privilege, n.path, e.kind, e.name, en.path, p.name, pn.path, e.dropped_ms FROM grants g"
+    " LEFT JOIN namespaces n ON n.id = g.namespace"
+    " LEFT JOIN entries e ON e.id = g.entry LEFT JOIN namespaces en ON en.id = e.namespace"
+    " LEFT JOIN policies p ON p.id = g.policy LEFT JOIN namespaces pn ON pn.id = p.namespace"
+    " WHERE g.role = ? ORDER BY g.securable, g.privilege"
+)
+"""Those on tables, too, that were dropped and can be restored: the grants come back with them."""
+
+
+def principal_from(row: Row) -> ManagedPrincipal:
+    """A user."""
+    name, client_id, properties, version, created_ms, updated_ms = row
+    return ManagedPrincipal(name, client_id, _properties(properties), version, created_ms, updated_ms)
+
+
+def principal_role_from(row: Row) -> PrincipalRole:
+    """A principal role."""
+    role_id, name, federated, properties, version, created_ms, updated_ms = row
+    return PrincipalRole(role_id, name, bool(federated), _properties(properties), version, created_ms, updated_ms)
+
+
+def catalog_role_from(row: Row) -> CatalogRole:
+    """A catalog role."""
+    role_id, name, properties, version, created_ms, updated_ms = row
+    return CatalogRole(role_id, name, _properties(properties), version, created_ms, updated_ms)
+
+
+def catalog_from(row: Row) -> Catalog:
+    """A catalog."""
+    catalog_id, name, owner, region, properties, created_ms = row
+    return Catalog(catalog_id, name, owner, region, _properties(properties), created_ms)
+
+
+class StoredGrant(NamedTuple):
+    """A grant, and what its row says besides."""
+
+    key: str
+    """Of what it is on."""
+    grant: HeldGrant
+    is_hidden: bool
+    """Whether it is on something that was dropped and can be restored."""
+
+
+def grants_from(found: Iterable[Row]) -> Iterator[StoredGrant]:
+    """Grants from rows of `GRANTS_OF_ROLE`. Privileges that this build does not know are passed over."""
+    return (_grant_from(row) for row in found if row[1] in MASKS)
+
+
+def _grant_from(row: Row) -> StoredGrant:
+    key, privilege, namespace, entry_kind, entry, entry_namespace, policy, policy_namespace, dropped_ms = row
+    if entry is not None:
+        target = GrantTarget(GrantKind(entry_kind), _levels(entry_namespace), entry)
+    elif policy is not None:
+        target = GrantTarget(GrantKind.POLICY, _levels(policy_namespace), policy)
+    elif namespace is not None:
+        target = GrantTarget(GrantKind.NAMESPACE, _levels(namespace))
+    else:
+        target = GrantTarget(GrantKind.CATALOG)
+    return StoredGrant(key, HeldGrant(target, Privilege(privilege)), dropped_ms is not None)
+
+
+def _levels(path: str) -> tuple[str, ...]:
+    return tuple(path.split(LEVEL_SEPARATOR))

@@ -1,0 +1,162 @@
+"""Client credentials of users: an id, a present secret and the one before it.
+
+Rotation gives a fresh secret and keeps the present one as the one before, so that a secret survives one rotation and
+ends with the next. A reset ends both at once. Tokens end with the secret that they were given for (ADR 17).
+
+Secrets are kept as hashes. Hashing takes time that a transaction should not: whoever can makes a `FreshSecret` before.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from lakebed.core.access import Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AlreadyExists, InvalidInput, StateConflict
+from lakebed.core.secrets import Secret
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
+
+from ..events import tell_of_client
+from ..model import User, check_key_id, check_secret
+from .model import ClientPair, FreshSecret, NewCredentials
+from .secret_hashes import SecretHashes
+
+_COLUMNS: Final = "client_id, user_id, generation, secondary IS NOT NULL, created_ms, rotated_ms"
+_PAIR: Final = f"SELECT {_COLUMNS} FROM client_credentials WHERE user_id = ?"  # noqa: S608 - columns are ours
+_INSERT: Final = (
+    "INSERT INTO client_credentials (client_id, user_id, main, generation, created_ms, rotated_ms)"
+    " VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO NOTHING"
+)
+_ROTATE: Final = (
+    "UPDATE client_credentials SET secondary = main, main = ?, generation = generation + 1, rotated_ms = ?"
+    " WHERE user_id = ?"
+)
+_RESET: Final = (
+    "UPDATE client_credentials SET client_id = ?, main = ?, secondary = NULL, generation = generation + 1,"
+    " rotated_ms = ? WHERE user_id = ?"
+)
+_TAKEN: Final = (
+    "SELECT 1 FROM client_credentials WHERE client_id = ? AND user_id <> ?"
+    " UNION ALL SELECT 1 FROM access_keys WHERE id = ?"
+)
+
+_ID_BYTES: Final = 8
+_SECRET_BYTES: Final = 16
+
+
+def new_client_id() -> str:
+    """16 hexadecimal digits."""
+    return secrets.token_hex(_ID_BYTES)
+
+
+def new_client_secret() -> Secret:
+    """32 hexadecimal digits."""
+    return Secret(secrets.token_hex(_SECRET_BYTES))
+
+
+class ClientCredentials:
+    """Making and changing client credentials. Each change commits with its event, appended last."""
+
+    def __init__(
+        self, store: MetaStore, outbox: Outbox, hashes: SecretHashes, clock: Clock, root: Principal, root_client_id: str
+    ) -> None:
+        """`root_client_id` is root's access key: its credentials are in the settings, and nobody's here."""
+        self._store = store
+        self._outbox = outbox
+        self._hashes = hashes
+        self._clock = clock
+        self._root = root
+        self._root_client_id = root_client_id
+
+    async def prepare(self, secret: Secret | None = None) -> FreshSecret:
+        """A secret to be stored, generated or the caller's, with its hash. Raises InvalidInput."""
+        if secret is None:
+            secret = new_client_secret()
+        check_secret(secret)
+        return await self._hashes.hash(secret)
+
+    async def of_user(self, user: User) -> ClientPair | None:
+        """The user's credentials, without their secrets."""
+        return await _pair(self._store, user.user_id)
+
+    async def create(
+        self, tx: Transaction, user: User, fresh: FreshSecret | None = None, *, caller: Principal | None = None
+    ) -> NewCredentials:
+        """Give a user credentials, in the transaction that makes the user or another one. The last thing in it.
+
+        Without a `fresh` secret one is made and hashed on the spot, while others wait. Raises StateConflict for a user
+        who has credentials.
+        """
+        if fresh is None:
+            fresh = self._hashes.hash_now(new_client_secret())
+        client_id, now_ms = new_client_id(), self._clock.now_ms()
+        if not await tx.run(_INSERT, client_id, user.user_id, fresh.hash, now_ms, now_ms):
+            raise StateConflict(f"the user has client credentials. user={user.name}")
+        await self._tell(tx, "ClientCredentialsCreated", user, client_id, caller, now_ms)
+        return NewCredentials(client_id, fresh.secret)
+
+    async def rotate(self, user: User, *, caller: Principal | None = None) -> NewCredentials:
+        """A fresh secret; the present one is good until the next rotation. Raises InvalidInput for who has none."""
+        fresh = await self.prepare()
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> NewCredentials:
+            pair = await _require_pair(tx, user)
+            await tx.run(_ROTATE, fresh.hash, now_ms, user.user_id)
+            await self._tell(tx, "ClientCredentialsRotated", user, pair.client_id, caller, now_ms)
+            return NewCredentials(pair.client_id, fresh.secret)
+
+        return await self._store.transact(work)
+
+    async def reset(
+        self,
+        user: User,
+        *,
+        client_id: str | None = None,
+        secret: Secret | None = None,
+        caller: Principal | None = None,
+    ) -> NewCredentials:
+        """A secret in place of both, and another id if one is chosen. All tokens of the user's credentials end.
+
+        Raises InvalidInput for a user who has none, InvalidName, AlreadyExists for an id that somebody has.
+        """
+        if client_id is not None:
+            check_key_id(client_id)
+        fresh = await self.prepare(secret)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> NewCredentials:
+            pair = await _require_pair(tx, user)
+            chosen = client_id or pair.client_id
+            taken = await tx.row(_TAKEN, chosen, user.user_id, chosen)
+            if taken is not None or chosen == self._root_client_id:
+                raise AlreadyExists(f"the client id is somebody's. client_id={chosen}")
+            await tx.run(_RESET, chosen, fresh.hash, now_ms, user.user_id)
+            await self._tell(tx, "ClientCredentialsReset", user, chosen, caller, now_ms)
+            return NewCredentials(chosen, fresh.secret)
+
+        return await self._store.transact(work)
+
+    async def _tell(
+        self, tx: Transaction, name: str, user: User, client_id: str, caller: Principal | None, now_ms: int
+    ) -> None:
+        await tell_of_client(self._outbox, tx, name, user.name, client_id, caller or self._root, now_ms)
+
+
+async def _pair(reader: Reader, user_id: str) -> ClientPair | None:
+    row = await reader.row(_PAIR, user_id)
+    return None if row is None else _pair_from(row)
+
+
+async def _require_pair(reader: Reader, user: User) -> ClientPair:
+    pair = await _pair(reader, user.user_id)
+    if pair is None:
+        raise InvalidInput(f"the user has no client credentials. user={user.name}", argument="principal")
+    return pair
+
+
+def _pair_from(row: Row) -> ClientPair:
+    client_id, user_id, generation, has_secondary, created_ms, rotated_ms = row
+    return ClientPair(client_id, user_id, generation, bool(has_secondary), created_ms, rotated_ms)

@@ -1,0 +1,99 @@
+"""Who asks for a token: a client id and its secret, tried against what is kept of them.
+
+A client is a user with client credentials, or whoever holds a lasting access key: that is a user, too, or root. So
+`credential=ID:SECRET` works with the keys that S3 is used with.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import Final
+
+from lakebed.core.errors import Unauthenticated
+from lakebed.core.secrets import Secret
+from lakebed.meta.seam import MetaStore
+
+from ..access_keys import AccessKeys
+from ..model import is_key_id
+from ..vault import MasterKeys
+from .attempts import Attempts
+from .model import Client
+from .secret_hashes import SecretHashes
+
+_CLIENT: Final = (
+    "SELECT c.main, c.secondary, c.generation, p.user_id, p.enabled FROM client_credentials c"
+    " JOIN principals p ON p.user_id = c.user_id WHERE c.client_id = ?"
+)
+_PURPOSE: Final = "generations of access keys"
+_FINGERPRINT_BYTES: Final = 12
+
+
+class Clients:
+    """Establishes who asks for a token."""
+
+    def __init__(
+        self, store: MetaStore, access_keys: AccessKeys, hashes: SecretHashes, attempts: Attempts, master: MasterKeys
+    ) -> None:
+        self._store = store
+        self._access_keys = access_keys
+        self._hashes = hashes
+        self._attempts = attempts
+        self._master = master
+
+    async def authenticate(self, client_id: str, secret: Secret, address: str) -> Client:
+        """The client. Raises Unauthenticated, which does not say what was wrong; Throttled after too many mistakes.
+
+        A right secret is charged as a wrong one until it was found right, or guessing would cost nothing.
+        """
+        if not is_key_id(client_id):
+            # Nobody's id, and nothing to remember it by.
+            client_id = "-"
+        attempt = self._attempts.begin(client_id, address)
+        client = await self._find(client_id, secret)
+        if client is None:
+            raise Unauthenticated("the client id or its secret is wrong")
+        self._attempts.succeeded(attempt)
+        return client
+
+    async def _find(self, client_id: str, secret: Secret) -> Client | None:
+        row = await self._store.row(_CLIENT, client_id)
+        if row is None:
+            return await self._by_access_key(client_id, secret)
+        main, secondary, generation, user_id, enabled = row
+        number = await self._hashes.find(client_id, secret, [main] if secondary is None else [main, secondary])
+        if number is None or not enabled:
+            return None
+        return Client(client_id, user_id, str(generation - number))
+
+    async def _by_access_key(self, client_id: str, secret: Secret) -> Client | None:
+        try:
+            credential = await self._access_keys.lookup(client_id)
+        except Unauthenticated:
+            # As long as a wrong secret would have taken: who measures does not learn which ids there are.
+            await self._hashes.find(client_id, secret, [])
+            return None
+        if credential.secret != secret:
+            await self._hashes.find(client_id, secret, [])
+            return None
+        return Client(client_id, credential.principal.user_id, key_generation(self._master, client_id, secret))
+
+
+def key_generation(master: MasterKeys, access_key_id: str, secret: Secret, master_key: str | None = None) -> str:
+    """What tells the secret of an access key from others it has had or will have. Nothing of it can be learnt from it.
+
+    It names the master key that it was made with, so that it can be made again once another one is active.
+    """
+    master_key = master_key or master.active
+    key = master.derive(_PURPOSE, master_key)
+    digest = hmac.new(key, f"{access_key_id}\0{secret.reveal()}".encode(), hashlib.sha256).digest()
+    return f"{master_key}.{base64.urlsafe_b64encode(digest[:_FINGERPRINT_BYTES]).decode()}"
+
+
+def is_generation(master: MasterKeys, generation: str, access_key_id: str, secret: Secret) -> bool:
+    """Whether it is that of this secret."""
+    master_key, _, _ = generation.rpartition(".")
+    if master_key not in master:
+        return False
+    return hmac.compare_digest(key_generation(master, access_key_id, secret, master_key), generation)

@@ -1,0 +1,116 @@
+"""Wires what tokens are about: clients, the keys that sign, the endpoint, and whose tokens are accepted."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.access import Credential
+from lakebed.core.clock import Clock
+from lakebed.core.errors import InvalidInput, InvalidSetting
+from lakebed.core.settings import OidcProvider, Settings, TokenMode
+from lakebed.governance.access_keys import AccessKeys
+from lakebed.governance.bearer_tokens import BearerTokens, TokenSource
+from lakebed.governance.oidc import (
+    ClaimPath,
+    ExternalIdentities,
+    FederatedGrants,
+    Provider,
+    ProviderKeys,
+    ProviderTokens,
+    RoleMapping,
+)
+from lakebed.governance.principals import Principals
+from lakebed.governance.tokens import (
+    Attempts,
+    ClientCredentials,
+    Clients,
+    SecretHashes,
+    SigningKeys,
+    TokenIssuer,
+    TokenVerifier,
+)
+from lakebed.governance.vault import MasterKeys
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
+from lakebed.storage.credentials.http import Http, blocking_http
+from lakebed.wire.oauth.app import Observe, TokenApplication
+
+PROVIDERS_AT_ONCE: Final = 4
+"""Requests to providers under way at once in one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What the rest of the server needs of tokens."""
+
+    application: TokenApplication
+    bearers: BearerTokens
+    clients: ClientCredentials
+    keys: SigningKeys
+
+
+def wire_tokens(
+    settings: Settings,
+    meta: MetaStore,
+    outbox: Outbox,
+    master: MasterKeys,
+    clock: Clock,
+    access_keys: AccessKeys,
+    root: Credential,
+    observe: Observe | None = None,
+    http: Http | None = None,
+) -> Tokens:
+    """Tokens as the settings have them. Raises InvalidSetting. `http` is how providers are spoken to."""
+    own = settings.tokens
+    hashes = SecretHashes()
+    keys = SigningKeys(meta, outbox, master, clock, root.principal)
+    verifier = TokenVerifier(meta, access_keys, master, clock, issuer=own.issuer)
+    issuer = TokenIssuer(
+        keys,
+        verifier,
+        clock,
+        issuer=own.issuer,
+        lifetime_seconds=int(own.lifetime),
+        renewal_seconds=int(own.renewal),
+    )
+    sources: dict[str, TokenSource] = {}
+    if own.mode is not TokenMode.EXTERNAL:
+        sources[own.issuer] = verifier
+    if settings.oidc.providers:
+        identities = ExternalIdentities(meta, outbox, Principals(meta, outbox, clock, root.principal), clock)
+        grants = FederatedGrants(meta)
+        # Threads of their own: a provider that does not answer must not hold anything else back.
+        threads = ThreadPoolExecutor(PROVIDERS_AT_ONCE, thread_name_prefix="oidc")
+        for name, stated in settings.oidc.providers.items():
+            provider = read_provider(f"oidc.providers.{name}", stated)
+            bundle = None if stated.ca_bundle is None else str(stated.ca_bundle)
+            published = ProviderKeys(http or blocking_http(bundle, threads), clock, provider.issuer)
+            sources[provider.issuer] = ProviderTokens(provider, published, identities, grants, clock)
+    return Tokens(
+        TokenApplication(
+            Clients(meta, access_keys, hashes, Attempts(clock), master),
+            issuer,
+            keys,
+            clock=clock,
+            issues=own.mode is not TokenMode.EXTERNAL,
+            observe=observe,
+        ),
+        BearerTokens(sources),
+        ClientCredentials(meta, outbox, hashes, clock, root.principal, root.access_key_id),
+        keys,
+    )
+
+
+def read_provider(path: str, stated: OidcProvider) -> Provider:
+    """A provider of the settings, its claim paths and expressions read. Raises InvalidSetting by its path."""
+    try:
+        name_claim = ClaimPath.parse(stated.name_claim)
+    except InvalidInput as error:
+        raise InvalidSetting(f"{path}.name_claim: {error}", argument=f"{path}.name_claim") from error
+    try:
+        roles = RoleMapping.of(stated.roles_claim, stated.roles_filter, stated.roles_mappings)
+    except InvalidInput as error:
+        raise InvalidSetting(f"{path}: roles: {error}", argument=path) from error
+    return Provider(stated.issuer, frozenset(stated.audiences), name_claim, roles, stated.create_users)

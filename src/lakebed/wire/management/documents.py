@@ -1,0 +1,143 @@
+"""What the management API says and is told: documents in camel case, as the contract has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.governance.rbac.model import (
+    Catalog,
+    CatalogRole,
+    GrantTarget,
+    HeldGrant,
+    ManagedPrincipal,
+    PrincipalRole,
+)
+from lakebed.governance.rbac.privileges import GrantKind, Privilege, privilege_named
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.errors import JSON
+
+_encode = msgspec.json.Encoder().encode
+
+
+class NamedDocument(msgspec.Struct):
+    """Something to be made, or to be found by its name. What else it says of itself is the server's to say."""
+
+    name: str
+    properties: dict[str, str] | None = None
+    federated: bool = False
+
+
+class UpdateDocument(msgspec.Struct, rename="camel"):
+    """Properties in place of others."""
+
+    current_entity_version: int
+    properties: dict[str, str]
+
+
+class GrantDocument(msgspec.Struct, rename="camel"):
+    """A privilege on something."""
+
+    type: GrantKind
+    privilege: str
+    namespace: list[str] | None = None
+    table_name: str | None = None
+    view_name: str | None = None
+    policy_name: str | None = None
+
+    @property
+    def target(self) -> GrantTarget:
+        """What the privilege is on. Raises InvalidInput for a name that is not of its kind, or missing."""
+        given = {
+            GrantKind.TABLE: self.table_name,
+            GrantKind.VIEW: self.view_name,
+            GrantKind.POLICY: self.policy_name,
+        }
+        for kind, name in given.items():
+            if name is not None and kind is not self.type:
+                raise InvalidInput(f"a grant on a {self.type} has no {kind}Name", argument=f"{kind}Name")
+        if self.namespace and self.type is GrantKind.CATALOG:
+            raise InvalidInput("a grant on a catalog has no namespace", argument="namespace")
+        return GrantTarget(self.type, tuple(self.namespace or ()), given.get(self.type) or "")
+
+    @property
+    def held(self) -> Privilege:
+        """The privilege. Raises InvalidInput."""
+        return privilege_named(self.privilege)
+
+
+class GrantRequest(msgspec.Struct):
+    """The body of adding and of revoking a grant."""
+
+    grant: GrantDocument
+
+
+_NAME_FIELDS: Final[Mapping[GrantKind, str]] = {
+    GrantKind.TABLE: "tableName",
+    GrantKind.VIEW: "viewName",
+    GrantKind.POLICY: "policyName",
+}
+
+
+def grant_document(grant: HeldGrant) -> dict[str, Any]:
+    """A grant that a role holds."""
+    target = grant.target
+    document: dict[str, Any] = {"type": target.kind, "privilege": grant.privilege.name}
+    if target.kind is not GrantKind.CATALOG:
+        document["namespace"] = target.namespace
+    if target.kind in _NAME_FIELDS:
+        document[_NAME_FIELDS[target.kind]] = target.name
+    return document
+
+
+def principal_document(principal: ManagedPrincipal) -> dict[str, Any]:
+    """A user."""
+    document: dict[str, Any] = {"name": principal.name}
+    if principal.client_id is not None:
+        document["clientId"] = principal.client_id
+    document |= {"properties": principal.properties, "entityVersion": principal.version}
+    if principal.created_ms is not None:
+        document["createTimestamp"] = principal.created_ms
+    if principal.updated_ms is not None:
+        document["lastUpdateTimestamp"] = principal.updated_ms
+    return document
+
+
+def principal_role_document(role: PrincipalRole) -> dict[str, Any]:
+    """A principal role."""
+    return _role_document(role) | {"federated": role.federated}
+
+
+def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
+    """A catalog role."""
+    return _role_document(role)
+
+
+def catalog_document(catalog: Catalog) -> dict[str, Any]:
+    """A catalog, whose tables are in the bucket of its name."""
+    base = f"s3://{catalog.name}/"
+    return {
+        "type": "INTERNAL",
+        "name": catalog.name,
+        "properties": {**catalog.properties, "default-base-location": base},
+        "createTimestamp": catalog.created_ms,
+        "storageConfigInfo": {"storageType": "S3", "allowedLocations": [base], "region": catalog.region},
+    }
+
+
+def created(document: object = None) -> Response:
+    """Something was made; what, if there is something to say of it."""
+    return Response(201, []) if document is None else Response(201, [JSON], _encode(document))
+
+
+def _role_document(role: PrincipalRole | CatalogRole) -> dict[str, Any]:
+    return {
+        "name": role.name,
+        "properties": role.properties,
+        "createTimestamp": role.created_ms,
+        "lastUpdateTimestamp": role.updated_ms,
+        "entityVersion": role.version,
+    }

@@ -1,0 +1,45 @@
+"""Grants: what a catalog role holds, given and taken away."""
+
+from __future__ import annotations
+
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.request import CatalogRequest
+
+from ..documents import GrantRequest, created, grant_document
+from ..services import ManagementRoute, ManagementServices
+
+
+async def list_grants(services: ManagementServices, request: CatalogRequest) -> Response:
+    """What a role holds."""
+    by, names = services.administrator(request.caller), request.names
+    found = await services.granting.list(by, names["catalog"], names["catalog-role"])
+    return ok({"grants": [grant_document(grant) for grant in found]})
+
+
+async def add_grant(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Give a privilege to a role."""
+    asked = request.document(GrantRequest).grant
+    by, names = services.administrator(request.caller), request.names
+    await services.granting.add(by, names["catalog"], names["catalog-role"], asked.target, asked.held)
+    return created()
+
+
+async def revoke_grant(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Take a privilege from a role; with `cascade`, on all that is inside as well."""
+    asked = request.document(GrantRequest).grant
+    by, names = services.administrator(request.caller), request.names
+    await services.granting.revoke(
+        by, names["catalog"], names["catalog-role"], asked.target, asked.held, cascade=request.flag("cascade")
+    )
+    # What the contract has for it, though nothing is made.
+    return created()
+
+
+_GRANTS = "/v1/catalogs/{catalog}/catalog-roles/{catalog-role}/grants"
+
+ROUTES = (
+    ManagementRoute("listGrantsForCatalogRole", "GET", _GRANTS, list_grants),
+    ManagementRoute("addGrantToCatalogRole", "PUT", _GRANTS, add_grant),
+    ManagementRoute("revokeGrantFromCatalogRole", "POST", _GRANTS, revoke_grant),
+)

@@ -1,0 +1,119 @@
+"""Principal roles: created, listed, shown, changed, removed; who has them; the catalog roles that they have."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.request import CatalogRequest
+
+from ..documents import (
+    NamedDocument,
+    UpdateDocument,
+    catalog_role_document,
+    created,
+    principal_document,
+    principal_role_document,
+)
+from ..services import ManagementRoute, ManagementServices
+
+
+class NewRole(msgspec.Struct, rename="camel"):
+    """The body of createPrincipalRole."""
+
+    principal_role: NamedDocument
+
+
+class CatalogRoleAssignment(msgspec.Struct, rename="camel"):
+    """The body of assignCatalogRoleToPrincipalRole."""
+
+    catalog_role: NamedDocument
+
+
+async def create_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Make a role."""
+    asked = request.document(NewRole).principal_role
+    made = await services.principal_roles.create(
+        services.administrator(request.caller),
+        asked.name,
+        properties=asked.properties or {},
+        federated=asked.federated,
+    )
+    return created(principal_role_document(made))
+
+
+async def list_roles(services: ManagementServices, request: CatalogRequest) -> Response:
+    """All roles."""
+    found = await services.principal_roles.list(services.administrator(request.caller))
+    return ok({"roles": [principal_role_document(role) for role in found]})
+
+
+async def get_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """A role."""
+    by = services.administrator(request.caller)
+    return ok(principal_role_document(await services.principal_roles.get(by, request.names["principal-role"])))
+
+
+async def update_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Replace the properties of a role."""
+    asked = request.document(UpdateDocument)
+    changed = await services.principal_roles.update(
+        services.administrator(request.caller),
+        request.names["principal-role"],
+        properties=asked.properties,
+        version=asked.current_entity_version,
+    )
+    return ok(principal_role_document(changed))
+
+
+async def delete_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Remove a role."""
+    await services.principal_roles.delete(services.administrator(request.caller), request.names["principal-role"])
+    return no_content()
+
+
+async def list_principals(services: ManagementServices, request: CatalogRequest) -> Response:
+    """The users who have a role."""
+    by = services.administrator(request.caller)
+    found = await services.principals.holders(by, request.names["principal-role"])
+    return ok({"principals": [principal_document(principal) for principal in found]})
+
+
+async def list_catalog_roles(services: ManagementServices, request: CatalogRequest) -> Response:
+    """The roles of a catalog that a principal role has."""
+    by, names = services.administrator(request.caller), request.names
+    found = await services.catalog_roles.of_principal_role(by, names["principal-role"], names["catalog"])
+    return ok({"roles": [catalog_role_document(role) for role in found]})
+
+
+async def assign_catalog_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Give a catalog role to a principal role."""
+    asked = request.document(CatalogRoleAssignment)
+    by, names = services.administrator(request.caller), request.names
+    await services.catalog_roles.assign(by, names["principal-role"], names["catalog"], asked.catalog_role.name)
+    return created()
+
+
+async def revoke_catalog_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Take a catalog role from a principal role."""
+    by, names = services.administrator(request.caller), request.names
+    await services.catalog_roles.revoke(by, names["principal-role"], names["catalog"], names["catalog-role"])
+    return no_content()
+
+
+_ALL = "/v1/principal-roles"
+_ONE = _ALL + "/{principal-role}"
+_HELD = _ONE + "/catalog-roles/{catalog}"
+
+ROUTES = (
+    ManagementRoute("listPrincipalRoles", "GET", _ALL, list_roles),
+    ManagementRoute("createPrincipalRole", "POST", _ALL, create_role),
+    ManagementRoute("getPrincipalRole", "GET", _ONE, get_role),
+    ManagementRoute("updatePrincipalRole", "PUT", _ONE, update_role),
+    ManagementRoute("deletePrincipalRole", "DELETE", _ONE, delete_role),
+    ManagementRoute("listAssigneePrincipalsForPrincipalRole", "GET", _ONE + "/principals", list_principals),
+    ManagementRoute("listCatalogRolesForPrincipalRole", "GET", _HELD, list_catalog_roles),
+    ManagementRoute("assignCatalogRoleToPrincipalRole", "PUT", _HELD, assign_catalog_role),
+    ManagementRoute("revokeCatalogRoleFromPrincipalRole", "DELETE", _HELD + "/{catalog-role}", revoke_catalog_role),
+)

@@ -1,0 +1,145 @@
+"""Users: created, listed, shown, changed, removed; their client credentials; the roles that they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lakebed.core.errors import NotSupported
+from lakebed.core.secrets import Secret
+from lakebed.governance.rbac.identities import PrincipalWithSecret
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.request import CatalogRequest
+
+from ..documents import NamedDocument, UpdateDocument, created, principal_document, principal_role_document
+from ..services import ManagementRoute, ManagementServices
+
+
+class NewPrincipal(msgspec.Struct, rename="camel"):
+    """The body of createPrincipal."""
+
+    principal: NamedDocument
+    credential_rotation_required: bool | None = None
+
+
+class ResetDocument(msgspec.Struct, rename="camel"):
+    """The body of resetCredentials."""
+
+    client_id: str | None = None
+    client_secret: str | None = None
+
+
+class RoleAssignment(msgspec.Struct, rename="camel"):
+    """The body of assignPrincipalRole."""
+
+    principal_role: NamedDocument
+
+
+async def create_principal(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Make a user, and show its client credentials this once."""
+    asked = request.document(NewPrincipal)
+    if asked.credential_rotation_required:
+        raise NotSupported("credentials that are good for nothing but to be rotated are not made here")
+    made = await services.principals.create(
+        services.administrator(request.caller), asked.principal.name, properties=asked.principal.properties or {}
+    )
+    return created(_with_secret(made))
+
+
+async def list_principals(services: ManagementServices, request: CatalogRequest) -> Response:
+    """All users."""
+    found = await services.principals.list(services.administrator(request.caller))
+    return ok({"principals": [principal_document(principal) for principal in found]})
+
+
+async def get_principal(services: ManagementServices, request: CatalogRequest) -> Response:
+    """A user."""
+    by = services.administrator(request.caller)
+    return ok(principal_document(await services.principals.get(by, request.names["principal"])))
+
+
+async def update_principal(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Replace the properties of a user."""
+    asked = request.document(UpdateDocument)
+    changed = await services.principals.update(
+        services.administrator(request.caller),
+        request.names["principal"],
+        properties=asked.properties,
+        version=asked.current_entity_version,
+    )
+    return ok(principal_document(changed))
+
+
+async def delete_principal(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Remove a user."""
+    await services.principals.delete(services.administrator(request.caller), request.names["principal"])
+    return no_content()
+
+
+async def rotate_credentials(services: ManagementServices, request: CatalogRequest) -> Response:
+    """A fresh secret; the present one is good until the next rotation."""
+    by = services.administrator(request.caller)
+    return ok(_with_secret(await services.principals.rotate(by, request.names["principal"])))
+
+
+async def reset_credentials(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Credentials in place of all before them, generated or as the caller has them."""
+    asked = request.document(ResetDocument) if request.body else ResetDocument()
+    reset = await services.principals.reset(
+        services.administrator(request.caller),
+        request.names["principal"],
+        client_id=asked.client_id,
+        secret=None if asked.client_secret is None else Secret(asked.client_secret),
+    )
+    return ok(_with_secret(reset))
+
+
+async def list_roles(services: ManagementServices, request: CatalogRequest) -> Response:
+    """The principal roles that a user has."""
+    by = services.administrator(request.caller)
+    found = await services.principal_roles.of_principal(by, request.names["principal"])
+    return ok({"roles": [principal_role_document(role) for role in found]})
+
+
+async def assign_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Give a principal role to a user."""
+    asked = request.document(RoleAssignment)
+    await services.principal_roles.assign(
+        services.administrator(request.caller), request.names["principal"], asked.principal_role.name
+    )
+    return created()
+
+
+async def revoke_role(services: ManagementServices, request: CatalogRequest) -> Response:
+    """Take a principal role from a user."""
+    await services.principal_roles.revoke(
+        services.administrator(request.caller), request.names["principal"], request.names["principal-role"]
+    )
+    return no_content()
+
+
+def _with_secret(made: PrincipalWithSecret) -> dict[str, Any]:
+    credentials = made.credentials
+    return {
+        "principal": principal_document(made.principal),
+        "credentials": {"clientId": credentials.client_id, "clientSecret": credentials.secret.reveal()},
+    }
+
+
+_ALL = "/v1/principals"
+_ONE = _ALL + "/{principal}"
+
+ROUTES = (
+    ManagementRoute("listPrincipals", "GET", _ALL, list_principals),
+    ManagementRoute("createPrincipal", "POST", _ALL, create_principal),
+    ManagementRoute("getPrincipal", "GET", _ONE, get_principal),
+    ManagementRoute("updatePrincipal", "PUT", _ONE, update_principal),
+    ManagementRoute("deletePrincipal", "DELETE", _ONE, delete_principal),
+    ManagementRoute("rotateCredentials", "POST", _ONE + "/rotate", rotate_credentials),
+    ManagementRoute("resetCredentials", "POST", _ONE + "/reset", reset_credentials),
+    ManagementRoute("listPrincipalRolesAssigned", "GET", _ONE + "/principal-roles", list_roles),
+    ManagementRoute("assignPrincipalRole", "PUT", _ONE + "/principal-roles", assign_role),
+    ManagementRoute("revokePrincipalRole", "DELETE", _ONE + "/principal-roles/{principal-role}", revoke_role),
+)

@@ -1,0 +1,65 @@
+"""What the handlers of the management API call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakebed.core.access import Credential, ResourceRules, Securable
+from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.catalog_roles import CatalogRoles
+from lakebed.governance.rbac.catalogs import Catalogs
+from lakebed.governance.rbac.granting import Granting
+from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
+from lakebed.governance.rbac.principal_roles import PrincipalRoles
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.request import CatalogRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementServices:
+    """The use cases of who manages access."""
+
+    facilities: Facilities
+    rules: ResourceRules
+    """Users, roles and grants are the server's own, in whichever account a catalog's bucket is."""
+    principals: ManagedPrincipals
+    principal_roles: PrincipalRoles
+    catalog_roles: CatalogRoles
+    granting: Granting
+    catalogs: Catalogs
+
+    @staticmethod
+    def on(facilities: Facilities, root: Credential, issuer: Issuer) -> ManagementServices:
+        """The use cases on an object store's facilities."""
+        meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
+        return ManagementServices(
+            facilities,
+            ResourceRules(owner=root.principal.account),
+            ManagedPrincipals(meta, outbox, clock, root, issuer),
+            PrincipalRoles(meta, outbox, clock),
+            CatalogRoles(meta, outbox, clock),
+            Granting(meta, outbox, clock),
+            Catalogs(meta),
+        )
+
+    def administrator(self, caller: Caller) -> Administrator:
+        """Who asks, to be asked about by the use cases."""
+
+        def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+            self.facilities.ask(caller, self.rules, action, resource, securable=securable, privileges=privileges)
+
+        return Administrator(caller.principal, ask)
+
+
+class ManagementRoute(NamedTuple):
+    """One operation on the wire."""
+
+    name: str
+    """The operation's id in the contract."""
+    method: str
+    path: str
+    handle: Callable[[ManagementServices, CatalogRequest], Awaitable[Response]]

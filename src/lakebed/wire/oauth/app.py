@@ -1,0 +1,141 @@
+"""The token endpoint, under each base path of the catalog and at the root, and the public keys of the tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError, Unauthenticated
+from lakebed.core.secrets import Secret
+from lakebed.governance.tokens import Client, Clients, IssuedToken, SigningKeys, TokenIssuer
+from lakebed.wire.http.message import Request, Response
+from lakebed.wire.iceberg.routes import MOUNTS
+
+from .errors import NO_STORE, OAuthFault, refusal_of, refuse
+from .form import TokenForm, read_form
+
+log = logging.getLogger("lakebed.oauth")
+
+Observe = Callable[[str, Request, Response, float], None]
+"""Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
+
+TOKEN_PATHS: Final = frozenset(f"{mount}/v1/oauth/tokens" for mount in ("", *MOUNTS))
+KEYS_PATH: Final = "/.well-known/jwks.json"
+
+CLIENT_CREDENTIALS: Final = "client_credentials"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name
+ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
+_JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
+
+_KEYS_SECONDS: Final = 300
+"""How long others may keep the keys without a look; whoever meets a key that is new looks at once."""
+
+
+class TokenApplication:
+    """Answers requests for tokens and for the keys that they are signed with."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        issuer: TokenIssuer,
+        keys: SigningKeys,
+        *,
+        clock: Clock,
+        issues: bool = True,
+        observe: Observe | None = None,
+    ) -> None:
+        """`issues` is false where tokens come from a provider of identities alone."""
+        self._clients = clients
+        self._issuer = issuer
+        self._keys = keys
+        self._clock = clock
+        self._issues = issues
+        self._observe = observe
+
+    def handles(self, path: str) -> bool:
+        """Whether the path is one of these. Buckets cannot have these names."""
+        return path in TOKEN_PATHS or path == KEYS_PATH
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request; never raises but for cancellation."""
+        started = self._clock.monotonic()
+        is_keys = request.raw_path == KEYS_PATH
+        operation = "getTokenKeys" if is_keys else "getToken"
+        try:
+            response = await (self._public_keys(request) if is_keys else self._token(request))
+        except LakebedError as error:
+            response = refuse(error)
+            if refusal_of(error).status >= 500:
+                log.warning("request failed", extra=_facts(request, operation), exc_info=error)
+        except Exception:
+            log.exception("request crashed", extra=_facts(request, operation))
+            response = refuse(LakebedError())
+        response.headers.append(("x-request-id", request.request_id))
+        if self._observe is not None:
+            self._observe(operation, request, response, self._clock.monotonic() - started)
+        return response
+
+    async def _public_keys(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise OAuthFault("invalid_request", "keys are for reading: GET", status=405)
+        keys = [key.jwk() for key in await self._keys.keys()] if self._issues else []
+        headers = [("Content-Type", "application/jwk-set+json"), ("Cache-Control", f"max-age={_KEYS_SECONDS}")]
+        return Response(200, headers, msgspec.json.encode({"keys": keys}))
+
+    async def _token(self, request: Request) -> Response:
+        if request.method != "POST":
+            raise OAuthFault("invalid_request", "tokens are asked for by POST", status=405)
+        if not self._issues:
+            raise OAuthFault(
+                "unsupported_grant_type", "this server issues no tokens: ask your provider of identities", status=501
+            )
+        form = await read_form(request)
+        grant = form.required("grant_type")
+        if grant == CLIENT_CREDENTIALS:
+            client = await self._client(request, form)
+            if client is None:
+                raise OAuthFault("invalid_client", "the client and its secret are missing", status=401)
+            return _answer(await self._issuer.issue(client, form.fields.get("scope")))
+        if grant == TOKEN_EXCHANGE:
+            return _answer(await self._exchange(request, form))
+        raise OAuthFault("unsupported_grant_type", f"grants are {CLIENT_CREDENTIALS} and {TOKEN_EXCHANGE}")
+
+    async def _exchange(self, request: Request, form: TokenForm) -> IssuedToken:
+        token = Secret(form.required("subject_token"))
+        if form.required("subject_token_type") not in (ACCESS_TOKEN, _JWT):
+            raise OAuthFault("invalid_request", f"what can be exchanged is an access token: {ACCESS_TOKEN}")
+        if form.fields.get("requested_token_type", ACCESS_TOKEN) not in (ACCESS_TOKEN, _JWT):
+            raise OAuthFault("invalid_request", f"what can be had is an access token: {ACCESS_TOKEN}")
+        if "actor_token" in form.fields:
+            raise OAuthFault("invalid_request", "nobody acts for somebody else here: actor_token")
+        return await self._issuer.exchange(token, form.fields.get("scope"), await self._client(request, form))
+
+    async def _client(self, request: Request, form: TokenForm) -> Client | None:
+        if form.client is None:
+            return None
+        client_id, secret = form.client
+        try:
+            client = await self._clients.authenticate(client_id, secret, request.peer)
+        except Unauthenticated as error:
+            raise OAuthFault("invalid_client", str(error), status=401) from error
+        request.principal = client.user_id
+        return client
+
+
+def _answer(issued: IssuedToken) -> Response:
+    document = {
+        "access_token": issued.token.reveal(),
+        "token_type": "bearer",
+        "expires_in": issued.expires_in,
+        "issued_token_type": ACCESS_TOKEN,
+        "scope": issued.scope,
+    }
+    return Response(200, [*NO_STORE], msgspec.json.encode(document))
+
+
+def _facts(request: Request, operation: str) -> dict[str, str]:
+    return {"request_id": request.request_id, "operation": operation}

@@ -1,0 +1,76 @@
+"""Refusals of the token endpoint: OAuth's words for the domain's errors (RFC 6749 §5.2, RFC 8693 §2.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.core import errors as e
+from lakebed.wire.http.message import Headers, Response
+
+NO_STORE: Final = (("Content-Type", "application/json"), ("Cache-Control", "no-store"), ("Pragma", "no-cache"))
+"""On every answer of the token endpoint: RFC 6749 §5.1."""
+
+_CRASHED: Final = "internal error"
+_PLAIN: Final = str.maketrans({'"': "'", "\\": "'"})
+"""Descriptions have neither quotes nor backslashes."""
+
+
+class Refusal(NamedTuple):
+    """A status and a code."""
+
+    status: int
+    code: str
+
+
+class OAuthFault(e.LakebedError):
+    """An error that only exists on this wire."""
+
+    def __init__(self, code: str, message: str, *, status: int = 400) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
+    e.LakebedError: Refusal(500, "server_error"),
+    e.InvalidInput: Refusal(400, "invalid_request"),
+    e.InvalidScope: Refusal(400, "invalid_scope"),
+    # Of the token that is to be exchanged. What is wrong with a client is told by the edge itself.
+    e.Unauthenticated: Refusal(400, "invalid_grant"),
+    e.Incomplete: Refusal(400, "invalid_request"),
+    e.Throttled: Refusal(429, "temporarily_unavailable"),
+    e.WriteConflict: Refusal(503, "temporarily_unavailable"),
+    e.Unavailable: Refusal(503, "temporarily_unavailable"),
+}
+
+
+def refusal_of(error: e.LakebedError) -> Refusal:
+    """The status and code of an error."""
+    if isinstance(error, OAuthFault):
+        return Refusal(error.status, error.code)
+    for ancestor in type(error).__mro__:
+        if issubclass(ancestor, e.LakebedError) and ancestor in OAUTH_ERRORS:
+            return OAUTH_ERRORS[ancestor]
+    return OAUTH_ERRORS[e.LakebedError]
+
+
+def refuse(error: e.LakebedError) -> Response:
+    """The answer to a request that failed."""
+    refusal = refusal_of(error)
+    headers: Headers = [*NO_STORE]
+    if refusal.status == 401:
+        headers.append(("WWW-Authenticate", 'Basic realm="lakebed"'))
+    if refusal.status in (429, 503):
+        seconds = error.retry_after_seconds if isinstance(error, e.Throttled) else None
+        headers.append(("Retry-After", str(seconds or 1)))
+    # Of failures of ours no more than that they happened.
+    told = str(error) if refusal.status < 500 or refusal.status == 501 else _CRASHED
+    document = {"error": refusal.code, "error_description": _plain(told or refusal.code)}
+    return Response(refusal.status, headers, msgspec.json.encode(document))
+
+
+def _plain(text: str) -> str:
+    return "".join(character if " " <= character <= "~" else "?" for character in text.translate(_PLAIN))

@@ -1,0 +1,93 @@
+"""A request for a token: a form in the body, the client in it or in the Authorization header."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.secrets import Secret
+from lakebed.wire.http.message import Request, decode_component
+
+from .errors import OAuthFault
+
+MAX_BODY_BYTES: Final = 64 * 1024
+_FORM: Final = "application/x-www-form-urlencoded"
+_BASIC: Final = "basic "
+
+
+@dataclass(frozen=True, slots=True)
+class TokenForm:
+    """What is asked for, and by whom as far as it says. Holds secrets."""
+
+    fields: Mapping[str, str]
+    client: tuple[str, Secret] | None
+
+    def __repr__(self) -> str:
+        return "TokenForm(***)"
+
+    def required(self, name: str) -> str:
+        """A field that has to be there. Raises OAuthFault."""
+        value = self.fields.get(name)
+        if not value:
+            raise OAuthFault("invalid_request", f"{name} is missing")
+        return value
+
+
+async def read_form(request: Request) -> TokenForm:
+    """Read a request. Raises OAuthFault, TooLarge."""
+    if request.raw_query:
+        # Secrets do not belong into addresses, which proxies write down.
+        raise OAuthFault("invalid_request", "parameters belong into the body, and none into the address")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _FORM:
+        raise OAuthFault("invalid_request", f"the body is to be a form: {_FORM}")
+    fields = parse_form(await request.body.read(MAX_BODY_BYTES))
+    return TokenForm(fields, _client(fields, request.headers.get("authorization", "")))
+
+
+def parse_form(body: bytes) -> dict[str, str]:
+    """The fields of a form. Raises OAuthFault for one that is there twice, or whose text cannot be read."""
+    fields: dict[str, str] = {}
+    try:
+        for pair in body.decode("utf-8").split("&"):
+            if not pair:
+                continue
+            name, _, value = pair.partition("=")
+            name = decode_component(name)
+            if name in fields:
+                raise OAuthFault("invalid_request", "a parameter is there twice")
+            fields[name] = decode_component(value)
+    except (UnicodeDecodeError, InvalidInput) as error:
+        raise OAuthFault("invalid_request", "the form cannot be read as text") from error
+    return fields
+
+
+def _client(fields: Mapping[str, str], header: str) -> tuple[str, Secret] | None:
+    by_header = _basic(header) if header[: len(_BASIC)].lower() == _BASIC else None
+    client_id, secret = fields.get("client_id"), fields.get("client_secret")
+    if by_header is not None:
+        # Some clients repeat their id in the form, which says nothing new.
+        if secret is not None or (client_id is not None and client_id != by_header[0]):
+            raise OAuthFault("invalid_request", "the client is named twice, in the header and in the form")
+        return by_header
+    if secret is None:
+        return None
+    if not client_id:
+        raise OAuthFault("invalid_request", "client_id is missing")
+    return client_id, Secret(secret)
+
+
+def _basic(header: str) -> tuple[str, Secret]:
+    """The client of an Authorization header, its two halves as they are: Iceberg's clients do not escape them."""
+    try:
+        text = base64.b64decode(header[len(_BASIC) :].strip(), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        text = ""
+    client_id, colon, secret = text.partition(":")
+    if not colon or not client_id:
+        raise OAuthFault("invalid_client", "the Authorization header names no client", status=401)
+    return client_id, Secret(secret)

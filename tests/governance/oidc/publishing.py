@@ -1,0 +1,99 @@
+"""A provider of identities that does as it is told: for what a real one cannot do on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Unavailable
+from lakebed.core.secrets import Secret
+from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+
+ISSUER = "https://id.example/realms/lake"
+AUDIENCE = "lakebed"
+_RSA = [rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2)]
+"""Made once: they take long to find."""
+
+
+@dataclass
+class FakeProvider:
+    """Its keys, and what it was asked for."""
+
+    clock: ManualClock
+    issuer: str = ISSUER
+    named: str | None = None
+    """What it calls itself, if not by its name."""
+    jwks_uri: str = f"{ISSUER}/keys"
+    private: dict[str, Any] = field(default_factory=lambda: {"one": _RSA[0]})  # Any: keys of several kinds
+    published: list[dict[str, Any]] | None = None
+    """What it publishes in place of its keys."""
+    is_down: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    async def http(self, request: HttpRequest) -> HttpAnswer:
+        """How it is spoken to."""
+        self.asked.append(request.url)
+        if self.is_down:
+            raise Unavailable("no answer")
+        if request.url == f"{self.issuer}/.well-known/openid-configuration":
+            return _json({"issuer": self.named or self.issuer, "jwks_uri": self.jwks_uri})
+        if request.url == self.jwks_uri:
+            return _json({"keys": self.keys()})
+        return HttpAnswer(404, b"")
+
+    def keys(self) -> list[dict[str, Any]]:
+        if self.published is not None:
+            return self.published
+        return [public_jwk(key, kid) for kid, key in self.private.items()]
+
+    def rotate(self) -> None:
+        """Another key in place of the present one."""
+        self.private = {"two": _RSA[1]}
+
+    def claims(self, **more: object) -> dict[str, object]:
+        now = self.clock.now_ms() // 1000
+        return {
+            "iss": self.issuer,
+            "aud": [AUDIENCE, "another"],
+            "sub": "subject-1",
+            "preferred_username": "ada",
+            "iat": now,
+            "exp": now + 600,
+            **more,
+        }
+
+    def token(
+        self,
+        claims: Mapping[str, object] | None = None,
+        *,
+        key: Any = None,
+        kid: str | None = "",
+        algorithm: str = "RS256",
+        **more: object,
+    ) -> Secret:
+        """A token with these claims changed, by the present key unless told otherwise. None leaves one out."""
+        said = dict(claims) if claims is not None else self.claims(**more)
+        said = {name: value for name, value in said.items() if value is not None}
+        present = next(iter(self.private)) if kid == "" else kid
+        headers = {} if present is None else {"kid": present}
+        signing = key if key is not None else next(iter(self.private.values()))
+        return Secret(jwt.PyJWS().encode(json.dumps(said).encode(), signing, algorithm=algorithm, headers=headers))
+
+
+def public_jwk(key: Any, kid: str | None) -> dict[str, Any]:  # Any: keys of several kinds
+    """The public half, as providers publish it."""
+    public = key.public_key()
+    made = ECAlgorithm if isinstance(public, ec.EllipticCurvePublicKey) else RSAAlgorithm
+    document: dict[str, Any] = made.to_jwk(public, as_dict=True)
+    return {**document, "use": "sig"} | ({} if kid is None else {"kid": kid})
+
+
+def _json(document: object) -> HttpAnswer:
+    return HttpAnswer(200, json.dumps(document).encode())

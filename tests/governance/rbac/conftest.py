@@ -1,0 +1,56 @@
+"""A world on each kind of metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.meta.migrations import migrate
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.sqlite import SqliteStore
+from tests.meta.conftest import address
+from tests.meta.stores import open_store
+
+from .world import World
+
+__all__ = ["address"]
+
+
+@pytest.fixture
+async def world(address: str, clock: ManualClock) -> AsyncIterator[World]:
+    """Catalogs `lake`, with tables in it, and `pond`, on SQLite and on PostgreSQL."""
+    store = await open_store(address)
+    try:
+        await migrate(store)
+        yield await filled(World(store, clock, Outbox(store)))
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def light_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[World]:
+    """The same on SQLite, for rules that the stores have no part in."""
+    store = await SqliteStore.open(tmp_path / "meta.db")
+    try:
+        await migrate(store)
+        yield await filled(World(store, clock, Outbox(store)))
+    finally:
+        await store.close()
+
+
+async def filled(world: World) -> World:
+    """The world with `lake`: a, a.b, a.b.t, a.b.v (a view), a.p (a policy), c, c.t; and `pond`."""
+    lake = await world.catalog("lake")
+    await world.catalog("pond")
+    a = await world.namespace(lake, "a")
+    b = await world.namespace(lake, "a", "b")
+    c = await world.namespace(lake, "c")
+    await world.entry(lake, b, "t")
+    await world.entry(lake, b, "v", "view")
+    await world.entry(lake, c, "t")
+    await world.policy(lake, a, "p")
+    world.questions.asked.clear()
+    return world

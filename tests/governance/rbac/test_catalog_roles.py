@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    InvalidInput,
+    InvalidName,
+    NoSuchPrincipal,
+    NoSuchWarehouse,
+    PreconditionFailed,
+)
+from lakebed.governance.rbac.catalogs import find_catalog
+from lakebed.governance.rbac.model import GrantTarget
+from lakebed.governance.rbac.privileges import GrantKind, Privilege
+from lakebed.governance.rbac.securables import catalog_securable
+
+from .world import World
+
+
+async def test_role_is_of_its_catalog(world: World) -> None:
+    made = await world.catalog_roles.create(world.by, "lake", "reader", properties={"a": "b"})
+    assert (made.name, made.properties, made.version) == ("reader", {"a": "b"}, 1)
+    assert await world.catalog_roles.get(world.by, "lake", "reader") == made
+    assert [role.name for role in await world.catalog_roles.list(world.by, "lake")] == ["catalog_admin", "reader"]
+    assert [role.name for role in await world.catalog_roles.list(world.by, "pond")] == ["catalog_admin"]
+    other = await world.catalog_roles.create(world.by, "pond", "reader", properties={})
+    assert other.id != made.id
+    with pytest.raises(AlreadyExists):
+        await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    with pytest.raises(InvalidName):
+        await world.catalog_roles.create(world.by, "lake", "system$reader", properties={})
+
+
+async def test_update_replaces_properties_of_the_version_that_is_there(world: World) -> None:
+    await world.catalog_roles.create(world.by, "lake", "reader", properties={"a": "1"})
+    changed = await world.catalog_roles.update(world.by, "lake", "reader", properties={}, version=1)
+    assert (changed.properties, changed.version) == ({}, 2)
+    assert await world.catalog_roles.get(world.by, "lake", "reader") == changed
+    with pytest.raises(PreconditionFailed):
+        await world.catalog_roles.update(world.by, "lake", "reader", properties={}, version=1)
+
+
+async def test_catalog_begins_with_a_role_that_administers_it(world: World) -> None:
+    admin = await world.catalog_roles.get(world.by, "lake", "catalog_admin")
+    grants = await world.granting.list(world.by, "lake", "catalog_admin")
+    assert grants == [
+        (GrantTarget(GrantKind.CATALOG), Privilege.CATALOG_MANAGE_ACCESS),
+        (GrantTarget(GrantKind.CATALOG), Privilege.CATALOG_MANAGE_METADATA),
+    ]
+    assert [role.name for role in await world.catalog_roles.holders(world.by, "lake", "catalog_admin")] == [
+        "service_admin"
+    ]
+    assert await world.catalog_roles.of_principal_role(world.by, "service_admin", "lake") == [admin]
+    with pytest.raises(InvalidInput, match="stays"):
+        await world.catalog_roles.delete(world.by, "lake", "catalog_admin")
+
+
+async def test_role_is_given_to_principal_roles_and_taken_away(world: World) -> None:
+    await world.principal_roles.create(world.by, "engineer", properties={})
+    made = await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    before = await world.number()
+    await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
+    await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
+    assert await world.number() == before + 1
+    assert await world.catalog_roles.of_principal_role(world.by, "engineer", "lake") == [made]
+    assert await world.catalog_roles.of_principal_role(world.by, "engineer", "pond") == []
+    assert [role.name for role in await world.catalog_roles.holders(world.by, "lake", "reader")] == ["engineer"]
+    await world.catalog_roles.revoke(world.by, "engineer", "lake", "reader")
+    assert await world.number() == before + 2
+    with pytest.raises(NoSuchPrincipal, match="has not this catalog role"):
+        await world.catalog_roles.revoke(world.by, "engineer", "lake", "reader")
+    assert await world.catalog_roles.of_principal_role(world.by, "engineer", "lake") == []
+
+
+async def test_deleted_role_goes_with_its_grants(world: World) -> None:
+    await world.principal_roles.create(world.by, "engineer", properties={})
+    await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
+    target = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
+    await world.granting.add(world.by, "lake", "reader", target, Privilege.TABLE_READ_DATA)
+    await world.catalog_roles.delete(world.by, "lake", "reader")
+    assert [kind for kind, _ in await world.told()][-3:] == ["GrantRevoked", "CatalogRoleRevoked", "CatalogRoleDeleted"]
+    await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    assert await world.granting.list(world.by, "lake", "reader") == []
+    assert await world.catalog_roles.holders(world.by, "lake", "reader") == []
+
+
+async def test_roles_go_with_their_catalog(world: World) -> None:
+    lake = (await find_catalog(world.store, "lake")).id
+    await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    await world.granting.add(world.by, "lake", "reader", GrantTarget(GrantKind.CATALOG), Privilege.TABLE_LIST)
+    for table in ("policies", "entries", "namespaces"):
+        await world.run(f"DELETE FROM {table} WHERE warehouse = ?", lake)
+    await world.run("DELETE FROM warehouses WHERE bucket = ?", lake)
+    assert await world.store.rows("SELECT name FROM catalog_roles WHERE catalog = ?", lake) == []
+    assert await world.store.rows("SELECT role FROM grants WHERE securable = ?", f"catalog {lake}") == []
+    with pytest.raises(NoSuchWarehouse):
+        await world.catalog_roles.list(world.by, "lake")
+
+
+async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
+    world, roles = light_world, light_world.catalog_roles
+    for asked in (
+        roles.get(world.by, "lake", "ghost"),
+        roles.update(world.by, "lake", "ghost", properties={}, version=1),
+        roles.delete(world.by, "lake", "ghost"),
+        roles.assign(world.by, "service_admin", "lake", "ghost"),
+        roles.assign(world.by, "ghost", "lake", "catalog_admin"),
+        roles.revoke(world.by, "ghost", "lake", "catalog_admin"),
+        roles.revoke(world.by, "service_admin", "lake", "ghost"),
+        roles.of_principal_role(world.by, "ghost", "lake"),
+        roles.holders(world.by, "lake", "ghost"),
+        world.granting.list(world.by, "lake", "ghost"),
+    ):
+        with pytest.raises(NoSuchPrincipal):
+            await asked
+    for of_catalog in (
+        roles.create(world.by, "ghost", "reader", properties={}),
+        roles.of_principal_role(world.by, "service_admin", "ghost"),
+        world.granting.list(world.by, "ghost", "reader"),
+        world.catalogs.get(world.by, "ghost"),
+    ):
+        with pytest.raises(NoSuchWarehouse):
+            await of_catalog
+
+
+async def test_every_use_case_asks_first_and_of_the_catalog(light_world: World) -> None:
+    world, roles = light_world, light_world.catalog_roles
+    catalog = await find_catalog(world.store, "lake")
+    world.questions.refuses = lambda action: True
+    for action, asked in {
+        "CreateCatalogRole": roles.create(world.by, "lake", "a/b", properties={}),
+        "ListCatalogRoles": roles.list(world.by, "lake"),
+        "GetCatalogRole": roles.get(world.by, "lake", "ghost"),
+        "UpdateCatalogRole": roles.update(world.by, "lake", "ghost", properties={"": ""}, version=1),
+        "DeleteCatalogRole": roles.delete(world.by, "lake", "catalog_admin"),
+        "AssignCatalogRoleToPrincipalRole": roles.assign(world.by, "ghost", "lake", "ghost"),
+        "RevokeCatalogRoleFromPrincipalRole": roles.revoke(world.by, "ghost", "lake", "ghost"),
+        "ListAssigneePrincipalRolesForCatalogRole": roles.holders(world.by, "lake", "ghost"),
+        "ListGrantsForCatalogRole": world.granting.list(world.by, "lake", "ghost"),
+        "GetCatalog": world.catalogs.get(world.by, "lake"),
+    }.items():
+        with pytest.raises(AccessDenied):
+            await asked
+        named, resource, securable, privileges = world.questions.asked[-1]
+        assert (named, resource) == (f"lakebed:{action}", catalog.arn)
+        assert securable == catalog_securable(catalog.id)
+        assert privileges
+    with pytest.raises(AccessDenied):
+        await roles.of_principal_role(world.by, "ghost", "ghost")
+    with pytest.raises(AccessDenied):
+        await world.catalogs.list(world.by)
+
+
+async def test_catalogs_are_the_table_buckets(world: World) -> None:
+    found = await world.catalogs.list(world.by)
+    assert [catalog.name for catalog in found] == ["lake", "pond"]
+    lake = await world.catalogs.get(world.by, "lake")
+    assert lake == found[0]
+    assert (lake.created_ms, lake.properties) == (5, {})
+    assert lake.arn == f"arn:aws:s3tables:us-east-1:{lake.owner}:bucket/lake"

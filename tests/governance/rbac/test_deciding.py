@@ -1,0 +1,124 @@
+"""Grants in the one authorizer: they allow what no policy allows, and nothing that any policy denies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakebed.core.access import ANONYMOUS, AccessRequest, Principal, ResourceRules, Securable, Session
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied
+from lakebed.governance import PolicyAuthorizer
+from lakebed.governance.rbac.grants import GrantSet
+from lakebed.governance.rbac.privileges import Privilege
+from lakebed.governance.rbac.securables import catalog_securable, entry_securable
+from tests.governance.documents import OTHER, OWNER, policy, statement
+
+P = Privilege
+ACTION = "s3tables:GetTableData"
+ARN = f"arn:aws:s3tables:us-east-1:{OWNER}:bucket/lake/table/t"
+TABLE = entry_securable(1, [2], "t")
+READER = GrantSet([("namespace 2", P.TABLE_READ_DATA)])
+RULES = ResourceRules(owner=OWNER)
+
+
+def ann(*policies: bytes, grants: GrantSet | None = READER, account: str = OWNER) -> Principal:
+    return Principal(
+        "ann", account, f"arn:aws:iam::{account}:user/ann", policies=policies, user_id="ANN", grants=grants
+    )
+
+
+def is_allowed(
+    caller: Principal,
+    rules: ResourceRules = RULES,
+    *,
+    action: str = ACTION,
+    resource: str = ARN,
+    securable: Securable | None = TABLE,
+    privileges: tuple[int, ...] = (P.TABLE_READ_DATA,),
+) -> bool:
+    request = AccessRequest(caller, action, resource, {}, securable, privileges)
+    try:
+        PolicyAuthorizer(ManualClock()).authorize(request, rules)
+    except AccessDenied:
+        return False
+    return True
+
+
+DENY = policy(statement("Deny", ACTION, "*"))
+ALLOW = policy(statement("Allow", ACTION, "*"))
+
+
+def test_grant_allows_what_no_policy_allows() -> None:
+    assert is_allowed(ann())
+    assert not is_allowed(ann(grants=None))
+    assert not is_allowed(ann(grants=GrantSet()))
+
+
+def test_all_privileges_must_be_held() -> None:
+    assert not is_allowed(ann(), privileges=(P.TABLE_READ_DATA, P.TABLE_DROP))
+    assert not is_allowed(ann(), privileges=(P.TABLE_WRITE_DATA,))
+
+
+def test_grant_is_about_its_own_path() -> None:
+    assert not is_allowed(ann(), securable=catalog_securable(1))
+    assert not is_allowed(ann(), securable=entry_securable(1, [3], "t"))
+
+
+def test_question_without_a_securable_or_privileges_is_decided_by_policies_alone() -> None:
+    everything = GrantSet([("service", privilege) for privilege in Privilege])
+    assert not is_allowed(ann(grants=everything), securable=None)
+    assert not is_allowed(ann(grants=everything), privileges=())
+    assert is_allowed(ann(ALLOW, grants=None), securable=None, privileges=())
+
+
+def test_policies_allow_without_grants_as_before() -> None:
+    assert is_allowed(ann(ALLOW, grants=None))
+    assert is_allowed(ann(ALLOW), privileges=(P.TABLE_DROP,))
+
+
+def test_denial_in_a_policy_of_the_caller_wins() -> None:
+    assert not is_allowed(ann(DENY))
+
+
+def test_denial_in_the_resource_policy_wins() -> None:
+    denies = policy(statement("Deny", ACTION, "*", Principal="*"))
+    assert not is_allowed(ann(), ResourceRules(owner=OWNER, policy=denies))
+
+
+def test_session_policy_must_allow_besides() -> None:
+    session = Session(None, 0, 10**15, policies=(policy(statement("Allow", "s3:GetObject", "*")),))
+    assert not is_allowed(replace(ann(), session=session))
+    assert is_allowed(replace(ann(), session=replace(session, policies=(ALLOW,))))
+    assert not is_allowed(replace(ann(), session=replace(session, policies=(ALLOW, DENY))))
+    assert not is_allowed(replace(ann(), session=replace(session, policies=(), outer_policies=(DENY,))))
+
+
+def test_grant_is_good_for_users_of_other_accounts() -> None:
+    assert is_allowed(ann(account=OTHER))
+    assert not is_allowed(ann(account=OTHER, grants=None))
+    # As before: an identity policy alone is not enough there.
+    assert not is_allowed(ann(ALLOW, account=OTHER, grants=None))
+
+
+def test_anonymous_callers_hold_nothing() -> None:
+    assert not is_allowed(ANONYMOUS)
+
+
+def test_refusal_says_that_no_grant_allows_it_either() -> None:
+    request = AccessRequest(ann(grants=None), ACTION, ARN, {}, TABLE, (P.TABLE_READ_DATA,))
+    with pytest.raises(AccessDenied, match="and no grant"):
+        PolicyAuthorizer(ManualClock()).authorize(request, RULES)
+    with pytest.raises(AccessDenied) as refused:
+        PolicyAuthorizer(ManualClock()).authorize(AccessRequest(ann(), "s3:GetObject", "arn:aws:s3:::b/k"), RULES)
+    assert "grant" not in str(refused.value)
+
+
+def test_delegated_keys_get_nothing_more_by_grants() -> None:
+    everything = GrantSet([("service", privilege) for privilege in Privilege])
+    files = policy(statement("Allow", "s3:GetObject", "arn:aws:s3:::lake/t/*"))
+    session = Session(None, 0, 10**15, policies=(files,), delegated_for="t")
+    caller = replace(ann(grants=everything), session=session)
+    assert not is_allowed(caller)
+    assert is_allowed(caller, action="s3:GetObject", resource="arn:aws:s3:::lake/t/f", securable=None, privileges=())

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import (
+    AccessDenied,
+    InvalidInput,
+    InvalidName,
+    NoSuchNamespace,
+    NoSuchPolicy,
+    NoSuchPrincipal,
+    NoSuchTable,
+    NoSuchView,
+    NotFound,
+)
+from lakebed.governance.rbac.catalogs import find_catalog, find_lineage
+from lakebed.governance.rbac.model import GrantTarget
+from lakebed.governance.rbac.privileges import GrantKind, Privilege
+from lakebed.governance.rbac.securables import catalog_securable, entry_securable, namespace_securable
+
+from .world import World
+
+P = Privilege
+CATALOG = GrantTarget(GrantKind.CATALOG)
+OUTER = GrantTarget(GrantKind.NAMESPACE, ("a",))
+INNER = GrantTarget(GrantKind.NAMESPACE, ("a", "b"))
+TABLE = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
+VIEW = GrantTarget(GrantKind.VIEW, ("a", "b"), "v")
+POLICY = GrantTarget(GrantKind.POLICY, ("a",), "p")
+ELSEWHERE = GrantTarget(GrantKind.TABLE, ("c",), "t")
+
+
+@pytest.fixture
+async def granting(world: World) -> World:
+    await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    return world
+
+
+async def add(world: World, target: GrantTarget, privilege: Privilege) -> None:
+    await world.granting.add(world.by, "lake", "reader", target, privilege)
+
+
+async def revoke(world: World, target: GrantTarget, privilege: Privilege, *, cascade: bool = False) -> None:
+    await world.granting.revoke(world.by, "lake", "reader", target, privilege, cascade=cascade)
+
+
+async def held(world: World) -> set[tuple[GrantTarget, Privilege]]:
+    return {(grant.target, grant.privilege) for grant in await world.granting.list(world.by, "lake", "reader")}
+
+
+@pytest.mark.parametrize(
+    ("target", "privilege"),
+    [
+        (CATALOG, P.CATALOG_MANAGE_CONTENT),
+        (INNER, P.NAMESPACE_FULL_METADATA),
+        (TABLE, P.TABLE_READ_DATA),
+        (VIEW, P.VIEW_LIST),
+        (POLICY, P.POLICY_ATTACH),
+    ],
+)
+async def test_privilege_is_given_on_each_kind_and_taken_away(
+    granting: World, target: GrantTarget, privilege: Privilege
+) -> None:
+    before = await granting.number()
+    await add(granting, target, privilege)
+    await add(granting, target, privilege)
+    assert await held(granting) == {(target, privilege)}
+    assert await granting.number() == before + 1
+    await revoke(granting, target, privilege)
+    assert await held(granting) == set()
+    assert await granting.number() == before + 2
+    told = [
+        (kind, event.securable, event.privilege) for kind, event in await granting.told("GrantAdded", "GrantRevoked")
+    ]
+    assert told[-2:] == [("GrantAdded", str(target), privilege.name), ("GrantRevoked", str(target), privilege.name)]
+
+
+async def test_privilege_that_does_not_go_with_the_kind_is_refused(granting: World) -> None:
+    with pytest.raises(InvalidInput, match="TABLE_CREATE"):
+        await add(granting, TABLE, P.TABLE_CREATE)
+    with pytest.raises(InvalidInput, match="SERVICE_MANAGE_ACCESS"):
+        await add(granting, CATALOG, P.SERVICE_MANAGE_ACCESS)
+    assert await held(granting) == set()
+
+
+@pytest.mark.parametrize(
+    ("target", "privilege", "error"),
+    [
+        (GrantTarget(GrantKind.NAMESPACE, ("ghost",)), P.TABLE_LIST, NoSuchNamespace),
+        (GrantTarget(GrantKind.NAMESPACE, ("a", "ghost")), P.TABLE_LIST, NoSuchNamespace),
+        (GrantTarget(GrantKind.TABLE, ("a", "b"), "ghost"), P.TABLE_LIST, NoSuchTable),
+        (GrantTarget(GrantKind.TABLE, ("a", "b"), "v"), P.TABLE_LIST, NoSuchTable),
+        (GrantTarget(GrantKind.VIEW, ("a", "b"), "t"), P.VIEW_LIST, NoSuchView),
+        (GrantTarget(GrantKind.POLICY, ("a",), "ghost"), P.POLICY_READ, NoSuchPolicy),
+    ],
+)
+async def test_what_is_not_there_is_said_not_to_be(
+    granting: World, target: GrantTarget, privilege: Privilege, error: type[NotFound]
+) -> None:
+    with pytest.raises(error):
+        await add(granting, target, privilege)
+    with pytest.raises(error):
+        await revoke(granting, target, privilege)
+
+
+async def test_role_that_is_not_there_gets_nothing(granting: World) -> None:
+    with pytest.raises(NoSuchPrincipal):
+        await granting.granting.add(granting.by, "lake", "ghost", TABLE, P.TABLE_LIST)
+    with pytest.raises(NoSuchPrincipal):
+        await granting.granting.revoke(granting.by, "lake", "ghost", TABLE, P.TABLE_LIST)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        GrantTarget(GrantKind.NAMESPACE),
+        GrantTarget(GrantKind.TABLE, (), "t"),
+        GrantTarget(GrantKind.TABLE, ("a", "b")),
+        GrantTarget(GrantKind.POLICY, ("a",)),
+    ],
+)
+async def test_target_is_named_in_full(granting: World, target: GrantTarget) -> None:
+    for privilege in (P.TABLE_LIST, P.POLICY_READ):
+        with pytest.raises(InvalidInput):
+            await add(granting, target, privilege)
+        with pytest.raises(InvalidInput):
+            await revoke(granting, target, privilege)
+
+
+@pytest.mark.parametrize("levels", [("a\x1fb",), ("a", ""), ("",), ("a\0",)])
+async def test_level_that_would_be_read_as_another_is_refused(granting: World, levels: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidName):
+        await add(granting, GrantTarget(GrantKind.NAMESPACE, levels), P.TABLE_LIST)
+
+
+async def test_revoking_what_is_not_held_is_no_success(granting: World) -> None:
+    await add(granting, CATALOG, P.TABLE_FULL_METADATA)
+    before = await granting.number()
+    # Neither what comes with another privilege, nor what is held further up.
+    for target, privilege in ((CATALOG, P.TABLE_LIST), (TABLE, P.TABLE_FULL_METADATA), (OUTER, P.TABLE_FULL_METADATA)):
+        with pytest.raises(NotFound, match="no such grant"):
+            await revoke(granting, target, privilege)
+        with pytest.raises(NotFound, match="no such grant"):
+            await revoke(granting, target, privilege, cascade=True)
+    assert await held(granting) == {(CATALOG, P.TABLE_FULL_METADATA)}
+    assert await granting.number() == before
+
+
+async def test_cascade_takes_the_privilege_from_all_that_is_inside(granting: World) -> None:
+    for target in (CATALOG, OUTER, INNER, TABLE, ELSEWHERE):
+        await add(granting, target, P.TABLE_LIST)
+    await add(granting, TABLE, P.TABLE_READ_DATA)
+    await revoke(granting, OUTER, P.TABLE_LIST, cascade=True)
+    assert await held(granting) == {(CATALOG, P.TABLE_LIST), (ELSEWHERE, P.TABLE_LIST), (TABLE, P.TABLE_READ_DATA)}
+    assert len(await granting.told("GrantRevoked")) == 3
+    await revoke(granting, CATALOG, P.TABLE_LIST, cascade=True)
+    assert await held(granting) == {(TABLE, P.TABLE_READ_DATA)}
+
+
+async def test_without_cascade_only_the_named_one_goes(granting: World) -> None:
+    for target in (OUTER, INNER, TABLE):
+        await add(granting, target, P.TABLE_LIST)
+    await revoke(granting, OUTER, P.TABLE_LIST)
+    assert await held(granting) == {(INNER, P.TABLE_LIST), (TABLE, P.TABLE_LIST)}
+
+
+async def test_grants_go_with_what_they_are_on(granting: World) -> None:
+    for target, privilege in (
+        (TABLE, P.TABLE_LIST),
+        (VIEW, P.VIEW_LIST),
+        (INNER, P.TABLE_LIST),
+        (POLICY, P.POLICY_READ),
+    ):
+        await add(granting, target, privilege)
+    await granting.run("DELETE FROM entries WHERE name = 't'")
+    assert await held(granting) == {(VIEW, P.VIEW_LIST), (INNER, P.TABLE_LIST), (POLICY, P.POLICY_READ)}
+    await granting.run("DELETE FROM entries WHERE name = 'v'")
+    await granting.run("DELETE FROM namespaces WHERE path = ?", "a\x1fb")
+    await granting.run("DELETE FROM policies WHERE name = 'p'")
+    assert await held(granting) == set()
+    assert (
+        await granting.store.rows(
+            "SELECT g.role FROM grants g JOIN catalog_roles r ON r.id = g.role WHERE r.name = 'reader'"
+        )
+        == []
+    )
+
+
+async def test_grants_follow_a_table_that_is_renamed(granting: World) -> None:
+    await add(granting, TABLE, P.TABLE_LIST)
+    await granting.run("UPDATE entries SET name = 'u' WHERE id = (SELECT entry FROM grants WHERE entry IS NOT NULL)")
+    assert await held(granting) == {(TABLE._replace(name="u"), P.TABLE_LIST)}
+
+
+async def test_dropped_table_that_can_be_restored_keeps_its_grants_out_of_sight(granting: World) -> None:
+    await add(granting, TABLE, P.TABLE_LIST)
+    await granting.run("UPDATE entries SET dropped_ms = 7 WHERE name = 't'")
+    assert await held(granting) == set()
+    with pytest.raises(NoSuchTable):
+        await revoke(granting, TABLE, P.TABLE_LIST)
+    await granting.run("UPDATE entries SET dropped_ms = NULL WHERE name = 't'")
+    assert await held(granting) == {(TABLE, P.TABLE_LIST)}
+    # What is taken away from all that is inside is taken away from it, too.
+    await granting.run("UPDATE entries SET dropped_ms = 7 WHERE name = 't'")
+    await revoke(granting, CATALOG, P.TABLE_LIST, cascade=True)
+    await granting.run("UPDATE entries SET dropped_ms = NULL WHERE name = 't'")
+    assert await held(granting) == set()
+
+
+async def test_question_is_of_what_the_grant_is_on(granting: World) -> None:
+    lake = (await find_catalog(granting.store, "lake")).id
+    lineage = await find_lineage(granting.store, lake, ("a", "b"))
+    assert len(lineage) == 2
+    row = await granting.store.row("SELECT id FROM entries WHERE namespace = ? AND name = 't'", lineage[-1])
+    assert row is not None
+    granting.questions.asked.clear()
+    await add(granting, TABLE, P.TABLE_LIST)
+    await revoke(granting, TABLE, P.TABLE_LIST)
+    way = entry_securable(lake, lineage, row[0])
+    assert [(action, securable, privileges) for action, _, securable, privileges in granting.questions.asked] == [
+        ("lakebed:AddGrantToCatalogRole", way, (P.TABLE_MANAGE_GRANTS_ON_SECURABLE,)),
+        ("lakebed:RevokeGrantFromCatalogRole", way, (P.TABLE_MANAGE_GRANTS_ON_SECURABLE,)),
+        (
+            "lakebed:RevokeGrantFromCatalogRole",
+            catalog_securable(lake),
+            (P.CATALOG_ROLE_MANAGE_GRANTS_FOR_GRANTEE,),
+        ),
+    ]
+
+
+async def test_refusal_tells_nothing_of_what_is_there(granting: World) -> None:
+    lake = (await find_catalog(granting.store, "lake")).id
+    granting.questions.refuses = lambda action: True
+    for target in (TABLE, TABLE._replace(name="ghost")):
+        with pytest.raises(AccessDenied):
+            await add(granting, target, P.TABLE_LIST)
+    *_, securable, _ = granting.questions.asked[-1]
+    # The innermost of what it would lie in.
+    assert securable == namespace_securable(lake, await find_lineage(granting.store, lake, ("a", "b")))
+
+
+async def test_lineage_ends_where_something_is_missing(world: World) -> None:
+    lake = (await find_catalog(world.store, "lake")).id
+    deep = [f"level{depth}" for depth in range(20)]
+    made = [await world.namespace(lake, *deep[: depth + 1]) for depth in range(20)]
+    assert await find_lineage(world.store, lake, tuple(deep)) == made
+    assert await find_lineage(world.store, lake, (*deep[:18], "ghost", "level19")) == made[:18]
+    assert await find_lineage(world.store, lake, ()) == []
+    pond = (await find_catalog(world.store, "pond")).id
+    assert await find_lineage(world.store, pond, ("a",)) == []

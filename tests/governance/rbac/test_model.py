@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput, InvalidName, PreconditionFailed
+from lakebed.governance.rbac.model import (
+    MAX_PROPERTIES,
+    GrantTarget,
+    check_principal_role_name,
+    check_properties,
+    check_role_name,
+    check_version,
+    pack_properties,
+    unpack_properties,
+)
+from lakebed.governance.rbac.privileges import GrantKind
+from lakebed.governance.tokens import RoleScope, parse_scope
+
+
+@pytest.mark.parametrize("name", ["a", "data_engineer", "Café", "x" * 256, "two words", "system", "a.b-c", "系统"])
+def test_role_may_be_called_so(name: str) -> None:
+    assert check_role_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "",
+            ".",
+            "..",
+            " a",
+            "a ",
+            "x" * 257,
+            "a/b",
+            "a\\b",
+            "a:b",
+            "a*",
+            "a?",
+            'a"b',
+            "<a>",
+            "a#b",
+            "a+b",
+            "a|b",
+            "a`b",
+        ),
+        *("a\nb", "a\0b", "a\x7fb", "\ud800", "system$x", "SyStEm$", "a\u2028b"),
+    ],
+)
+def test_role_may_not_be_called_so(name: str) -> None:
+    with pytest.raises(InvalidName):
+        check_role_name(name)
+
+
+@pytest.mark.parametrize("name", ["two words", "ALL", "all"])
+def test_principal_role_is_called_so_that_a_scope_can_name_it(name: str) -> None:
+    assert check_role_name(name) == name
+    with pytest.raises(InvalidName):
+        check_principal_role_name(name)
+
+
+@given(st.text(max_size=20))
+def test_principal_role_that_may_be_called_so_is_named_by_a_scope(name: str) -> None:
+    try:
+        check_principal_role_name(name)
+    except InvalidName:
+        return
+    assert parse_scope(f"PRINCIPAL_ROLE:{name}") == RoleScope(frozenset({name}))
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_properties_come_back_as_they_were_packed(properties: dict[str, str]) -> None:
+    try:
+        kept = check_properties(properties)
+    except InvalidInput:
+        assert any("\0" in text or not text.isprintable() for pair in properties.items() for text in pair)
+        return
+    assert unpack_properties(pack_properties(kept)) == properties
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"": "x"},
+        {"a": "b\0"},
+        {"a\0": ""},
+        {"a": "\ud800"},
+        {str(number): "" for number in range(MAX_PROPERTIES + 1)},
+        {"a": "x" * 70_000},
+    ],
+)
+def test_properties_that_cannot_be_kept_are_refused(properties: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput):
+        check_properties(properties)
+
+
+def test_change_is_for_the_version_that_is_there() -> None:
+    check_version(3, 3)
+    with pytest.raises(PreconditionFailed, match="version=4 expected=3"):
+        check_version(4, 3)
+
+
+def test_target_holds_itself_and_what_is_inside() -> None:
+    catalog = GrantTarget(GrantKind.CATALOG)
+    outer = GrantTarget(GrantKind.NAMESPACE, ("a",))
+    inner = GrantTarget(GrantKind.NAMESPACE, ("a", "b"))
+    beside = GrantTarget(GrantKind.NAMESPACE, ("ab",))
+    table = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
+    assert all(catalog.holds(each) for each in (catalog, outer, inner, beside, table))
+    assert [outer.holds(each) for each in (catalog, outer, inner, beside, table)] == [False, True, True, False, True]
+    assert [table.holds(each) for each in (outer, inner, table)] == [False, False, True]
+    assert not table.holds(GrantTarget(GrantKind.VIEW, ("a", "b"), "t"))
+
+
+def test_targets_show_themselves() -> None:
+    assert str(GrantTarget(GrantKind.CATALOG)) == "catalog"
+    assert str(GrantTarget(GrantKind.NAMESPACE, ("a", "b"))) == "namespace a.b"
+    assert str(GrantTarget(GrantKind.TABLE, ("a",), "t")) == "table a.t"

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.governance.rbac.operations import (
+    ACTION_PRIVILEGES,
+    MANAGEMENT_OPERATIONS,
+    NAMESPACE_OPERATIONS,
+    OPERATIONS,
+    POLICY_OPERATIONS,
+    TABLE_OPERATIONS,
+    UPDATE_PRIVILEGES,
+    VIEW_OPERATIONS,
+    action_privileges,
+    commit_privileges,
+)
+from lakebed.governance.rbac.privileges import INCLUDES, TABLE_UPDATES, GrantKind, Privilege
+from lakebed.tables.gate import Action
+from lakebed.wire.iceberg.operations import catalog_routes
+from lakebed.wire.management.operations import MANAGEMENT_ROUTES
+from lakebed.wire.polaris.operations import policy_routes
+
+P = Privilege
+
+
+def test_every_action_of_the_catalog_is_decided_on() -> None:
+    assert set(ACTION_PRIVILEGES) == set(Action)
+
+
+def test_every_operation_of_the_contracts_is_decided_on() -> None:
+    words = {operation.partition(" ")[0] for operation in OPERATIONS}
+    served = {
+        route.name for routes in (catalog_routes(), policy_routes()) for route in routes.routes if route.is_standard
+    }
+    served |= {route.name for route in MANAGEMENT_ROUTES}
+    # What it tells is of nobody's, or of the warehouse that is named, which has an action of its own.
+    assert served - words == {"getConfig"}
+
+
+def test_every_operation_takes_something() -> None:
+    assert all(needs.target for needs in OPERATIONS.values())
+
+
+def test_no_family_has_an_operation_of_another() -> None:
+    families = (
+        NAMESPACE_OPERATIONS,
+        TABLE_OPERATIONS,
+        VIEW_OPERATIONS,
+        POLICY_OPERATIONS,
+        MANAGEMENT_OPERATIONS,
+    )
+    assert len(OPERATIONS) == sum(map(len, families))
+
+
+@pytest.mark.parametrize(
+    ("operation", "target", "secondary"),
+    [
+        ("renameTable", {P.TABLE_DROP}, {P.TABLE_LIST, P.TABLE_CREATE}),
+        ("dropTable purge", {P.TABLE_DROP, P.TABLE_WRITE_DATA}, set()),
+        ("registerTable overwrite", {P.TABLE_FULL_METADATA}, set()),
+        ("commitTransaction", {P.TABLE_WRITE_PROPERTIES, P.TABLE_CREATE}, set()),
+        ("namespaceExists", {P.NAMESPACE_LIST}, set()),
+        ("tableExists", {P.TABLE_LIST}, set()),
+        ("viewExists", {P.VIEW_LIST}, set()),
+        ("reportMetrics scan", {P.TABLE_READ_DATA}, set()),
+        ("reportMetrics commit", {P.TABLE_WRITE_DATA}, set()),
+        ("attachPolicy namespace", {P.POLICY_ATTACH}, {P.NAMESPACE_ATTACH_POLICY}),
+        ("getApplicablePolicies table", {P.TABLE_READ_PROPERTIES}, set()),
+        ("addGrantToCatalogRole table", {P.TABLE_MANAGE_GRANTS_ON_SECURABLE}, set()),
+        (
+            "revokeGrantFromCatalogRole view",
+            {P.VIEW_MANAGE_GRANTS_ON_SECURABLE},
+            {P.CATALOG_ROLE_MANAGE_GRANTS_FOR_GRANTEE},
+        ),
+        (
+            "revokePrincipalRole",
+            {P.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE},
+            {P.PRINCIPAL_MANAGE_GRANTS_FOR_GRANTEE},
+        ),
+    ],
+)
+def test_operations_that_surprise(operation: str, target: set[Privilege], secondary: set[Privilege]) -> None:
+    needs = OPERATIONS[operation]
+    assert (set(needs.target), set(needs.secondary)) == (target, secondary)
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "privileges"),
+    [
+        (Action.GET_TABLE_DATA, GrantKind.TABLE, {P.TABLE_READ_DATA}),
+        (Action.PUT_TABLE_DATA, GrantKind.TABLE, {P.TABLE_WRITE_DATA}),
+        (Action.CREATE_TABLE, GrantKind.TABLE, {P.TABLE_CREATE}),
+        (Action.CREATE_TABLE, GrantKind.VIEW, {P.VIEW_CREATE}),
+        (Action.LIST_TABLES, GrantKind.TABLE, {P.TABLE_LIST}),
+        (Action.LIST_TABLES, GrantKind.VIEW, {P.VIEW_LIST}),
+        (Action.DELETE_TABLE, GrantKind.VIEW, {P.VIEW_DROP}),
+        (Action.UPDATE_METADATA_LOCATION, GrantKind.VIEW, {P.VIEW_WRITE_PROPERTIES}),
+        (Action.GET_MAINTENANCE, GrantKind.CATALOG, {P.CATALOG_READ_PROPERTIES}),
+        (Action.GET_MAINTENANCE, GrantKind.TABLE, {P.TABLE_READ_PROPERTIES}),
+        (Action.ATTACH_POLICY, GrantKind.POLICY, {P.POLICY_ATTACH}),
+        (Action.ATTACH_POLICY, GrantKind.CATALOG, {P.CATALOG_ATTACH_POLICY}),
+        (Action.DETACH_POLICY, GrantKind.NAMESPACE, {P.NAMESPACE_DETACH_POLICY}),
+        (Action.ATTACH_POLICY, GrantKind.VIEW, {P.TABLE_ATTACH_POLICY}),
+        (Action.CONFIGURE_BRIDGE, GrantKind.TABLE, set()),
+        ("s3:GetObject", GrantKind.TABLE, set()),
+    ],
+)
+def test_actions_go_by_what_they_are_done_to(action: str, kind: GrantKind, privileges: set[Privilege]) -> None:
+    assert set(action_privileges(action, kind)) == privileges
+
+
+def test_views_are_not_written_with_privileges_of_tables() -> None:
+    for action in Action:
+        asked = action_privileges(action, GrantKind.VIEW)
+        if action in (Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA, Action.ATTACH_POLICY, Action.DETACH_POLICY):
+            continue
+        if "Maintenance" in action:
+            continue
+        assert not any(privilege.name.startswith("TABLE_") for privilege in asked), action
+
+
+def test_each_privilege_of_a_change_is_of_one_kind_of_update() -> None:
+    assert set(UPDATE_PRIVILEGES.values()) == TABLE_UPDATES
+    assert len(UPDATE_PRIVILEGES) == len(TABLE_UPDATES)
+
+
+def test_commit_takes_what_its_updates_take() -> None:
+    assert commit_privileges(["add-schema", "set-current-schema", "add-schema"]) == (
+        P.TABLE_ADD_SCHEMA,
+        P.TABLE_SET_CURRENT_SCHEMA,
+    )
+    # Those that have no privilege of their own, or that nobody has heard of, and commits of none.
+    assert commit_privileges(["add-encryption-key"]) == (P.TABLE_WRITE_PROPERTIES,)
+    assert commit_privileges(["set-properties", "whatever"]) == (P.TABLE_WRITE_PROPERTIES, P.TABLE_SET_PROPERTIES)
+    assert commit_privileges([]) == (P.TABLE_WRITE_PROPERTIES,)
+
+
+def test_who_may_write_data_may_commit_anything() -> None:
+    assert set(commit_privileges([*UPDATE_PRIVILEGES, "remove-schemas"])) <= INCLUDES[P.TABLE_WRITE_DATA]
+    assert not set(commit_privileges(["add-snapshot"])) <= INCLUDES[P.TABLE_MANAGE_STRUCTURE]

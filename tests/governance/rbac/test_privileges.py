@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput
+from lakebed.governance.rbac.privileges import (
+    COMES_WITH,
+    GRANTABLE,
+    INCLUDES,
+    MASKS,
+    TABLE_UPDATES,
+    GrantKind,
+    Privilege,
+    check_grantable,
+    mask_of,
+    privilege_named,
+)
+
+P = Privilege
+
+CONTRACT: Final = (
+    Path(
+        os.environ.get("POLARIS_CONTRACT") or Path(__file__).parents[4] / "shared" / "reference" / "openapi" / "polaris"
+    )
+    / "polaris-management-service.yml"
+)
+
+some = st.sampled_from(list(Privilege))
+
+
+def includes_naively(holder: Privilege, sought: Privilege) -> bool:
+    """Whether one brings the other along: by looking, for as long as something new is found, at everything."""
+    reached = {holder}
+    while True:
+        further = {held for each in reached for held in COMES_WITH.get(each, ())} | reached
+        if further == reached:
+            return sought in reached
+        reached = further
+
+
+def test_numbers_are_those_that_are_stored() -> None:
+    assert [each.value for each in Privilege] == list(range(1, 103))
+    stored = {
+        P.SERVICE_MANAGE_ACCESS: 1,
+        P.CATALOG_MANAGE_ACCESS: 2,
+        P.TABLE_LIST: 12,
+        P.TABLE_READ_DATA: 20,
+        P.CATALOG_MANAGE_METADATA: 31,
+        P.PRINCIPAL_ROTATE_CREDENTIALS: 52,
+        P.POLICY_MANAGE_GRANTS_ON_SECURABLE: 84,
+        P.TABLE_ASSIGN_UUID: 85,
+        P.TABLE_MANAGE_STRUCTURE: 102,
+    }
+    assert {each: each.value for each in stored} == stored
+
+
+@given(some, some)
+def test_closure_is_what_a_naive_search_finds(holder: Privilege, sought: Privilege) -> None:
+    assert (sought in INCLUDES[holder]) == includes_naively(holder, sought)
+    assert bool(MASKS[holder] >> sought & 1) == includes_naively(holder, sought)
+
+
+@given(some, some, some)
+def test_closure_is_an_order(one: Privilege, two: Privilege, three: Privilege) -> None:
+    assert one in INCLUDES[one]
+    if two in INCLUDES[one] and three in INCLUDES[two]:
+        assert three in INCLUDES[one]
+    if two in INCLUDES[one] and one in INCLUDES[two]:
+        assert one is two
+
+
+@given(st.lists(some))
+def test_mask_has_a_bit_for_each(privileges: list[Privilege]) -> None:
+    mask = mask_of(privileges)
+    assert {each for each in Privilege if mask >> each & 1} == set(privileges)
+
+
+@pytest.mark.parametrize(
+    ("holder", "held"),
+    [
+        (P.CATALOG_MANAGE_CONTENT, P.CATALOG_MANAGE_METADATA),
+        (P.CATALOG_MANAGE_CONTENT, P.TABLE_READ_DATA),
+        (P.CATALOG_MANAGE_METADATA, P.NAMESPACE_FULL_METADATA),
+        (P.CATALOG_MANAGE_METADATA, P.TABLE_FULL_METADATA),
+        (P.CATALOG_MANAGE_METADATA, P.VIEW_DROP),
+        (P.CATALOG_MANAGE_METADATA, P.POLICY_ATTACH),
+        (P.CATALOG_MANAGE_METADATA, P.CATALOG_READ_PROPERTIES),
+        (P.TABLE_WRITE_DATA, P.TABLE_READ_DATA),
+        (P.TABLE_WRITE_DATA, P.TABLE_WRITE_PROPERTIES),
+        (P.TABLE_READ_DATA, P.TABLE_READ_PROPERTIES),
+        (P.TABLE_READ_PROPERTIES, P.TABLE_LIST),
+        (P.TABLE_CREATE, P.TABLE_LIST),
+        (P.TABLE_FULL_METADATA, P.TABLE_MANAGE_STRUCTURE),
+        (P.POLICY_FULL_METADATA, P.POLICY_CREATE),
+        (P.POLICY_WRITE, P.POLICY_READ),
+        (P.CATALOG_MANAGE_ACCESS, P.TABLE_MANAGE_GRANTS_ON_SECURABLE),
+        (P.CATALOG_MANAGE_ACCESS, P.POLICY_MANAGE_GRANTS_ON_SECURABLE),
+        (P.CATALOG_MANAGE_ACCESS, P.CATALOG_ROLE_CREATE),
+        (P.SERVICE_MANAGE_ACCESS, P.PRINCIPAL_CREATE),
+        (P.SERVICE_MANAGE_ACCESS, P.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE),
+        (P.SERVICE_MANAGE_ACCESS, P.CATALOG_DROP),
+    ],
+)
+def test_wider_one_brings_the_narrower_along(holder: Privilege, held: Privilege) -> None:
+    assert held in INCLUDES[holder]
+    assert holder not in INCLUDES[held]
+
+
+def test_data_comes_with_no_right_to_metadata() -> None:
+    for data in (P.TABLE_READ_DATA, P.TABLE_WRITE_DATA):
+        holders = {each for each in Privilege if data in INCLUDES[each]}
+        assert holders <= {P.TABLE_READ_DATA, P.TABLE_WRITE_DATA, P.CATALOG_MANAGE_CONTENT}
+
+
+def test_access_and_content_do_not_bring_each_other() -> None:
+    access = INCLUDES[P.SERVICE_MANAGE_ACCESS] | INCLUDES[P.CATALOG_MANAGE_ACCESS]
+    content = INCLUDES[P.CATALOG_MANAGE_CONTENT]
+    assert not any(
+        each.name.startswith(("NAMESPACE_", "TABLE_", "VIEW_", "POLICY_")) for each in INCLUDES[P.SERVICE_MANAGE_ACCESS]
+    )
+    assert not any("MANAGE_GRANTS" in each.name or "ROLE" in each.name for each in content)
+    assert access & content == {P.CATALOG_LIST, P.CATALOG_READ_PROPERTIES, P.CATALOG_WRITE_PROPERTIES}
+
+
+def test_structure_is_all_changes_but_those_that_bring_data() -> None:
+    held = INCLUDES[P.TABLE_MANAGE_STRUCTURE] - {P.TABLE_MANAGE_STRUCTURE}
+    assert held == TABLE_UPDATES - {P.TABLE_ADD_SNAPSHOT, P.TABLE_SET_SNAPSHOT_REF}
+    assert TABLE_UPDATES < INCLUDES[P.TABLE_WRITE_PROPERTIES] < INCLUDES[P.TABLE_WRITE_DATA]
+
+
+def test_policies_are_attached_by_who_may_attach() -> None:
+    assert not {P.POLICY_ATTACH, P.POLICY_DETACH} & INCLUDES[P.POLICY_FULL_METADATA]
+
+
+def test_rotation_of_credentials_comes_with_nothing() -> None:
+    assert {each for each in Privilege if P.PRINCIPAL_ROTATE_CREDENTIALS in INCLUDES[each]} == {
+        P.PRINCIPAL_ROTATE_CREDENTIALS
+    }
+
+
+@pytest.mark.skipif(not CONTRACT.is_file(), reason=f"{CONTRACT} is not there; POLARIS_CONTRACT may name its folder")
+@pytest.mark.parametrize("kind", GrantKind)
+def test_what_is_granted_on_a_kind_is_what_the_contract_lists(kind: GrantKind) -> None:
+    from tests.wire.iceberg.contract import read_document
+
+    schemas: dict[str, Any] = read_document(CONTRACT)["components"]["schemas"]
+    assert {each.name for each in GRANTABLE[kind]} == set(schemas[f"{kind.capitalize()}Privilege"]["enum"])
+
+
+@given(st.sampled_from(GrantKind), some)
+def test_other_privileges_are_refused_by_name(kind: GrantKind, privilege: Privilege) -> None:
+    if privilege in GRANTABLE[kind]:
+        check_grantable(kind, privilege)
+    else:
+        with pytest.raises(InvalidInput, match=privilege.name):
+            check_grantable(kind, privilege)
+
+
+@given(st.text())
+def test_privilege_is_found_by_its_name_and_by_nothing_else(name: str) -> None:
+    if name in Privilege.__members__:
+        assert privilege_named(name).name == name
+    else:
+        with pytest.raises(InvalidInput):
+            privilege_named(name)
+    assert privilege_named("TABLE_LIST") is P.TABLE_LIST

@@ -1,0 +1,165 @@
+"""Catalogs with something in them, as rows: what roles and grants are about, without the services that make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lakebed.core.access import Credential, Principal, Securable, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied
+from lakebed.core.secrets import Secret
+from lakebed.governance import AccessKeys, MasterKeys, Principals
+from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.bootstrap import establish_catalog
+from lakebed.governance.rbac.catalog_roles import CatalogRoles
+from lakebed.governance.rbac.catalogs import Catalogs
+from lakebed.governance.rbac.events import RoleEvent, decode_role_event
+from lakebed.governance.rbac.granting import Granting
+from lakebed.governance.rbac.identities import ManagedPrincipals
+from lakebed.governance.rbac.principal_roles import PrincipalRoles
+from lakebed.governance.tokens import ClientCredentials, SecretHashes
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+from tests.governance.documents import OWNER
+
+ROOT = root_of(OWNER, "ROOTKEY")
+_EMPTY = b"\x80"
+"""No properties, packed."""
+
+
+class Questions:
+    """An authorizer that allows all, or refuses what it is told to, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Securable, tuple[int, ...]]] = []
+        self.refuses: Callable[[str], bool] = lambda action: False
+
+    def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+        self.asked.append((action, resource, securable, privileges))
+        if self.refuses(action):
+            raise AccessDenied("no")
+
+
+@dataclass
+class World:
+    """Services on a metadata store that has a few catalogs."""
+
+    store: MetaStore
+    clock: ManualClock
+    outbox: Outbox
+    questions: Questions = field(default_factory=Questions)
+
+    def __post_init__(self) -> None:
+        store, outbox, clock = self.store, self.outbox, self.clock
+        root = Credential("ROOTKEY", Secret("root-secret"), ROOT)
+        self.by = Administrator(ROOT, self.questions)
+        self.users = Principals(store, outbox, clock, ROOT)
+        self.access_keys = AccessKeys(store, outbox, MasterKeys({"first": b"1" * 32}, "first"), clock, root)
+        self.clients = ClientCredentials(
+            store, outbox, SecretHashes(passes=1, memory_kib=8), clock, ROOT, root.access_key_id
+        )
+        self.principals = ManagedPrincipals(store, outbox, clock, root, self.clients)
+        self.principal_roles = PrincipalRoles(store, outbox, clock)
+        self.catalog_roles = CatalogRoles(store, outbox, clock)
+        self.granting = Granting(store, outbox, clock)
+        self.catalogs = Catalogs(store)
+
+    def administrator(self, principal: Principal) -> Administrator:
+        """Somebody else who asks."""
+        return Administrator(principal, self.questions)
+
+    async def catalog(self, name: str, *, established: bool = True) -> int:
+        """A catalog; its id."""
+
+        async def work(tx: Transaction) -> int:
+            made = await tx.row(
+                "INSERT INTO buckets (name, owner, region, created_ms, versioning, settings)"
+                " VALUES (?, ?, 'us-east-1', 1, '', ?) RETURNING id",
+                name,
+                OWNER,
+                _EMPTY,
+            )
+            assert made is not None
+            catalog = int(made[0])
+            await tx.run("INSERT INTO warehouses (bucket, enabled_ms, properties) VALUES (?, 5, ?)", catalog, _EMPTY)
+            if established:
+                await establish_catalog(tx, self.outbox, catalog, name, ROOT, self.clock.now_ms())
+            return catalog
+
+        return await self.store.transact(work)
+
+    async def namespace(self, catalog: int, *levels: str) -> int:
+        """A namespace; its id."""
+        path, parent = "\x1f".join(levels), "\x1f".join(levels[:-1])
+        return await self._insert(
+            "INSERT INTO namespaces (warehouse, path, parent, properties, created_ms) VALUES (?, ?, ?, ?, 1)"
+            " RETURNING id",
+            catalog,
+            path,
+            parent,
+            _EMPTY,
+        )
+
+    async def entry(self, catalog: int, namespace: int, name: str, kind: str = "table") -> str:
+        """A table or view; its id."""
+        entry = f"{kind}-{namespace}-{name}"
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(
+                "INSERT INTO entries (id, kind, warehouse, namespace, name, uuid, format_version, location,"
+                " metadata_at, version_token, generation, created_ms, updated_ms, protected, purge)"
+                " VALUES (?, ?, ?, ?, ?, ?, 2, '', '', '', 1, 1, 1, 0, 0)",
+                entry,
+                kind,
+                catalog,
+                namespace,
+                name,
+                entry,
+            )
+
+        await self.store.transact(work)
+        return entry
+
+    async def policy(self, catalog: int, namespace: int, name: str) -> int:
+        """A policy; its id."""
+        return await self._insert(
+            "INSERT INTO policies (warehouse, namespace, name, type, inheritable, content, version, created_ms,"
+            " updated_ms) VALUES (?, ?, ?, 'system.data-compaction', 1, ?, 0, 1, 1) RETURNING id",
+            catalog,
+            namespace,
+            name,
+            b"{}",
+        )
+
+    async def run(self, statement: str, *values: int | str) -> None:
+        """Change rows behind the services' backs."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(statement, *values)
+
+        await self.store.transact(work)
+
+    async def number(self) -> int:
+        """The number of the latest change."""
+        row = await self.store.row("SELECT number FROM role_changes")
+        assert row is not None
+        return int(row[0])
+
+    async def told(self, *kinds: str) -> Sequence[tuple[str, RoleEvent]]:
+        """The events of roles and grants, of these kinds or of all."""
+        entries = await self.outbox.read_after(self.store, 0, 10_000)
+        events = [entry.event for entry in entries]
+        return [
+            (event.kind, decode_role_event(event.payload))
+            for event in events
+            if event.kind.startswith(("PrincipalRole", "CatalogRole", "Grant")) and (not kinds or event.kind in kinds)
+        ]
+
+    async def _insert(self, statement: str, *values: int | str | bytes) -> int:
+        async def work(tx: Transaction) -> int:
+            made = await tx.row(statement, *values)
+            assert made is not None
+            return int(made[0])
+
+        return await self.store.transact(work)

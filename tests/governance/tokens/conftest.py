@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.access import Credential
+from lakebed.core.clock import ManualClock
+from lakebed.governance import AccessKeys, MasterKeys
+from lakebed.governance.tokens import (
+    Attempts,
+    ClientCredentials,
+    Clients,
+    SecretHashes,
+    SigningKeys,
+    TokenIssuer,
+    TokenVerifier,
+)
+from lakebed.meta.migrations import migrate
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
+from tests.meta.stores import open_store
+
+ISSUER = "lakebed-test"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
+    """A store of each kind in turn."""
+    address = f"sqlite:{tmp_path / 'meta.db'}"
+    if request.param == "postgres":
+        address = request.getfixturevalue("postgres_dsn")
+    opened = await open_store(address)
+    await migrate(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(scope="session")
+def hashes() -> SecretHashes:
+    """Hashes that cost next to nothing."""
+    return SecretHashes(passes=1, memory_kib=8)
+
+
+@pytest.fixture
+def client_credentials(
+    store: MetaStore, outbox: Outbox, hashes: SecretHashes, clock: ManualClock, root: Credential
+) -> ClientCredentials:
+    return ClientCredentials(store, outbox, hashes, clock, root.principal, root.access_key_id)
+
+
+@pytest.fixture
+def attempts(clock: ManualClock) -> Attempts:
+    return Attempts(clock)
+
+
+@pytest.fixture
+def clients(
+    store: MetaStore, access_keys: AccessKeys, hashes: SecretHashes, attempts: Attempts, master_keys: MasterKeys
+) -> Clients:
+    return Clients(store, access_keys, hashes, attempts, master_keys)
+
+
+@pytest.fixture
+def signing_keys(
+    store: MetaStore, outbox: Outbox, master_keys: MasterKeys, clock: ManualClock, root: Credential
+) -> SigningKeys:
+    return SigningKeys(store, outbox, master_keys, clock, root.principal)
+
+
+@pytest.fixture
+def verifier(store: MetaStore, access_keys: AccessKeys, master_keys: MasterKeys, clock: ManualClock) -> TokenVerifier:
+    return TokenVerifier(store, access_keys, master_keys, clock, issuer=ISSUER)
+
+
+@pytest.fixture
+def issuer(signing_keys: SigningKeys, verifier: TokenVerifier, clock: ManualClock) -> TokenIssuer:
+    return TokenIssuer(signing_keys, verifier, clock, issuer=ISSUER, lifetime_seconds=3600, renewal_seconds=7 * 86_400)

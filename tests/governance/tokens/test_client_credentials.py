@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from lakebed.core.access import Credential
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidName, StateConflict, Throttled, Unauthenticated
+from lakebed.core.secrets import Secret
+from lakebed.governance import AccessKeys, Principals
+from lakebed.governance.events import decode_event
+from lakebed.governance.tokens import ClientCredentials, ClientPair, Clients
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+
+from .people import ADDRESS, with_credentials
+
+
+async def is_accepted(clients: Clients, client_id: str, secret: Secret) -> bool:
+    try:
+        await clients.authenticate(client_id, secret, ADDRESS)
+    except Unauthenticated:
+        return False
+    return True
+
+
+async def test_new_credentials_look_as_clients_of_polaris_expect(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+) -> None:
+    user, made = await with_credentials(store, principals, client_credentials)
+    assert re.fullmatch("[0-9a-f]{16}", made.client_id)
+    assert re.fullmatch("[0-9a-f]{32}", made.secret.reveal())
+    assert made.secret.reveal() not in repr(made)
+    client = await clients.authenticate(made.client_id, made.secret, ADDRESS)
+    assert (client.user_id, client.generation) == (user.user_id, "1")
+
+
+async def test_the_store_has_no_secret(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials
+) -> None:
+    _, made = await with_credentials(store, principals, client_credentials)
+    rows = await store.rows("SELECT * FROM client_credentials")
+    assert made.secret.reveal() not in repr(rows)
+    assert "$argon2id$" in repr(rows)
+
+
+async def test_credentials_can_be_made_in_the_transaction_that_makes_the_user_and_go_with_it(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+) -> None:
+    user = await principals.create_user("bob")
+
+    async def failing(tx: Transaction) -> None:
+        await client_credentials.create(tx, user)
+        raise InvalidInput("something else")
+
+    with pytest.raises(InvalidInput):
+        await store.transact(failing)
+    assert await client_credentials.of_user(user) is None
+
+    async def work(tx: Transaction) -> tuple[str, Secret]:
+        made = await client_credentials.create(tx, user)
+        return made.client_id, made.secret
+
+    client_id, secret = await store.transact(work)
+    assert await is_accepted(clients, client_id, secret)
+    await principals.delete_user("bob")
+    assert await store.rows("SELECT * FROM client_credentials") == []
+    assert not await is_accepted(clients, client_id, secret)
+
+
+async def test_a_user_has_one_pair(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials
+) -> None:
+    user, _ = await with_credentials(store, principals, client_credentials)
+    with pytest.raises(StateConflict):
+        await store.transact(lambda tx: client_credentials.create(tx, user))
+
+
+async def test_a_secret_survives_one_rotation_and_ends_with_the_next(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+) -> None:
+    user, first = await with_credentials(store, principals, client_credentials)
+    second = await client_credentials.rotate(user)
+    assert second.client_id == first.client_id
+    assert await is_accepted(clients, first.client_id, first.secret)
+    assert await is_accepted(clients, first.client_id, second.secret)
+    third = await client_credentials.rotate(user)
+    assert not await is_accepted(clients, first.client_id, first.secret)
+    assert await is_accepted(clients, first.client_id, second.secret)
+    assert await is_accepted(clients, first.client_id, third.secret)
+
+
+async def test_a_reset_ends_both_at_once(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+) -> None:
+    user, first = await with_credentials(store, principals, client_credentials)
+    second = await client_credentials.rotate(user)
+    third = await client_credentials.reset(user)
+    assert [await is_accepted(clients, first.client_id, made.secret) for made in (first, second, third)] == [
+        False,
+        False,
+        True,
+    ]
+
+
+async def test_a_reset_takes_an_id_and_a_secret_of_the_caller_s(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+) -> None:
+    user, first = await with_credentials(store, principals, client_credentials)
+    made = await client_credentials.reset(user, client_id="bobs-client", secret=Secret("a-chosen-secret"))
+    assert made.client_id == "bobs-client"
+    assert await is_accepted(clients, "bobs-client", made.secret)
+    assert not await is_accepted(clients, first.client_id, made.secret)
+
+
+async def test_ids_that_somebody_has_are_not_to_be_had(
+    store: MetaStore,
+    principals: Principals,
+    access_keys: AccessKeys,
+    client_credentials: ClientCredentials,
+    root: Credential,
+) -> None:
+    user, _ = await with_credentials(store, principals, client_credentials)
+    _, eves = await with_credentials(store, principals, client_credentials, "eve")
+    key = await access_keys.create("eve")
+    for taken in (eves.client_id, key.key.id, root.access_key_id):
+        with pytest.raises(AlreadyExists):
+            await client_credentials.reset(user, client_id=taken)
+    for odd in ("a:b", "a/b", "", "LKBTABC"):
+        with pytest.raises(InvalidName):
+            await client_credentials.reset(user, client_id=odd)
+    with pytest.raises(InvalidInput):
+        await client_credentials.reset(user, secret=Secret("short"))
+
+
+async def test_who_has_none_has_none_to_change(principals: Principals, client_credentials: ClientCredentials) -> None:
+    user = await principals.create_user("bob")
+    with pytest.raises(InvalidInput):
+        await client_credentials.rotate(user)
+    with pytest.raises(InvalidInput):
+        await client_credentials.reset(user)
+
+
+async def test_every_change_is_told_without_secrets(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, outbox: Outbox
+) -> None:
+    user, first = await with_credentials(store, principals, client_credentials)
+    second = await client_credentials.rotate(user)
+    third = await client_credentials.reset(user)
+    entries = [entry.event for entry in await outbox.read_after(store, 0, 100) if entry.event.kind.startswith("Client")]
+    assert [event.kind for event in entries] == [
+        "ClientCredentialsCreated",
+        "ClientCredentialsRotated",
+        "ClientCredentialsReset",
+    ]
+    for event in entries:
+        told = decode_event(event.payload)
+        assert (told.user, told.client) == ("bob", first.client_id)
+        assert not any(made.secret.reveal().encode() in event.payload for made in (first, second, third))
+
+
+async def test_guessing_is_slowed_down_and_the_right_secret_with_it(
+    store: MetaStore,
+    principals: Principals,
+    client_credentials: ClientCredentials,
+    clients: Clients,
+    clock: ManualClock,
+) -> None:
+    """Were the right secret let through at once, the limit would slow nobody down who finds it."""
+    _, made = await with_credentials(store, principals, client_credentials)
+    for number in range(10):
+        assert not await is_accepted(clients, made.client_id, Secret(f"guess-{number}"))
+    for secret in (Secret("guess-10"), made.secret):
+        with pytest.raises(Throttled):
+            await clients.authenticate(made.client_id, secret, ADDRESS)
+    clock.advance(6)
+    assert await is_accepted(clients, made.client_id, made.secret)
+
+
+async def test_one_address_cannot_try_many_clients(clients: Clients) -> None:
+    for number in range(60):
+        assert not await is_accepted(clients, f"client-{number}", Secret("password"))
+    with pytest.raises(Throttled):
+        await clients.authenticate("client-60", Secret("password"), ADDRESS)
+    with pytest.raises(Throttled):
+        await clients.authenticate("not a client id \0", Secret("password"), ADDRESS)
+
+
+async def test_keys_of_s3_are_accepted_while_they_are_good(
+    principals: Principals, access_keys: AccessKeys, clients: Clients, root: Credential
+) -> None:
+    user = await principals.create_user("bob")
+    made = await access_keys.create("bob")
+    assert (await clients.authenticate(made.key.id, made.secret, ADDRESS)).user_id == user.user_id
+    assert (await clients.authenticate("ROOTKEY", root.secret, ADDRESS)).user_id == root.principal.user_id
+    assert not await is_accepted(clients, "ROOTKEY", Secret("not root's"))
+    assert not await is_accepted(clients, made.key.id, root.secret)
+    await access_keys.set_enabled(made.key.id, enabled=False)
+    assert not await is_accepted(clients, made.key.id, made.secret)
+
+
+async def test_a_disabled_user_is_no_client(
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+) -> None:
+    _, made = await with_credentials(store, principals, client_credentials)
+    await principals.set_user_enabled("bob", enabled=False)
+    assert not await is_accepted(clients, made.client_id, made.secret)
+
+
+class Rotations(RuleBasedStateMachine):
+    """Which secrets a pair accepts, beside a list of all it has had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair = ClientPair("c", "u", generation=1, has_secondary=False, created_ms=0, rotated_ms=0)
+        self.good = {1}
+        self.made = 1
+
+    @rule()
+    def rotate(self) -> None:
+        present = self.pair.generation
+        self.pair = ClientPair("c", "u", present + 1, True, 0, 0)
+        self.made += 1
+        self.good = {present, present + 1}
+
+    @rule()
+    def reset(self) -> None:
+        self.pair = ClientPair("c", "u", self.pair.generation + 1, False, 0, 0)
+        self.made += 1
+        self.good = {self.pair.generation}
+
+    @invariant()
+    def what_is_accepted_is_what_is_good(self) -> None:
+        assert {number for number in range(self.made + 2) if self.pair.accepts(number)} == self.good
+
+
+TestRotations = Rotations.TestCase
+TestRotations.settings = settings(max_examples=30, stateful_step_count=10)

@@ -1,0 +1,86 @@
+"""The contract of the management API, held against a running server as the catalog's is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from schemathesis import CheckContext, Response
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.fixtures.server import RunningServer
+from tests.wire.iceberg.contract import AnyCase, Check, Contract, Json
+from tests.wire.iceberg.lake import SCHEMA
+
+_VERSION: Final = {"currentEntityVersion": 1, "properties": {"a": "b"}}
+_GRANT: Final = {"grant": {"type": "table", "namespace": ["ns"], "tableName": "t", "privilege": "TABLE_READ_DATA"}}
+
+
+class ManagementContract(Contract):
+    """The contract of users, roles and grants."""
+
+    names: ClassVar[Mapping[str, str]] = {
+        "catalogName": "lake",
+        "principalName": "ann",
+        "principalRoleName": "engineer",
+        "catalogRoleName": "reader",
+    }
+    names_of: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    good: ClassVar[Mapping[str, Json]] = {
+        "createPrincipal": {"principal": {"name": "made"}},
+        "updatePrincipal": _VERSION,
+        "assignPrincipalRole": {"principalRole": {"name": "engineer"}},
+        "createPrincipalRole": {"principalRole": {"name": "made"}},
+        "updatePrincipalRole": _VERSION,
+        "assignCatalogRoleToPrincipalRole": {"catalogRole": {"name": "reader"}},
+        "createCatalogRole": {"catalogRole": {"name": "made"}},
+        "updateCatalogRole": _VERSION,
+        "addGrantToCatalogRole": _GRANT,
+        "revokeGrantFromCatalogRole": _GRANT,
+    }
+
+    def __init__(self, document: Json, server: RunningServer) -> None:
+        super().__init__(document, server)
+        self._catalog = self.base
+        self.base = f"{server.endpoint}/api/management/v1"
+
+    def checks(self) -> Sequence[Check]:
+        """The contract says nothing of the headers of its answers."""
+        return (not_a_server_error, documented_status, content_type_conformance, response_schema_conformance)
+
+    def restore(self) -> None:
+        """Make all users and roles anew."""
+        lake = f"{self._catalog}/v1/lake/namespaces"
+        assert self.session.post(lake, json={"namespace": ["ns"]}).status_code in (200, 409)
+        assert self.session.post(f"{lake}/ns/tables", json={"name": "t", "schema": SCHEMA}).status_code in (200, 409)
+        roles = f"{self.base}/catalogs/lake/catalog-roles"
+        for place, names in (("principals", ("ann", "made")), ("principal-roles", ("engineer", "made"))):
+            for name in names:
+                assert self.session.delete(f"{self.base}/{place}/{name}").status_code in (204, 404)
+        for name in ("reader", "made"):
+            assert self.session.delete(f"{roles}/{name}").status_code in (204, 404)
+        for method, address, body in (
+            ("POST", f"{self.base}/principals", {"principal": {"name": "ann"}}),
+            ("POST", f"{self.base}/principal-roles", {"principalRole": {"name": "engineer"}}),
+            ("POST", roles, {"catalogRole": {"name": "reader"}}),
+            ("PUT", f"{self.base}/principals/ann/principal-roles", {"principalRole": {"name": "engineer"}}),
+            ("PUT", f"{self.base}/principal-roles/engineer/catalog-roles/lake", {"catalogRole": {"name": "reader"}}),
+            ("PUT", f"{roles}/reader/grants", _GRANT),
+        ):
+            assert self.session.request(method, address, json=body).status_code == 201
+
+
+def documented_status(ctx: CheckContext, response: Response, case: AnyCase) -> bool | None:
+    """The status is one that the contract lists, or one of a refusal that it says nothing of, told as all are."""
+    if response.status_code in (400, 404, 406, 409):
+        error = response.json()["error"]
+        assert error["code"] == response.status_code
+        assert error["type"]
+        assert error["message"]
+        return None
+    return status_code_conformance(ctx, response, case)

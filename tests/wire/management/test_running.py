@@ -1,0 +1,80 @@
+"""One identity on a running server: users made by the management API come with tokens and with keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+from tests.fixtures.server import RunningServer, running_server
+from tests.wire.iceberg.contract import Signed
+
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder: Path = tmp_path_factory.mktemp("management")
+    with running_server(folder / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def root(server: RunningServer) -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.auth = Signed(urlsplit(server.endpoint).netloc)
+        yield session
+
+
+def token(server: RunningServer, credentials: dict[str, str], scope: str) -> dict[str, str]:
+    """A header with a token for these credentials."""
+    asked = {
+        "grant_type": "client_credentials",
+        "client_id": credentials["clientId"],
+        "client_secret": credentials["clientSecret"],
+        "scope": scope,
+    }
+    answer = requests.post(f"{server.endpoint}/api/catalog/v1/oauth/tokens", data=asked, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+
+
+def test_token_activates_the_roles_of_its_scope(server: RunningServer, root: requests.Session) -> None:
+    base = f"{server.endpoint}/api/management/v1"
+    made = root.post(f"{base}/principals", json={"principal": {"name": "boss"}})
+    assert made.status_code == 201, made.text
+    credentials = made.json()["credentials"]
+    given = f"{base}/principals/boss/principal-roles"
+    assert root.post(f"{base}/principal-roles", json={"principalRole": {"name": "engineer"}}).status_code == 201
+    for role in ("engineer", "service_admin"):
+        assert root.put(given, json={"principalRole": {"name": role}}).status_code == 201
+
+    def lists(headers: dict[str, str]) -> int:
+        return requests.get(f"{base}/principals", headers=headers, timeout=60).status_code
+
+    everything = token(server, credentials, "PRINCIPAL_ROLE:ALL")
+    assert lists(everything) == 200
+    assert lists(token(server, credentials, "PRINCIPAL_ROLE:service_admin")) == 200
+    assert lists(token(server, credentials, "PRINCIPAL_ROLE:engineer")) == 403
+    # A right that was taken away is gone with the next request, whatever the token says.
+    assert root.delete(f"{given}/service_admin").status_code == 204
+    assert lists(everything) == 403
+    # And a user that was removed is nobody.
+    assert root.delete(f"{base}/principals/boss").status_code == 204
+    assert lists(everything) == 401
+
+
+def test_user_rotates_its_own_credentials_with_a_token(server: RunningServer, root: requests.Session) -> None:
+    base = f"{server.endpoint}/api/management/v1"
+    made = root.post(f"{base}/principals", json={"principal": {"name": "ann"}})
+    first = made.json()["credentials"]
+    headers = token(server, first, "PRINCIPAL_ROLE:ALL")
+    rotated = requests.post(f"{base}/principals/ann/rotate", headers=headers, timeout=60)
+    assert rotated.status_code == 200, rotated.text
+    second = rotated.json()["credentials"]
+    for credentials in (first, second):
+        token(server, credentials, "PRINCIPAL_ROLE:ALL")
+    assert requests.post(f"{base}/principals/root/rotate", headers=headers, timeout=60).status_code == 403

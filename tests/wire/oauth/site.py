@@ -1,0 +1,159 @@
+"""The token endpoint and the edges that take its tokens, without a network and with a clock that stands still."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.core.secrets import Secret
+from lakebed.core.settings import Settings
+from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
+from lakebed.governance.tokens import LastingIdentities, NewCredentials
+from lakebed.governance.vending import Vending
+from lakebed.meta.seam import Transaction
+from lakebed.server.catalog import Catalog, wire_catalog
+from lakebed.server.tokens import Tokens, wire_tokens
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request, Response
+from lakebed.wire.iceberg.store_address import StoreAddress
+from tests.clients.boto import REGION
+from tests.objects.stores import ObjectStore, opened_store
+
+ROOT_ID, ROOT_SECRET = "ROOTKEY", "root-secret-key"
+TOKENS = "/iceberg/v1/oauth/tokens"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By name in lower case."""
+    body: bytes
+
+    @property
+    def document(self) -> Any:  # Any: JSON
+        return json.loads(self.body)
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        """The status and code of a refusal of the token endpoint."""
+        assert self.document.keys() == {"error", "error_description"}
+        return self.status, self.document["error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A server to speak to."""
+
+    store: ObjectStore
+    clock: ManualClock
+    principals: Principals
+    access_keys: AccessKeys
+    tokens: Tokens
+    catalog: Catalog
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        query: str = "",
+        peer: str = "192.0.2.1",
+    ) -> Answer:
+        """One request, as it is."""
+        incoming = RequestBody(len(body))
+        if body:
+            incoming.push(body)
+            incoming.finish()
+        received = {"host": "lake.example", **{name.lower(): value for name, value in (headers or {}).items()}}
+        request = Request(method, path, query, received, incoming, "http", peer, "R1")
+        for edge in (self.tokens.application, self.catalog.application, self.catalog.admin):
+            if edge.handles(path):
+                return _answer(await edge(request))
+        raise AssertionError(f"nobody answers here: {path}")
+
+    async def ask(
+        self,
+        fields: Mapping[str, str],
+        *,
+        headers: Mapping[str, str] | None = None,
+        path: str = TOKENS,
+        peer: str = "192.0.2.1",
+    ) -> Answer:
+        """Ask for a token."""
+        return await self.send(
+            "POST", path, urlencode(fields).encode(), {"content-type": FORM, **(headers or {})}, peer=peer
+        )
+
+    async def token(self, client_id: str = ROOT_ID, secret: str = ROOT_SECRET, **more: str) -> str:
+        """A token for a client and its secret."""
+        answer = await self.ask(
+            {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret, **more}
+        )
+        assert answer.status == 200, answer.body
+        token: str = answer.document["access_token"]
+        return token
+
+    async def call(self, method: str, path: str, token: str, document: object = None, **headers: str) -> Answer:
+        """A request to the catalog, with a token."""
+        body = b"" if document is None else json.dumps(document).encode()
+        sent = {"authorization": f"Bearer {token}"} | {name.replace("_", "-"): text for name, text in headers.items()}
+        return await self.send(method, path, body, sent)
+
+    async def client(self, name: str, *actions: str) -> NewCredentials:
+        """A user with client credentials who may do these things."""
+        user = await self.principals.create_user(name)
+        if actions:
+            statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
+            document = {"Version": "2012-10-17", "Statement": [statement]}
+            await self.principals.put_policy(name, "own", json.dumps(document).encode())
+
+        async def work(tx: Transaction) -> NewCredentials:
+            return await self.tokens.clients.create(tx, user)
+
+        return await self.store.facilities.meta.transact(work)
+
+
+def _answer(response: Response) -> Answer:
+    return Answer(response.status, {name.lower(): value for name, value in response.headers}, response.body)
+
+
+@asynccontextmanager
+async def opened_site(folder: Path, settings: Settings | None = None) -> AsyncIterator[Site]:
+    """A server with a table bucket `lake`."""
+    async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
+        f, clock = store.facilities, store.clock
+        master = MasterKeys({"first": b"1" * 32}, active="first")
+        root = Credential(ROOT_ID, Secret(ROOT_SECRET), root_of(DEFAULT_ACCOUNT, ROOT_ID))
+        access_keys = AccessKeys(f.meta, f.outbox, master, clock, root)
+        sessions = Sessions(master, LastingIdentities(f.meta, access_keys), clock)
+        tokens = wire_tokens(settings or Settings(), f.meta, f.outbox, master, clock, access_keys, root)
+        catalog = wire_catalog(
+            f,
+            Credentials(access_keys, sessions),
+            Vending(sessions, ttl_seconds=900),
+            StoreAddress(REGION, None, ()),
+            lambda *_: None,
+            master,
+            bearers=tokens.bearers,
+        )
+        principals = Principals(f.meta, f.outbox, clock, root.principal)
+        site = Site(store, clock, principals, access_keys, tokens, catalog)
+        await store.bucket("lake")
+        if settings is None:
+            assert (await site.call("PUT", "/iceberg/v1/buckets/lake", await site.token())).status == 200
+        yield site
