@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
-from lakebed.objects.model import unpack_layout, unpack_piece
+from lakebed.objects.model import Piece, unpack_layout, unpack_piece
 
 from .stores import ObjectStore
 
@@ -38,9 +39,14 @@ def _check_current_is_newest(current: list[tuple[object, ...]], behind: list[tup
 
 
 async def _check_contents(store: ObjectStore, references: Counter[object]) -> None:
-    contents = await store.meta.rows("SELECT id, refs, layout FROM contents")
+    contents = await store.meta.rows("SELECT id, refs, layout, lender FROM contents")
+    references += Counter(row[3] for row in contents if row[3] is not None)
     assert {row[0]: row[1] for row in contents} == references, "contents.refs is not the number of references"
-    laid_out = [piece.blob for row in contents if row[2] is not None for piece in unpack_layout(row[2])]
+    layouts = {row[0]: unpack_layout(row[2]) for row in contents if row[2] is not None}
+    lenders = {row[0]: row[3] for row in contents}
+    for content, layout in layouts.items():
+        _check_borrowed([piece for piece in layout if piece.lent_of], lenders[content], layouts, lenders)
+    laid_out = [piece.blob for layout in layouts.values() for piece in layout if not piece.lent_of]
     parts = [unpack_piece(row[0]).blob for row in await store.meta.rows("SELECT piece FROM parts")]
     referred = Counter(blob for blob in (*laid_out, *parts) if blob is not None)
     assert max(referred.values(), default=1) == 1, "two contents or parts refer to one blob"
@@ -51,3 +57,17 @@ async def _check_contents(store: ObjectStore, references: Counter[object]) -> No
     stored = await store.stored_blobs()
     assert live <= stored, "a blob that is referred to is not in the byte store"
     assert stored <= live | garbage, "a blob is stored that nobody knows of"
+
+
+def _check_borrowed(
+    borrowed: list[Piece], lender: int | None, layouts: Mapping[int, list[Piece]], lenders: Mapping[int, int | None]
+) -> None:
+    if lender is None:
+        assert not borrowed, "a piece is borrowed from nobody"
+        return
+    assert borrowed, "a content has a lender, and borrows nothing"
+    assert lenders[lender] is None, "a lender borrows itself"
+    (lent,) = layouts[lender]
+    for piece in borrowed:
+        assert (piece.blob, piece.seal, piece.lent_of) == (lent.blob, lent.seal, lent.size), "not the lender's blob"
+        assert 0 <= piece.start <= piece.start + piece.size <= lent.size, "borrowed past the end of the blob"

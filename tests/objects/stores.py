@@ -19,6 +19,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.annotations import Annotations
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.buckets import Buckets
+from lakebed.objects.composing import Borrowed, Loan, digest_of
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.contents import ByteRange, Contents, ContentSource
@@ -29,8 +30,9 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.ingest import Ingested, Ingester
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.listing import Lister
-from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes, StoredUpload
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes, StoredUpload, unpack_layout
 from lakebed.objects.multipart import CompletedObject, Completion, ListedPart, MultipartUploads
+from lakebed.objects.publish import Displaced
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
@@ -80,8 +82,11 @@ async def read_all(source: ContentSource, wanted: ByteRange | None = None) -> by
         return b"".join([piece async for piece in source.stream(chosen)])
     read = b""
     for piece in slices:
-        read += os.pread(piece.descriptor, piece.length, piece.offset)
-        os.close(piece.descriptor)
+        if isinstance(piece, bytes):
+            read += piece
+        else:
+            read += os.pread(piece.descriptor, piece.length, piece.offset)
+            os.close(piece.descriptor)
     return read
 
 
@@ -126,6 +131,27 @@ class ObjectStore:
         """Put an object."""
         new = NewObject(key, attributes, encrypt, conditions)
         return await self.writer.put(caller, bucket, new, Body(body), Expectations())
+
+    async def lend(self, written: WrittenObject) -> Loan | None:
+        """What may be borrowed of an object that was put; None if it is not a blob."""
+        row = await self.meta.row("SELECT layout FROM contents WHERE id = ?", written.object.content)
+        if row is None or row[0] is None or written.object.content is None:
+            return None
+        (piece,) = unpack_layout(row[0])
+        return Loan(written.object.content, piece)
+
+    async def compose(self, bucket: str, key: str, loan: Loan, *parts: bytes | Borrowed) -> WrittenObject:
+        """Put an object that borrows."""
+        composed = await self.facilities.ingester.compose(loan, parts)
+        now_ms = self.clock.now_ms()
+        new, displaced = NewObject(key, DEFAULT_ATTRIBUTES), Displaced(now_ms)
+
+        async def work(tx: Transaction) -> WrittenObject:
+            return await self.writer.place(
+                tx, ROOT, bucket, new, composed, now_ms, displaced, event="ObjectCreated:Put"
+            )
+
+        return await self.meta.transact(work)
 
     async def get(self, bucket: str, key: str, version: str | None = None) -> bytes:
         """Get an object's bytes."""
@@ -178,6 +204,11 @@ class ObjectStore:
     async def stored_blobs(self) -> set[str]:
         """The names of all blobs in the byte store."""
         return {head.key.rpartition("/")[2] async for head in self.storage.list_prefix("blobs/")}
+
+
+def range_of(body: bytes, start: int, end: int) -> Borrowed:
+    """A range of a lender with these bytes."""
+    return Borrowed(start, end - start, digest_of(body[start:end]))
 
 
 def new_key_ring(active: str = "k1") -> KeyRing:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Corrupted, NotFound
 from lakebed.core.ids import BlobId, new_blob_id
-from lakebed.objects.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.contents import ByteRange, Contents, ContentSource, OpenSlice
 from lakebed.objects.ingest import blob_key
 from lakebed.objects.model import Content, Piece, pack
 from lakebed.objects.sealing import FRAME_BYTES, SEALED_FRAME_BYTES, seal_whole
@@ -30,8 +30,19 @@ def _bytes(size: int, start: int = 0) -> bytes:
     return bytes((start + index) % 251 for index in range(size))
 
 
-async def _keep(storage: ObjectStorage, plain: bytes, *, sealed: bool, inline: bool = False) -> Piece:
-    """Bytes as they would have been stored."""
+async def _keep(
+    storage: ObjectStorage,
+    plain: bytes,
+    *,
+    sealed: bool,
+    inline: bool = False,
+    around: tuple[bytes, bytes] | None = None,
+) -> Piece:
+    """Bytes as they would have been stored, or as a range of those of another, which has something `around` them."""
+    if around is not None:
+        before, after = around
+        whole = await _keep(storage, before + plain + after, sealed=sealed)
+        return Piece(len(plain), blob=whole.blob, seal=whole.seal, start=len(before), lent_of=whole.size)
     seal, stored = None, plain
     if sealed:
         key, seal = KEYS.new_data_key()
@@ -81,20 +92,59 @@ async def test_every_range_between_borders_of_frames_and_pieces_is_exact(sealed:
                 assert await _stream(source, ByteRange(start, end)) == PLAIN[start:end]
 
 
-@settings(max_examples=40)
-@given(data=st.data(), kinds=st.lists(st.tuples(st.integers(0, 200), st.booleans(), st.booleans()), max_size=5))
-async def test_any_layout_gives_any_range(data: st.DataObject, kinds: list[tuple[int, bool, bool]]) -> None:
+@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
+@pytest.mark.parametrize("before", [0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1])
+@pytest.mark.parametrize("after", [0, 1, FRAME_BYTES])
+async def test_every_range_of_a_range_of_a_blob_is_exact(sealed: bool, before: int, after: int) -> None:
     storage = MemoryStorage(CLOCK)
-    plain = b"".join(_bytes(size, number) for number, (size, _, _) in enumerate(kinds))
+    plain = _bytes(2 * FRAME_BYTES + 3)
+    around = (b"<" * before, b">" * after)
+    source = _source(
+        storage,
+        Piece(2, body=b"[["),
+        await _keep(storage, plain, sealed=sealed, around=around),
+        await _keep(storage, plain, sealed=sealed, around=around),
+        Piece(2, body=b"]]"),
+    )
+    whole = b"[[" + plain + plain + b"]]"
+    ends = (0, 1, 2, 3, FRAME_BYTES + 2, FRAME_BYTES + 3, len(plain) + 2, len(whole) - 2, len(whole) - 1, len(whole))
+    for start in ends:
+        for end in ends:
+            if start < end:
+                assert await _stream(source, ByteRange(start, end)) == whole[start:end]
+
+
+@settings(max_examples=60)
+@given(
+    data=st.data(),
+    kinds=st.lists(
+        st.tuples(st.integers(0, 200), st.booleans(), st.booleans(), st.none() | st.tuples(st.binary(), st.binary())),
+        max_size=5,
+    ),
+)
+@pytest.mark.parametrize(
+    "in_files", [pytest.param(False, id="memory"), pytest.param(True, id="folder", marks=pytest.mark.slow)]
+)
+async def test_any_layout_gives_any_range(
+    data: st.DataObject,
+    kinds: list[tuple[int, bool, bool, tuple[bytes, bytes] | None]],
+    in_files: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    storage: ObjectStorage = MemoryStorage(CLOCK)
+    if in_files:
+        storage = FolderStorage(tmp_path_factory.mktemp("bytes"), CLOCK)
+    plain = b"".join(_bytes(size, number) for number, (size, *_) in enumerate(kinds))
     pieces = [
-        await _keep(storage, _bytes(size, number), sealed=sealed, inline=inline)
-        for number, (size, sealed, inline) in enumerate(kinds)
+        await _keep(storage, _bytes(size, number), sealed=sealed, inline=inline, around=around)
+        for number, (size, sealed, inline, around) in enumerate(kinds)
     ]
     source = _source(storage, *pieces)
     start = data.draw(st.integers(0, len(plain)))
     wanted = ByteRange(start, data.draw(st.integers(start, len(plain))))
     assert await read_all(source, wanted) == plain[wanted.start : wanted.end]
     assert await _stream(source, wanted) == plain[wanted.start : wanted.end]
+    await storage.close()
 
 
 @pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
@@ -163,12 +213,28 @@ async def test_files_are_opened_for_just_the_pieces_of_a_range(tmp_path: Path) -
     pieces = [await _keep(storage, text, sealed=False) for text in (b"0123", b"4567", b"89")]
     slices = _source(storage, *pieces).open_files(ByteRange(5, 9))
     assert slices is not None
-    read = []
-    for piece in slices:
-        read.append(os.pread(piece.descriptor, piece.length, piece.offset))
-        os.close(piece.descriptor)
-    assert read == [b"567", b"8"]
+    assert [_read_and_close(piece) for piece in slices] == [b"567", b"8"]
     await storage.close()
+
+
+async def test_files_are_opened_where_a_borrowed_range_begins_and_what_is_between_them_is_at_hand(
+    tmp_path: Path,
+) -> None:
+    storage = FolderStorage(tmp_path, CLOCK)
+    borrowed = await _keep(storage, b"0123", sealed=False, around=(b"<<", b">"))
+    slices = _source(storage, Piece(3, body=b"abc"), borrowed, Piece(2, body=b"de")).open_files(ByteRange(1, 8))
+    assert slices is not None
+    assert [isinstance(piece, bytes) for piece in slices] == [True, False, True]
+    assert [_read_and_close(piece) for piece in slices] == [b"bc", b"0123", b"d"]
+    await storage.close()
+
+
+def _read_and_close(piece: OpenSlice | bytes) -> bytes:
+    if isinstance(piece, bytes):
+        return piece
+    read = os.pread(piece.descriptor, piece.length, piece.offset)
+    os.close(piece.descriptor)
+    return read
 
 
 async def test_sealed_bytes_are_never_handed_out_as_files(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from lakebed.tables.cache import MetadataCache
+from lakebed.tables.metadata.serialization import Run, TableText
 
 
 def test_file_comes_back_until_there_is_no_room_for_it() -> None:
@@ -39,3 +42,39 @@ def test_file_kept_again_counts_once_and_takes_the_place_of_the_first() -> None:
     cache.keep("same", b"z" * 16)
     assert cache.get("same") is None, "the old one must not stay where the new one has no room"
     assert cache.get("other") is other
+
+
+def test_file_that_is_forgotten_makes_room() -> None:
+    cache = MetadataCache(max_bytes=30)
+    first = cache.keep("first", b"x" * 15)
+    cache.keep("second", b"x" * 15)
+    cache.forget("second")
+    cache.forget("second")
+    third = cache.keep("third", b"x" * 15)
+    assert cache.get("second") is None
+    assert cache.get("first") is first
+    assert cache.get("third") is third
+
+
+def test_file_in_runs_is_as_large_as_its_document() -> None:
+    cache = MetadataCache(max_bytes=30)
+    text = TableText(b"{", Run(b"1", b",2"), b"-", Run(b"3"), b"}")
+    kept = cache.keep("text", text)
+    assert (kept.document, kept.size) == (b"{1,2-3}", 7)
+    assert b"".join(kept.pieces) == kept.document
+    cache.keep("other", b"x" * 15)
+    assert cache.get("text") is kept
+    cache.keep("another", b"x" * 15)
+    assert cache.get("text") is None or cache.get("other") is None
+
+
+def test_what_an_earlier_version_has_in_the_same_words_is_not_parsed_again() -> None:
+    document = (Path(__file__).parent / "metadata" / "golden" / "v3.json").read_bytes()
+    cache = MetadataCache()
+    first = cache.keep("1", document, of="table").table
+    second = cache.keep("2", document, of="table").table
+    other = cache.keep("3", document, of="another").table
+    assert second == first == other
+    for key, snapshot in first.snapshots.items():
+        assert second.snapshots[key] is snapshot
+        assert other.snapshots[key] is not snapshot

@@ -453,7 +453,7 @@ async def test_staged_table_committed_again_by_its_id_is_made_once(catalog: Cata
     async with catalog.unchanged():
         again = await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], options=CommitOptions("c1"))
         assert again.entry == first.entry
-        with pytest.raises(AlreadyExists):
+        with pytest.raises(AlreadyExists, match=r"Requirement failed: table already exists: ns\.t"):
             await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE])
 
 
@@ -740,9 +740,17 @@ async def test_staged_commit_where_its_promise_was_broken_meanwhile(catalog: Cat
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = catalog.create
-    with pytest.raises(AlreadyExists, match="same name already exists"):
+    with pytest.raises(AlreadyExists, match="Table already exists"):
         await late.commit(name(), *updates, requirements=[ASSERT_CREATE])
     assert len(await catalog.store.stored_blobs()) == 1
+
+
+async def test_staged_commit_where_a_view_came_meanwhile(catalog: Catalog) -> None:
+    promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
+    await catalog.create_view("t")
+    async with catalog.unchanged():
+        with pytest.raises(AlreadyExists, match=r"View with same name already exists: ns\.t"):
+            await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
 
 
 async def test_staged_commit_into_a_namespace_that_is_gone(catalog: Catalog) -> None:

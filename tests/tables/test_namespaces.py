@@ -66,7 +66,7 @@ async def test_name_is_taken_also_by_a_parent_that_nobody_made(catalog: Catalog)
     await catalog.namespace("a", "b")
     for levels in (["ns"], ["a"], ["a", "b"]):
         async with catalog.unchanged():
-            with pytest.raises(AlreadyExists, match="exists already"):
+            with pytest.raises(AlreadyExists, match="Namespace already exists: "):
                 await catalog.namespaces.create(AS_ROOT, "lake", levels, {})
 
 
@@ -206,7 +206,7 @@ async def test_namespace_that_holds_something_is_not_dropped(catalog: Catalog, h
         await catalog.keep_dropped(60)
         await catalog.drop()
     async with catalog.unchanged():
-        with pytest.raises(NamespaceNotEmpty, match="still holds"):
+        with pytest.raises(NamespaceNotEmpty, match="is not empty: it still holds"):
             await catalog.namespaces.drop(AS_ROOT, "lake", ["ns"])
 
 

@@ -64,8 +64,15 @@ async def test_view_is_renamed_as_a_table_is(catalog: Catalog) -> None:
     assert (await catalog.told())[-1][0] == "ViewRenamed"
 
 
-@pytest.mark.parametrize("taken", ["table", "view", "dropped table"])
-async def test_taken_name_is_not_given_twice(catalog: Catalog, taken: str) -> None:
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        ("table", r"^Cannot rename ns\.t to ns\.u\. Table already exists$"),
+        ("view", r"^Cannot rename ns\.t to ns\.u\. View already exists$"),
+        ("dropped table", "until it is restored"),
+    ],
+)
+async def test_taken_name_is_not_given_twice(catalog: Catalog, taken: str, told: str) -> None:
     await catalog.keep_dropped(60)
     await catalog.create()
     if taken == "view":
@@ -75,7 +82,7 @@ async def test_taken_name_is_not_given_twice(catalog: Catalog, taken: str) -> No
     if taken == "dropped table":
         await catalog.drop("u")
     async with catalog.unchanged():
-        with pytest.raises(AlreadyExists):
+        with pytest.raises(AlreadyExists, match=told):
             await rename(catalog, name(), name("u"))
 
 

@@ -88,8 +88,34 @@ async def test_view_goes_where_it_was_asked_to(catalog: Catalog) -> None:
     assert made.entry.metadata_at.startswith("s3://lake/my/view/metadata/00001-")
 
 
-@pytest.mark.parametrize("taken", ["table", "view", "dropped view"])
-async def test_name_is_taken_by_tables_and_views_alike(catalog: Catalog, taken: str) -> None:
+async def test_metadata_of_a_view_goes_where_its_property_says(catalog: Catalog) -> None:
+    where = {"write.metadata.path": "s3://lake/my/metadata/"}
+    made = await catalog.create_view(location="s3://lake/my/view", properties=where)
+    assert made.entry.metadata_at.startswith("s3://lake/my/metadata/00001-")
+    assert sorted((await catalog.claimed())[made.entry.id]) == ["my/metadata/", "my/view/"]
+    await catalog.create(location="s3://lake/t")
+    async with catalog.unchanged():
+        for elsewhere, refusal in (("s3://lake/t/v", LocationTaken), ("s3://other/v", InvalidInput)):
+            with pytest.raises(refusal):
+                await catalog.create_view("w", properties={"write.metadata.path": elsewhere})
+            with pytest.raises(refusal):
+                await replace(catalog, set_property("write.metadata.path", elsewhere))
+    moved = await replace(catalog, set_property("write.metadata.path", "s3://lake/later"))
+    assert moved.entry.metadata_at.startswith("s3://lake/later/00002-")
+    assert "later/" in (await catalog.claimed())[made.entry.id]
+    replaced = await replace(catalog, {"action": "remove-properties", "removals": ["write.metadata.path"]})
+    assert replaced.entry.metadata_at.startswith("s3://lake/my/view/metadata/00003-")
+
+
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        ("table", r"^Table with same name already exists: ns\.v$"),
+        ("view", r"^View already exists: ns\.v$"),
+        ("dropped view", "until it is restored"),
+    ],
+)
+async def test_name_is_taken_by_tables_and_views_alike(catalog: Catalog, taken: str, told: str) -> None:
     await catalog.keep_dropped(60)
     if taken == "table":
         await catalog.create("v")
@@ -98,7 +124,7 @@ async def test_name_is_taken_by_tables_and_views_alike(catalog: Catalog, taken: 
     if taken == "dropped view":
         await catalog.drop("v", kind=EntryKind.VIEW)
     async with catalog.unchanged():
-        with pytest.raises(AlreadyExists):
+        with pytest.raises(AlreadyExists, match=told):
             await catalog.create_view()
 
 

@@ -1,4 +1,7 @@
-"""Gives an object's bytes out: from its row, from files that the kernel can send, or as a stream."""
+"""Gives an object's bytes out: from its row, from files that the kernel can send, or as a stream.
+
+A piece may be a range of a blob; where in the blob it begins matters only here.
+"""
 
 from __future__ import annotations
 
@@ -85,18 +88,25 @@ class ContentSource:
             return None
         return self._body if wanted.length == self.size else self._body[wanted.start : wanted.end]
 
-    def open_files(self, wanted: ByteRange) -> list[OpenSlice] | None:
-        """Open files that hold just these bytes, if that is how they are stored. Raises NotFound if one is gone."""
-        if self._files is None or any(piece.blob is None or piece.seal is not None for piece in self._pieces):
+    def open_files(self, wanted: ByteRange) -> list[OpenSlice | bytes] | None:
+        """Open files that hold just these bytes, if that is how they are stored, and what is between them in the row.
+
+        Raises NotFound if one is gone.
+        """
+        if self._files is None or any(piece.seal is not None for piece in self._pieces):
             return None
-        slices: list[OpenSlice] = []
+        slices: list[OpenSlice | bytes] = []
         try:
             for piece, part in _overlapping(self._pieces, wanted):
                 if piece.blob is not None:
-                    slices.append(OpenSlice(self._files.open_file(blob_key(piece.blob)), part.start, part.length))
+                    descriptor = self._files.open_file(blob_key(piece.blob))
+                    slices.append(OpenSlice(descriptor, piece.start + part.start, part.length))
+                elif piece.body is not None:
+                    slices.append(piece.body[part.start : part.end])
         except BaseException:
             for opened in slices:
-                os.close(opened.descriptor)
+                if isinstance(opened, OpenSlice):
+                    os.close(opened.descriptor)
             raise
         return slices
 
@@ -112,7 +122,7 @@ class ContentSource:
             elif piece.body is not None:
                 yield piece.body[part.start : part.end]
             elif piece.blob is not None:
-                async for chunk in self._read(piece.blob, part.start, part.end):
+                async for chunk in self._read(piece.blob, piece.start + part.start, piece.start + part.end):
                     yield chunk
 
     async def _open_sealed(self, piece: Piece, seal: bytes, part: ByteRange) -> AsyncIterator[bytes]:
@@ -122,10 +132,11 @@ class ContentSource:
             return
         if piece.blob is None:
             return
-        opener = Opener(key, piece.size)
-        first, sealed_start, sealed_end = frame_range(part.start, part.end)
-        sealed_end = min(sealed_end, sealed_size(piece.size))
-        skip = part.start - first * FRAME_BYTES
+        size, start = piece.lent_of or piece.size, piece.start + part.start
+        opener = Opener(key, size)
+        first, sealed_start, sealed_end = frame_range(start, start + part.length)
+        sealed_end = min(sealed_end, sealed_size(size))
+        skip = start - first * FRAME_BYTES
         left = part.length
         frame = first
         gathered = bytearray()

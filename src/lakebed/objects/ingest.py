@@ -7,7 +7,7 @@ its own. If anything fails the blob is removed; if the process dies, the sweeper
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from lakebed.storage.seam import FileBacked, Key, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter
 
 from .blob_writing import BlobSink, BlobWriting, FileSink, RemoteSink, check_length
+from .composing import Borrowed, Composed, Loan, compose, own_size
 from .digests import Chunk, Digests, Expectations
 from .md5 import MakeMd5, md5_maker
 from .model import Piece
@@ -124,6 +125,12 @@ class Ingester:
             body = head[0] if len(head) == 1 else b"".join(head)
             return self._keep_inline(bytes(body), expected, length, encrypt=encrypt)
         return await self._write_blob(head, stream, expected, encrypt=encrypt, limit=limit)
+
+    async def compose(self, loan: Loan, parts: Sequence[bytes | Borrowed]) -> Composed:
+        """Make an object of bytes at hand and of ranges of a lender. Nothing is written. Raises StorageFull."""
+        if self._room is not None:
+            await self._room.check(own_size(parts))
+        return compose(self._keys, loan, parts)
 
     def _keep_inline(self, body: bytes, expected: Expectations, length: int | None, *, encrypt: bool) -> Ingested:
         check_length(len(body), length)

@@ -26,7 +26,10 @@ REDIRECT: Final = "x-amz-website-redirect-location"
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """A run of an object's bytes: one blob of the byte store, or a few bytes kept right here."""
+    """A run of an object's bytes: one blob of the byte store, a range of one, or a few bytes kept right here.
+
+    New fields go to the end: rows of old releases lack them.
+    """
 
     size: int
     blob: BlobId | None = None
@@ -36,6 +39,13 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     part: int = 0
     """The part it was uploaded as; 0 when the object was put whole."""
     checksum: str = ""
+    start: int = 0
+    """Where in the blob it begins, if it is borrowed."""
+    lent_of: int = 0
+    """How many bytes the blob holds of which this is a range; 0 of a piece whose blob is its own, and all of it.
+
+    The content that the blob belongs to is named by the row of the content that borrows (`contents.lender`).
+    """
 
 
 class ObjectAttributes(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, kw_only=True):

@@ -2,12 +2,16 @@
 
 Invariant: `objects` has a row for a key exactly when the newest version of the key is not a delete marker; then that
 row is the newest version. Everything else, delete markers included, is in `versions`, where a lower rank is newer.
+
+Invariant: `contents.refs` is how many versions are of the content, and how many contents borrow from it. So a blob is
+there as long as anything reads of it, whatever becomes of the object that brought it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakebed.core.errors import WriteConflict
 from lakebed.core.ids import NULL_VERSION, BlobId, VersionId
 from lakebed.meta.seam import Transaction
 
@@ -35,6 +39,18 @@ async def keep_content(tx: Transaction, pieces: list[Piece]) -> int:
     return int(row[0])
 
 
+async def keep_borrowing_content(tx: Transaction, pieces: list[Piece], lender: int) -> int:
+    """Store where the bytes are of an object that borrows some of another content's; the content's id.
+
+    Raises WriteConflict if the lender is gone by now.
+    """
+    if await tx.run(rows.SHARE_CONTENT, lender) == 0:
+        raise WriteConflict(f"the bytes that were to be borrowed are gone. content={lender}")
+    row = await tx.row(rows.INSERT_BORROWING_CONTENT, pack(pieces), lender)
+    assert row is not None  # noqa: S101  # RETURNING of an insert
+    return int(row[0])
+
+
 async def keep_blob(tx: Transaction, piece: Piece) -> None:
     """Note that something refers to the piece's blob from now on."""
     if piece.blob is not None:
@@ -42,15 +58,16 @@ async def keep_blob(tx: Transaction, piece: Piece) -> None:
 
 
 async def drop_content(tx: Transaction, content: int | None, displaced: Displaced) -> None:
-    """One reference to the content is gone; with the last one its blobs become garbage."""
-    if content is None:
-        return
-    row = await tx.row(rows.DROP_CONTENT, content)
-    if row is None:
-        await tx.run(rows.UNSHARE_CONTENT, content)
-    elif row[0] is not None:
-        for piece in unpack_layout(row[0]):
-            await drop_blob(tx, piece, displaced)
+    """One reference to the content is gone; with the last one its blobs become garbage, and its loan is given back."""
+    while content is not None:
+        row = await tx.row(rows.DROP_CONTENT, content)
+        if row is None:
+            await tx.run(rows.UNSHARE_CONTENT, content)
+            return
+        layout, content = row
+        for piece in () if layout is None else unpack_layout(layout):
+            if not piece.lent_of:
+                await drop_blob(tx, piece, displaced)
 
 
 async def drop_blob(tx: Transaction, piece: Piece, displaced: Displaced) -> None:

@@ -64,8 +64,10 @@ UPDATE_VERSION_ATTRIBUTES: Final = "UPDATE versions SET attributes = ? WHERE buc
 # -- contents -----------------------------------------------------------------------------------------------------
 
 INSERT_CONTENT: Final = "INSERT INTO contents (refs, body, seal, layout) VALUES (1, ?, ?, ?) RETURNING id"
+INSERT_BORROWING_CONTENT: Final = "INSERT INTO contents (refs, layout, lender) VALUES (1, ?, ?) RETURNING id"
+LENDER: Final = "SELECT lender FROM contents WHERE id = ?"
 SHARE_CONTENT: Final = "UPDATE contents SET refs = refs + 1 WHERE id = ?"
-DROP_CONTENT: Final = "DELETE FROM contents WHERE id = ? AND refs = 1 RETURNING layout"
+DROP_CONTENT: Final = "DELETE FROM contents WHERE id = ? AND refs = 1 RETURNING layout, lender"
 UNSHARE_CONTENT: Final = "UPDATE contents SET refs = refs - 1 WHERE id = ?"
 INSERT_BLOB: Final = "INSERT INTO blobs (id) VALUES (?)"
 DELETE_BLOB: Final = "DELETE FROM blobs WHERE id = ?"

@@ -13,6 +13,7 @@ from lakebed.meta.seam import Transaction
 
 from . import rows
 from .bucket import Bucket, bucket_from
+from .composing import Composed
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
 from .config.object_lock import default_retention
 from .digests import Expectations
@@ -22,7 +23,7 @@ from .facts import creation_facts, lock_facts, match_facts, tag_facts
 from .ingest import ByteStream, Ingested
 from .model import MAX_METADATA_BYTES, MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, pack_checksum
 from .names import check_key
-from .publish import Displaced, keep_blob, keep_content, make_current
+from .publish import Displaced, keep_blob, keep_borrowing_content, keep_content, make_current
 from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from
 
 
@@ -140,31 +141,35 @@ class ObjectWriter:
         caller: Caller,
         bucket_name: str,
         new: NewObject,
-        ingested: Ingested,
+        taken: Ingested | Composed,
         now_ms: int,
         displaced: Displaced,
         *,
         event: str,
     ) -> WrittenObject:
-        """The step of a transaction that makes ingested bytes the key's current version, and tells of it.
+        """The step of a transaction that makes ingested or composed bytes the key's current version, and tells of it.
 
-        Whoever runs the transaction discards the bytes if it fails, and wakes the reaper if it commits.
+        Whoever runs the transaction discards the bytes if it fails, and wakes the reaper if it commits. Raises
+        WriteConflict if what was to be borrowed is gone.
         """
         f = self._f
         bucket, current = await target(tx, bucket_name, new.key)
         check_write(new.conditions, None if current is None else current.etag)
-        content = await keep_content(tx, [ingested.piece])
-        await keep_blob(tx, ingested.piece)
+        if isinstance(taken, Composed):
+            content, encrypted = await keep_borrowing_content(tx, taken.pieces, taken.lender), taken.encrypted
+        else:
+            content, encrypted = await keep_content(tx, [taken.piece]), taken.piece.seal is not None
+            await keep_blob(tx, taken.piece)
         stored = StoredObject(
             new.key,
             0,
             bucket.new_version(f.clock),
-            ingested.size,
-            ingested.etag,
+            taken.size,
+            taken.etag,
             now_ms,
-            pack_checksum(ingested.checksum),
+            pack_checksum(taken.checksum),
             content,
-            finish_attributes(bucket, new.attributes, now_ms, encrypted=ingested.piece.seal is not None),
+            finish_attributes(bucket, new.attributes, now_ms, encrypted=encrypted),
         )
         stored = await make_current(tx, bucket, current, stored, displaced)
         await tell_of_object(f.outbox, tx, event, bucket.name, stored, caller, now_ms)

@@ -17,23 +17,26 @@ import msgspec
 
 from lakebed.core.access import root_of
 from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, PointerMoved
+from lakebed.objects.composing import Composed
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows
+from .borrowing import anchor_of
 from .cache import CachedMetadata, MetadataCache
-from .entries import Entries, Found, name_taken, no_such_entry
-from .files import FileAddress, FileFacts, TableFiles, parse_location
+from .entries import Entries, Found, created_meanwhile, no_such_entry
+from .files import FileAddress, FileFacts, PreparedFile, TableFiles, parse_location
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
-from .locations import PATH_PROPERTIES, check_location, check_path_properties, table_directories
+from .locations import check_location, check_path_properties, stated_paths, table_directories
 from .metadata.builder import build_table
 from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
-from .metadata.serialization import serialize_table
+from .metadata.serialization import TableText, write_table
 from .metadata.table import TableMetadata
 from .metadata.updates import Update, parse_table_updates
+from .metadata.views import ViewMetadata
 from .model import Entry, EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher
 from .turns import Turns
@@ -82,9 +85,12 @@ class Committed(NamedTuple):
 class _Prepared(NamedTuple):
     change: TableChange
     found: Found
+    kept: CachedMetadata | None
+    """The metadata before."""
     base: TableMetadata | None
     new: TableMetadata
-    document: bytes
+    text: TableText | None
+    """What is to be written; None if nothing is."""
     entry_id: str
     observed: Mapping[str, FileFacts]
 
@@ -166,6 +172,10 @@ class Commits:
                 except PointerMoved:
                     if attempt == _ATTEMPTS:
                         raise
+                    for one in prepared:
+                        if one.kept is not None:
+                            # It may be what the new file was to borrow from that is gone: then it is written whole.
+                            one.kept.anchor = None
         raise AssertionError("unreachable")
 
     async def _prepare(
@@ -182,12 +192,13 @@ class Commits:
             )
         found = sought.found
         if creates and found.entry is not None:
-            raise name_taken(found.entry, identifier)
+            raise created_meanwhile(found.entry, identifier)
         if not creates and (entry is None or entry.kind is not EntryKind.TABLE):
             raise no_such_entry(identifier, EntryKind.TABLE)
         if expected_token and (entry is None or entry.version_token != expected_token):
             raise PointerMoved(f"the table is not at the version that the change expects: {identifier}")
-        base = None if entry is None else await self.parsed(entry)
+        kept = None if entry is None else await self._entries.metadata(entry)
+        base = None if kept is None else kept.table
         check_table(change.requirements, base)
         new_id = str(uuid4())
         new = build_table(
@@ -199,11 +210,14 @@ class Commits:
         )
         entry_id = entry.id if entry is not None else (new.uuid or new_id).replace("-", "")
         if new is base:
-            return _Prepared(change, found, base, new, b"", entry_id, {})
+            return _Prepared(change, found, kept, base, new, None, entry_id, {})
         check_location(found.warehouse, new.location)
         check_path_properties(found.warehouse, new.location, new.properties)
         checked = await self._validator.check(base, new)
-        return _Prepared(change, found, base, new, serialize_table(new), entry_id, checked.observed)
+        if kept is not None:
+            kept.recall()
+        text = write_table(new, base=base, before=None if kept is None else kept.text)
+        return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed)
 
     async def _publish(
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
@@ -215,26 +229,40 @@ class Commits:
         # A transaction of several tables has no body to give again.
         answer = Answer(status, prepared[0].entry_id if status == 200 else "")
         entries = await self._publisher.publish(mutation, pointers, answer, staying)
-        moved = dict(zip((one.entry_id for one in moving), entries, strict=True))
+        moved = dict(zip((one.entry_id for one in moving), zip(entries, pointers, strict=True), strict=True))
         committed = []
         for one in prepared:
-            entry = moved.get(one.entry_id) or one.found.live
-            assert entry is not None  # noqa: S101  # what does not move is there
             if one.entry_id in moved:
-                metadata = self._cache.keep(entry.version_token, one.document, one.new)
+                entry, pointer = moved[one.entry_id]
+                metadata = self._keep(one, entry, pointer.file)
                 await self._remove_old(one)
             else:
+                assert one.found.live is not None  # noqa: S101  # what does not move is there
+                entry = one.found.live
                 metadata = await self._entries.metadata(entry)
             committed.append(Committed(one.found, entry, metadata))
         return committed
+
+    def _keep(self, one: _Prepared, entry: Entry, file: PreparedFile | None) -> CachedMetadata:
+        """Remember what was committed, and what the next metadata file may borrow from."""
+        assert one.text is not None and file is not None  # noqa: S101,PT018  # what moves was written
+        text, loan, anchor = one.text, file.loan, None
+        if loan is not None:
+            text = text.whole()
+            anchor = anchor_of(text, loan)
+        elif isinstance(file.taken, Composed) and one.kept is not None:
+            anchor = one.kept.anchor
+        if one.found.live is not None:
+            self._cache.forget(one.found.live.version_token)
+        return self._cache.keep(entry.version_token, text, one.new, anchor, of=entry.id)
 
     async def _pointer(self, one: _Prepared, options: CommitOptions) -> Pointer:
         new, base, entry = one.new, one.base, one.found.live
         generation = 1 if entry is None else entry.generation + 1
         address = metadata_address(new, generation)
-        added = [snapshot for key, snapshot in new.snapshots.items() if base is None or key not in base.snapshots]
+        added = new.snapshots_since(base)
         operation = options.operation or (added[-1].operation if added else "") or "commit"
-        moves = base is None or _directories(base) != _directories(new)
+        moves = base is None or stated_paths(base) != stated_paths(new)
         return Pointer(
             found=one.found,
             identifier=one.change.identifier,
@@ -245,7 +273,7 @@ class Commits:
             location=new.location,
             properties=new.properties,
             metadata_at=str(address),
-            file=await self._files.prepare(address, one.document),
+            file=await self._prepare_file(address, one),
             claims=moves,
             event=CREATED if base is None else COMMITTED,
             operation=operation,
@@ -256,6 +284,10 @@ class Commits:
             snapshot=new.current_snapshot_id or 0,
             observed=one.observed,
         )
+
+    async def _prepare_file(self, address: FileAddress, one: _Prepared) -> PreparedFile:
+        assert one.text is not None  # noqa: S101  # what moves is written
+        return await self._files.prepare_table(address, one.text, None if one.kept is None else one.kept.anchor)
 
     # -- repeated commits, and what is left behind ----------------------------------------------------------------
 
@@ -298,8 +330,8 @@ class Commits:
                 await self._deleter.delete_many(system, warehouse.name, doomed)
 
 
-def metadata_address(metadata: TableMetadata, generation: int) -> FileAddress:
-    """Where the next metadata file of a table goes."""
+def metadata_address(metadata: TableMetadata | ViewMetadata, generation: int) -> FileAddress:
+    """Where the next metadata file of a table or view goes."""
     folder = metadata.properties.get("write.metadata.path") or metadata_folder(metadata.location)
     return metadata_file_in(folder, generation)
 
@@ -328,10 +360,6 @@ def _folded(changes: Sequence[TableChange]) -> list[TableChange]:
             )
         folded[change.identifier] = change
     return list(folded.values())
-
-
-def _directories(metadata: TableMetadata) -> tuple[str, ...]:
-    return metadata.location, *(metadata.properties.get(name, "") for name in PATH_PROPERTIES)
 
 
 def _digest(change: TableChange) -> str:

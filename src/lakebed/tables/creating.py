@@ -111,7 +111,7 @@ class Creation:
         )
         found = sought.found
         if found.entry is not None:
-            raise name_taken(found.entry, identifier)
+            raise name_taken(found.entry, identifier, EntryKind.TABLE)
         uuid = uuid4()
         location = request.location or default_location(found.warehouse, EntryKind.TABLE, uuid.hex)
         check_location(found.warehouse, location)

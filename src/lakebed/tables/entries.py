@@ -22,8 +22,9 @@ from lakebed.meta.seam import MetaStore, Reader, Row
 from lakebed.objects.model import Caller
 
 from . import rows
+from .borrowing import Origin
 from .cache import CachedMetadata, MetadataCache
-from .files import TableFiles, unpack_metadata
+from .files import TableFiles
 from .gate import Action, Gate
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Entry, EntryKind, Namespace, Warehouse
@@ -158,16 +159,17 @@ class Entries:
         kept = self._cache.get(entry.version_token)
         if kept is not None:
             return kept
-        return self._cache.keep(entry.version_token, await self._document(entry))
+        document, origin = await self._document(entry)
+        return self._cache.keep(entry.version_token, document, origin=origin, of=entry.id)
 
     async def glance(self, entry: Entry) -> CachedMetadata:
         """The same for one who passes over many tables: what was not here already is not kept, others need the room."""
         kept = self._cache.get(entry.version_token)
-        return CachedMetadata(await self._document(entry)) if kept is None else kept
+        return CachedMetadata((await self._document(entry))[0]) if kept is None else kept
 
-    async def _document(self, entry: Entry) -> bytes:
+    async def _document(self, entry: Entry) -> tuple[bytes, Origin | None]:
         try:
-            return unpack_metadata(await self._files.read(entry.metadata_at))
+            return await self._files.load(entry.metadata_at)
         except NotFound as error:
             raise Corrupted(
                 f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
@@ -217,9 +219,17 @@ def no_such_entry(identifier: Identifier, kind: EntryKind) -> LakebedError:
     return NoSuchTable(f"Table does not exist: {identifier}")
 
 
-def name_taken(entry: Entry, identifier: Identifier) -> AlreadyExists:
-    """The error for a name that is not free."""
+def name_taken(entry: Entry, identifier: Identifier, wanted: EntryKind) -> AlreadyExists:
+    """The error for a name that is not free for what is wanted."""
     if entry.dropped_ms is not None:
         return AlreadyExists(f"a dropped {entry.kind} holds this name until it is restored or purged: {identifier}")
     what = "Table" if entry.kind is EntryKind.TABLE else "View"
-    return AlreadyExists(f"{what} with same name already exists: {identifier}")
+    # In the words of the reference implementation, as the errors above are: engines print them, and look for them.
+    return AlreadyExists(f"{what} {'' if entry.kind is wanted else 'with same name '}already exists: {identifier}")
+
+
+def created_meanwhile(entry: Entry, identifier: Identifier) -> AlreadyExists:
+    """The error for a commit that creates a table whose name is not free any more."""
+    if entry.dropped_ms is None and entry.kind is EntryKind.TABLE:
+        return AlreadyExists(f"Requirement failed: table already exists: {identifier}")
+    return name_taken(entry, identifier, EntryKind.TABLE)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
-from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge
+from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge, WriteConflict
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects import rows as object_rows
+from lakebed.objects.composing import Composed, Loan
 from lakebed.objects.contents import ByteRange, ContentSource
 from lakebed.objects.digests import Expectations
 from lakebed.objects.facilities import Facilities
@@ -24,6 +25,8 @@ from lakebed.objects.rows import BUCKET_COLUMNS, OBJECT_COLUMNS
 from lakebed.objects.writing import NewObject, ObjectWriter
 
 from . import rows
+from .borrowing import Anchor, Origin, borrowed_parts, is_worth_borrowing
+from .metadata.serialization import TableText
 
 MAX_METADATA_BYTES: Final = 50 * 1024 * 1024
 """Largest table metadata file, as it is and unpacked."""
@@ -35,6 +38,7 @@ _NO_SEGMENTS: Final = frozenset({"", ".", ".."})
 _FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f]")
 _JSON: Final = ObjectAttributes(content_type="application/json")
 _FACTS_AT: Final = BUCKET_COLUMNS + 3
+_CONTENT_ID_AT: Final = BUCKET_COLUMNS + 7
 _CONTENT_AT: Final = BUCKET_COLUMNS + OBJECT_COLUMNS
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _REMEMBERED: Final = 8192
@@ -125,28 +129,37 @@ def unpack_metadata(data: bytes) -> bytes:
     return plain
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedFile:
-    """A file whose bytes are stored, and to which nothing refers yet."""
+    """A file whose bytes are stored or borrowed, and to which nothing refers yet."""
 
     address: FileAddress
     new: NewObject
-    ingested: Ingested
+    taken: Ingested | Composed
+    content: int = 0
+    """Once it was placed: where its bytes are."""
+
+    @property
+    def loan(self) -> Loan | None:
+        """What others may borrow from the placed file: of one that is a blob, all of it."""
+        taken = self.taken
+        if isinstance(taken, Composed) or taken.piece.blob is None:
+            return None
+        return Loan(self.content, taken.piece)
 
 
 class _Whole:
     """Bytes at hand, as a stream."""
 
-    __slots__ = ("_body", "length")
+    __slots__ = ("_pieces", "length")
 
-    def __init__(self, body: bytes) -> None:
-        self._body: bytes | None = body
-        self.length: int | None = len(body)
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self.length: int | None = sum(map(len, pieces))
 
     async def next_chunk(self) -> bytes | None:
-        """All of them, once."""
-        body, self._body = self._body, None
-        return body or None
+        """The next of them."""
+        return next(filter(None, self._pieces), None)
 
 
 class TableFiles:
@@ -170,6 +183,21 @@ class TableFiles:
         facts = FileFacts(*row[_FACTS_AT : _FACTS_AT + len(FileFacts._fields)])
         source = ContentSource(self._f.contents, facts.size, Content(*row[_CONTENT_AT:]))
         return await _all_of(source, limit), facts
+
+    async def load(self, location: str) -> tuple[bytes, Origin | None]:
+        """A metadata file's JSON, and where it is from if the next one may borrow from there. Raises NotFound."""
+        address = parse_location(location)
+        row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
+        if row is None or row[BUCKET_COLUMNS] is None:
+            raise NotFound(f"no such file. location={location}")
+        size, content = row[_FACTS_AT], row[_CONTENT_ID_AT]
+        source = ContentSource(self._f.contents, size, Content(*row[_CONTENT_AT:]))
+        data = await _all_of(source, MAX_METADATA_BYTES)
+        document = unpack_metadata(data)
+        if document is not data or not source.pieces:
+            return document, None
+        lender = await self._f.meta.row(object_rows.LENDER, content)
+        return document, Origin(content, None if lender is None else lender[0], source.pieces)
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
         """The whole file, if the caller may read it."""
@@ -197,37 +225,61 @@ class TableFiles:
 
     async def prepare(self, address: FileAddress, body: bytes) -> PreparedFile:
         """Store a metadata file's bytes. Raises TooLarge, NoSuchBucket, StorageFull."""
-        if len(body) > MAX_METADATA_BYTES:
+        encrypt = await self._admit(address, len(body))
+        return await self._ingest(address, [body], encrypt=encrypt)
+
+    async def prepare_table(self, address: FileAddress, text: TableText, anchor: Anchor | None) -> PreparedFile:
+        """Store a table's metadata file; what the anchor has of it already is borrowed, where that is worth it.
+
+        Raises TooLarge, NoSuchBucket, StorageFull.
+        """
+        encrypt = await self._admit(address, text.size)
+        if anchor is None or not is_worth_borrowing(text, anchor, encrypt=encrypt):
+            return await self._ingest(address, text.pieces, encrypt=encrypt)
+        composed = await self._f.ingester.compose(anchor.loan, borrowed_parts(text, anchor))
+        return PreparedFile(address, NewObject(address.key, _JSON), composed)
+
+    async def _admit(self, address: FileAddress, size: int) -> bool:
+        """Whether the file is to be encrypted, if it may be there."""
+        if size > MAX_METADATA_BYTES:
             raise TooLarge(
                 f"the metadata is over its limit: expire snapshots, or lower write.metadata.previous-versions-max."
-                f" size={len(body)} limit={MAX_METADATA_BYTES}"
+                f" size={size} limit={MAX_METADATA_BYTES}"
             )
-        f = self._f
-        bucket = await f.bucket(f.meta, address.bucket)
-        ingested = await f.ingester.ingest(
-            _Whole(body), Expectations(), encrypt=self._writer.is_encrypted(bucket, None), limit=MAX_PUT_BYTES
-        )
+        bucket = await self._f.bucket(self._f.meta, address.bucket)
+        return self._writer.is_encrypted(bucket, None)
+
+    async def _ingest(self, address: FileAddress, pieces: Sequence[bytes], *, encrypt: bool) -> PreparedFile:
+        ingested = await self._f.ingester.ingest(_Whole(pieces), Expectations(), encrypt=encrypt, limit=MAX_PUT_BYTES)
         return PreparedFile(address, NewObject(address.key, _JSON), ingested)
 
     async def place(
         self, tx: Transaction, caller: Caller, prepared: PreparedFile, now_ms: int, displaced: Displaced
     ) -> int:
-        """The step of a transaction that makes the file visible; the id of its bucket."""
-        written = await self._writer.place(
-            tx,
-            caller,
-            prepared.address.bucket,
-            prepared.new,
-            prepared.ingested,
-            now_ms,
-            displaced,
-            event="ObjectCreated:Put",
-        )
+        """The step of a transaction that makes the file visible; the id of its bucket.
+
+        Raises PointerMoved if what it was to borrow is gone: then it is to be prepared again, and whole.
+        """
+        try:
+            written = await self._writer.place(
+                tx,
+                caller,
+                prepared.address.bucket,
+                prepared.new,
+                prepared.taken,
+                now_ms,
+                displaced,
+                event="ObjectCreated:Put",
+            )
+        except WriteConflict as error:
+            raise PointerMoved("the metadata file is gone that the new one was to borrow from") from error
+        prepared.content = written.object.content or 0
         return written.bucket.id
 
     async def discard(self, prepared: PreparedFile) -> None:
         """Remove the bytes of a file that will not be visible."""
-        await self._f.ingester.discard(prepared.ingested)
+        if not isinstance(prepared.taken, Composed):
+            await self._f.ingester.discard(prepared.taken)
 
 
 async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileFacts | None]:

@@ -82,7 +82,7 @@ class Imports:
         found = sought.found
         if found.entry is not None:
             if found.live is None or found.entry.kind is not EntryKind.TABLE:
-                raise name_taken(found.entry, identifier)
+                raise name_taken(found.entry, identifier, EntryKind.TABLE)
             entry = self._entries.admit(caller, sought, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
             await self._check_same(identifier, entry, metadata_at, external_token)
             return Imported(Committed(found, entry, await self._entries.metadata(entry)), is_new=False)

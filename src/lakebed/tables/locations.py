@@ -16,6 +16,7 @@ from lakebed.objects.listing import successor
 from . import rows
 from .files import FileAddress, parse_location
 from .identifiers import Levels, levels_of
+from .metadata import TableMetadata, ViewMetadata
 from .model import Entry, EntryKind, Namespace, Warehouse
 
 RESERVED_PREFIX: Final = ".lakebed/"
@@ -76,6 +77,11 @@ def check_path_properties(warehouse: Warehouse, location: str, properties: Mappi
             if not address.directory.startswith(home):
                 further.setdefault(address.directory, address)
     return list(further.values())
+
+
+def stated_paths(metadata: TableMetadata | ViewMetadata) -> tuple[str, ...]:
+    """Where metadata says that files go: as long as it says the same, the directories are the same."""
+    return metadata.location, *(metadata.properties.get(name, "") for name in PATH_PROPERTIES)
 
 
 async def claim_locations(

@@ -61,7 +61,7 @@ class Namespaces:
             for depth in range(1, len(name)):
                 await _insert(tx, warehouse, name[:depth], {}, now_ms)
             if await _insert(tx, warehouse, name, properties, now_ms) is None:
-                raise AlreadyExists(f"the namespace exists already. namespace={display(name)}")
+                raise AlreadyExists(f"Namespace already exists: {display(name)}")
             made = await self.find(tx, warehouse, name)
             await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, warehouse_name, name)
             return made
@@ -137,15 +137,12 @@ class Namespaces:
             warehouse = await self._warehouses.find(tx, warehouse_name)
             namespace = await self.find(tx, warehouse, name)
             if await tx.row(rows.NAMESPACE_HAS_ENTRIES, namespace.id) is not None:
-                raise NamespaceNotEmpty(
-                    "the namespace still holds tables or views, or dropped ones that can be restored."
-                    f" namespace={display(name)}"
-                )
+                raise _not_empty(name, "tables or views, or dropped ones that can be restored")
             if await tx.row(rows.NAMESPACE_HAS_CHILDREN, warehouse.bucket.id, namespace.path) is not None:
-                raise NamespaceNotEmpty(f"the namespace still holds namespaces. namespace={display(name)}")
+                raise _not_empty(name, "namespaces")
             if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
                 # They may hold elsewhere: whoever drops them sees to that.
-                raise NamespaceNotEmpty(f"the namespace still holds policies. namespace={display(name)}")
+                raise _not_empty(name, "policies")
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)
             await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, warehouse_name, name)
 
@@ -155,6 +152,10 @@ class Namespaces:
 def no_such_namespace(levels: Levels) -> NoSuchNamespace:
     """The error for a namespace that is not there."""
     return NoSuchNamespace(f"Namespace does not exist: {display(levels)}")
+
+
+def _not_empty(levels: Levels, held: str) -> NamespaceNotEmpty:
+    return NamespaceNotEmpty(f"Namespace {display(levels)} is not empty: it still holds {held}")
 
 
 async def _insert(

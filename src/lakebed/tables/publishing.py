@@ -185,7 +185,7 @@ class Publisher:
         # As it is inside the transaction: the namespace may have been dropped meanwhile.
         found = await self._entries.find(tx, pointer.found.warehouse.name, pointer.identifier)
         if found.entry is not None:
-            raise name_taken(found.entry, pointer.identifier)
+            raise name_taken(found.entry, pointer.identifier, pointer.kind)
         if await tx.row(rows.LOCATIONS_OF, pointer.entry_id) is not None:
             # Clients choose the identity of tables that they stage. One that is in use, if only by a purge that is to
             # come, has directories that must not change hands.

@@ -150,7 +150,7 @@ class Registration:
         found = sought.found
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
-            raise name_taken(there, identifier)
+            raise name_taken(there, identifier, kind)
         return found
 
     async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileFacts]]:

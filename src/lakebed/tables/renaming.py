@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakebed.core.errors import AlreadyExists
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 
@@ -12,7 +13,7 @@ from .events import tell
 from .gate import Action, Gate
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Identifier
-from .model import EntryKind
+from .model import Entry, EntryKind
 
 
 class Renaming:
@@ -44,7 +45,7 @@ class Renaming:
                 raise no_such_entry(source, kind)
             there = await self._entries.find(tx, warehouse_name, target)
             if there.entry is not None and there.entry.id != entry.id:
-                raise name_taken(there.entry, target)
+                raise _target_taken(there.entry, source, target, kind)
             if kind is EntryKind.TABLE:
                 await move_bridge(tx, Place(entry.namespace, source.name), Place(there.namespace.id, target.name))
             await tx.run(rows.RENAME_ENTRY, there.namespace.id, target.name, now_ms, entry.id)
@@ -61,3 +62,10 @@ class Renaming:
             )
 
         await f.meta.transact(work)
+
+
+def _target_taken(entry: Entry, source: Identifier, target: Identifier, kind: EntryKind) -> AlreadyExists:
+    if entry.dropped_ms is not None:
+        return name_taken(entry, target, kind)
+    what = "Table" if entry.kind is EntryKind.TABLE else "View"
+    return AlreadyExists(f"Cannot rename {source} to {target}. {what} already exists")

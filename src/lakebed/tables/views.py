@@ -9,13 +9,13 @@ from lakebed.core.errors import PointerMoved
 from lakebed.objects.facilities import Facilities
 
 from .cache import MetadataCache
-from .committing import Committed, metadata_file_in, metadata_folder
+from .committing import Committed, metadata_address
 from .entries import Entries, Found, name_taken, no_such_entry
 from .files import TableFiles
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier, Levels, check_identifier
-from .locations import check_location, default_location
+from .locations import check_location, check_path_properties, default_location, stated_paths
 from .metadata import (
     CreateView,
     Requirement,
@@ -27,7 +27,7 @@ from .metadata import (
     parse_view,
     serialize_view,
 )
-from .model import Entry, EntryKind
+from .model import EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher
 from .turns import Turns
 
@@ -67,10 +67,11 @@ class Views:
         )
         found = sought.found
         if found.entry is not None:
-            raise name_taken(found.entry, identifier)
+            raise name_taken(found.entry, identifier, EntryKind.VIEW)
         uuid = uuid4()
         location = request.location or default_location(found.warehouse, EntryKind.VIEW, uuid.hex)
         check_location(found.warehouse, location)
+        check_path_properties(found.warehouse, location, request.properties or {})
         metadata = new_view(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
         return await self._publish(mutation, found, identifier, None, metadata, uuid.hex)
 
@@ -113,20 +114,20 @@ class Views:
         if new is base:
             return Committed(found, entry, kept)
         check_location(found.warehouse, new.location)
-        return await self._publish(mutation, found, identifier, entry, new, entry.id)
+        check_path_properties(found.warehouse, new.location, new.properties)
+        return await self._publish(mutation, found, identifier, base, new, entry.id)
 
     async def _publish(
         self,
         mutation: Mutation,
         found: Found,
         identifier: Identifier,
-        base: Entry | None,
+        base: ViewMetadata | None,
         metadata: ViewMetadata,
         entry_id: str,
     ) -> Committed:
         document = serialize_view(metadata)
-        generation = 1 if base is None else base.generation + 1
-        address = metadata_file_in(metadata_folder(metadata.location), generation)
+        address = metadata_address(metadata, 1 if found.live is None else found.live.generation + 1)
         pointer = Pointer(
             found=found,
             identifier=identifier,
@@ -138,7 +139,7 @@ class Views:
             properties=metadata.properties,
             metadata_at=str(address),
             file=await self._files.prepare(address, document),
-            claims=base is None or base.location != metadata.location,
+            claims=base is None or stated_paths(base) != stated_paths(metadata),
             event=CREATED if base is None else COMMITTED,
             operation="create" if base is None else "replace",
         )

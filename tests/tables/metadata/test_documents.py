@@ -53,6 +53,28 @@ def test_white_space_between_tokens_goes_and_nothing_else() -> None:
     assert compact(b'{ "a" : [ 1.10 , "x  y" ],\n "b":\t{} }', "it") == b'{"a":[1.10,"x  y"],"b":{}}'
 
 
+part_lists = st.lists(st.fixed_dictionaries({"id": st.integers(0, 9), "size": st.integers(0, 2)}), max_size=8)
+
+
+@given(part_lists, part_lists, st.integers(0, 8))
+def test_a_list_reads_the_same_beside_any_earlier_one(
+    earlier: list[dict[str, int]], later: list[dict[str, int]], dropped: int
+) -> None:
+    known = read_list(Part, encode(earlier), "parts")
+    for text in (encode(later), encode([*earlier[dropped:], *later])):
+        assert read_list(Part, text, "parts", known) == read_list(Part, text, "parts")
+
+
+def test_parts_in_the_same_words_are_those_of_the_earlier_list() -> None:
+    parts = [{"id": number} for number in range(5)]
+    known = read_list(Part, encode(parts), "parts")
+    found = read_list(Part, encode([*parts[2:], {"id": 7}]), "parts", known)
+    assert all(one is other for one, other in zip(found, known[2:], strict=False))
+    assert [part.id for part in found] == [2, 3, 4, 7]
+    with pytest.raises(InvalidInput, match=r"parts\[5\]\.id"):
+        read_list(Part, encode([*parts, {"id": "x"}]), "parts", known)
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"[1,]", b'{"a":NaN}', b'"\xff"', b"nul", b"\xef\xbb\xbf{}"])
 def test_what_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidInput, match="it is not valid JSON"):

@@ -38,6 +38,14 @@ def test_what_was_written_reads_the_same(name: str) -> None:
     assert serialize_table(parse_table(text)) == text
 
 
+@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("earlier", VERSIONS)
+def test_a_document_reads_the_same_beside_any_earlier_one(name: str, earlier: str) -> None:
+    like = parse_table((GOLDEN / f"{earlier}.json").read_bytes())
+    document = (GOLDEN / f"{name}.json").read_bytes()
+    assert parse_table(document, like) == parse_table(document)
+
+
 @pytest.mark.parametrize("name", ["v2", "v3"])
 def test_every_field_of_a_document_is_written_again(name: str) -> None:
     document = golden(name)

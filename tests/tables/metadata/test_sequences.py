@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.errors import CommitConflict, InvalidInput
-from lakebed.tables.metadata import TableMetadata, parse_table, serialize_table
+from lakebed.tables.metadata import TableMetadata, parse_table, serialize_table, write_table
 
 from .samples import (
     COLUMNS,
@@ -170,6 +170,7 @@ def check_step(before: TableMetadata, after: TableMetadata) -> None:
 @given(st.integers(1, 3), st.data())
 def test_any_sequence_of_commits_keeps_the_table_whole(version: int, data: st.DataObject) -> None:
     table = make_table(version)
+    text = write_table(table)
     now_ms = NOW
     for number in range(data.draw(st.integers(1, 12))):
         now_ms += data.draw(st.integers(-20, 50))
@@ -181,4 +182,11 @@ def test_any_sequence_of_commits_keeps_the_table_whole(version: int, data: st.Da
             check_one(after)
             check_step(table, after)
             assert serialize_table(table) == before
+            # What is told of how it grew is true, and what is written by it is what is written without it.
+            added = [one for key, one in after.snapshots.items() if key not in table.snapshots]
+            assert list(after.snapshots_since(table)) == added
+            text = write_table(after, base=table, before=text) if after is not table else text
+            assert b"".join(text.pieces) == serialize_table(after)
+            if data.draw(st.booleans()):
+                text = text.whole()
             table = after

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import InvalidInput
+from lakebed.core.errors import InvalidInput, InvalidViewVersion
 from lakebed.tables.metadata import parse_view, serialize_view
 
 from .samples import (
@@ -60,6 +60,7 @@ def test_a_namespace_and_a_log_may_be_missing() -> None:
         ({"versions": []}, "current-version-id: there is none"),
         ({"versions": [view_version(1, schema_id=1)] * 2}, "versions: version-id is repeated. version-id=1"),
         ({"versions": [view_version(2, {"type": "sql"}, schema_id=1)]}, "needs sql and dialect"),
+        ({"versions": [view_version(2, sql(), sql("S", "SPARK"), schema_id=1)]}, "dialect is repeated. dialect=spark"),
         ({"view-uuid": None}, "view-uuid: expected `str`, got `null`"),
     ],
 )
@@ -113,7 +114,7 @@ def test_a_version_takes_the_schema_of_its_commit() -> None:
         ([action("set-current-view-version", view_version_id=9)], "there is no version of that id. id=9"),
         ([add_version(view_version(2, schema_id=9))], "there is no schema of that id. id=9"),
         ([add_version(view_version(2, schema_id=-1))], "the last added schema cannot be set"),
-        ([add_version(view_version(2, sql(), sql("S", "SPARK")))], "dialect is repeated. dialect=spark"),
+        ([add_version(view_version(2, sql(), sql("S", "SPARK")))], "Cannot add multiple queries for dialect spark"),
         ([add_version({})], "add-view-version: view-version: object missing required field"),
         ([action("upgrade-format-version", format_version=2)], "view format version must be 1. format_version=2"),
         ([action("assign-uuid", uuid=OTHER_UUID)], "the UUID of a view cannot change"),
@@ -161,7 +162,7 @@ def test_location_and_properties_change() -> None:
 def test_a_dialect_is_lost_only_if_that_is_allowed() -> None:
     base = make_view(sql(), sql(dialect="trino"))
     only_spark = add_version(view_version(2, sql("SELECT 2")))
-    with pytest.raises(InvalidInput, match=r"the view would lose SQL dialects.*lost=trino"):
+    with pytest.raises(InvalidViewVersion, match=r"the view would lose SQL dialects.*lost=trino"):
         commit_view(base, only_spark, CURRENT)
     allowed = action("set-properties", updates={"replace.drop-dialect.allowed": "true"})
     assert commit_view(base, allowed, only_spark, CURRENT).current_version.dialects == ["spark"]

@@ -47,6 +47,35 @@ async def test_slices_of_files_are_sent_in_order_and_closed(numbered: Path) -> N
         await wait_until(lambda: uses(numbered) == 0)
 
 
+async def test_bytes_between_slices_of_files_keep_their_place(numbered: Path) -> None:
+    content = numbered.read_bytes()
+
+    async def application(request: Request) -> Response:
+        files = [FileSlice(os.open(numbered, os.O_RDONLY), offset, 1_500_000) for offset in (7, 1_000_000)]
+        row: list[FileSlice | bytes] = [b"<" * MIB, files[0], b"", b"-", b"-" * MIB, files[1], b">" * (3 * MIB)]
+        return Response(200, files=row, length=5 * MIB + 1 + 3_000_000)
+
+    whole = b"<" * MIB + content[7:1_500_007] + b"-" * (MIB + 1) + content[1_000_000:2_500_000] + b">" * (3 * MIB)
+    async with serving(application) as server:
+        for buffer in (None, 4096):
+            async with await (server.connect() if buffer is None else server.connect(receive_buffer=buffer)) as client:
+                for _ in range(2):
+                    assert (await client.ask(request_of("GET"))).body == whole
+        await wait_until(lambda: uses(numbered) == 0)
+
+
+async def test_answer_may_be_bytes_that_were_not_joined() -> None:
+    row = [b"one ", b"", b"t" * (2 * MIB), b" three"]
+
+    async def application(request: Request) -> Response:
+        return Response(200, files=row, length=sum(map(len, row)))
+
+    async with serving(application) as server, await server.connect() as client:
+        assert (await client.ask(request_of("HEAD"), bare=True)).header("content-length") == str(sum(map(len, row)))
+        for _ in range(2):
+            assert (await client.ask(request_of("GET"))).body == b"".join(row)
+
+
 async def test_answers_of_files_follow_each_other_on_one_connection(numbered: Path) -> None:
     content = numbered.read_bytes()
 

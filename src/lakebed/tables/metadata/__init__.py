@@ -1,8 +1,8 @@
 """Metadata of Iceberg tables and views: read, checked, changed by commits, written. No I/O.
 
 A commit is three calls: `parse_table` the document before, `check_table` the requirements, `build_table` the document
-after; `serialize_table` gives its text. Views have the same four. Bad input raises `InvalidInput`, a commit made from
-a state that has passed raises `CommitConflict`.
+after; `write_table` gives its text, sharing what it can with that of the one before. Views have the same four. Bad
+input raises `InvalidInput`, a commit made from a state that has passed raises `CommitConflict`.
 """
 
 from .builder import build_table
@@ -16,7 +16,7 @@ from .requirements import (
     parse_table_requirements,
     parse_view_requirements,
 )
-from .serialization import serialize_table
+from .serialization import TableText, serialize_table, write_table
 from .table import TableMetadata
 from .updates import Update, parse_table_updates, parse_view_updates
 from .view_builder import build_view
@@ -27,6 +27,7 @@ __all__ = [
     "CreateView",
     "Requirement",
     "TableMetadata",
+    "TableText",
     "Update",
     "ViewMetadata",
     "build_table",
@@ -46,4 +47,5 @@ __all__ = [
     "parse_view_updates",
     "serialize_table",
     "serialize_view",
+    "write_table",
 ]

@@ -173,6 +173,7 @@ def _upgrade(draft: TableDraft, version: int) -> None:
             argument="format-version",
         )
     if draft.format_version == 1 and version > 1:
+        draft.has_rewritten_snapshots = True
         draft.snapshots = {
             snapshot_id: with_sequence_number(snapshot) for snapshot_id, snapshot in draft.snapshots.items()
         }

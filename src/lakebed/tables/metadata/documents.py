@@ -8,7 +8,7 @@ byte for byte, and writing costs a copy of the text, whatever is inside.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -78,16 +78,28 @@ def read(kind: type[E], written: Raw | bytes, where: str) -> E:
     return element
 
 
-def read_list(kind: type[E], written: Raw | bytes, where: str) -> list[E]:
-    """Read a list of parts, each keeping its text. Raises InvalidInput that names index and field."""
+def read_list(kind: type[E], written: Raw | bytes, where: str, like: Sequence[E] = ()) -> list[E]:
+    """Read a list of parts, each keeping its text. Raises InvalidInput that names index and field.
+
+    `like` is the list of an earlier document: of a run of parts that stands there in the same words, none is read
+    again, wherever in it the run begins.
+    """
     decoder = _decoder(kind)
     keep = msgspec.structs.force_setattr
     elements: list[E] = []
-    for text in decode(list[Raw], written, where):
+    texts = decode(list[Raw], written, where)
+    first = next((place for place, known in enumerate(like) if texts and known.written == texts[0]), len(like))
+    for index, text in enumerate(texts):
+        if first + index < len(like) and like[first + index].written == text:
+            elements.append(like[first + index])
+            continue
+        if like:
+            # A text is a view of its whole document, which would stay as long as a part of it is passed on.
+            text = text.copy()
         try:
             element = decoder.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _refusal(error, f"{where}[{len(elements)}]") from error
+            raise _refusal(error, f"{where}[{index}]") from error
         keep(element, "written", text)
         elements.append(element)
     return elements

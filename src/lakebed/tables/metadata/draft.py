@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Final
+from weakref import ref
 
 from lakebed.core.errors import CommitConflict, InvalidInput
 
@@ -15,7 +17,7 @@ from .schema import Schema
 from .snapshots import LogEntry, MetadataLogEntry, Snapshot, metadata_log_entry
 from .sorting import SortOrder, check_order
 from .statistics import PartitionStatisticsFile, StatisticsFile
-from .table import TableMetadata
+from .table import Growth, TableMetadata
 
 __all__ = ["TableDraft"]
 
@@ -61,6 +63,7 @@ class TableDraft:
         self.passed_snapshot_ids: set[int] = set()
         """Snapshots of this commit that were current in the course of it."""
         self.has_removed_snapshots = False
+        self.has_rewritten_snapshots = False
         self.removed_schema_ids: set[int] = set()
         self.removed_spec_ids: set[int] = set()
         """Their ids are not given again in the same commit: an id that stays must mean what it meant before."""
@@ -112,12 +115,16 @@ class TableDraft:
             return base
         # A writer's clock may be ahead of ours: the table must not seem older than its latest snapshot or itself.
         latest = log[-1].timestamp_ms if log else 0
-        return replace(
+        finished = replace(
             metadata,
             uuid=self.uuid or new_uuid,
             last_updated_ms=max(now_ms, metadata.last_updated_ms, latest),
             metadata_log=self._metadata_log(previous_location),
         )
+        if base is not None and self._only_grew():
+            # Set once, before anybody sees it: a copy with other fields must not claim the same.
+            object.__setattr__(finished, "growth", self._growth(base, log))
+        return finished
 
     def _check_whole(self) -> None:
         for what, chosen, among in (
@@ -177,6 +184,16 @@ class TableDraft:
                 # Across a gap, the snapshot before it would seem to have been current until the one after.
                 kept.clear()
         return tuple(kept)
+
+    def _only_grew(self) -> bool:
+        """Whether all that happened to the snapshots and their log is that some came behind them."""
+        passed = self.passed_snapshot_ids - {self.current_snapshot_id}
+        return not (passed or self.has_removed_snapshots or self.has_rewritten_snapshots)
+
+    def _growth(self, base: TableMetadata, log: tuple[LogEntry, ...]) -> Growth:
+        count = len(self.snapshots) - len(base.snapshots)
+        added = list(islice(reversed(self.snapshots.values()), count))
+        return Growth(ref(base), tuple(reversed(added)), log[len(base.snapshot_log) :])
 
     def _metadata_log(self, previous_location: str | None) -> tuple[MetadataLogEntry, ...]:
         if self.base is None:

@@ -72,16 +72,19 @@ _SINGLE: Final = frozenset(field.encode_name for field in msgspec.structs.fields
 _KNOWN: Final = _LISTED | _SINGLE
 
 
-def parse_table(document: bytes) -> TableMetadata:
-    """Read and check a metadata document of version 1, 2 or 3. Raises InvalidInput that names the field."""
+def parse_table(document: bytes, like: TableMetadata | None = None) -> TableMetadata:
+    """Read and check a metadata document of version 1, 2 or 3. Raises InvalidInput that names the field.
+
+    `like` is the table at an earlier time: what is in the same words is not read again. The answer is the same.
+    """
     plain = compact(document, _WHAT)
     try:
-        return _parse(plain)
+        return _parse(plain, like)
     except InvalidInput as error:
         raise InvalidInput(f"{_WHAT}: {error}", argument=error.argument, value=error.value) from error
 
 
-def _parse(document: bytes) -> TableMetadata:
+def _parse(document: bytes, like: TableMetadata | None) -> TableMetadata:
     written = split(document, "document")
     # A field that is null says no more than one that is not there.
     fields = {name: text for name, text in written.items() if text != _NULL}
@@ -102,7 +105,12 @@ def _parse(document: bytes) -> TableMetadata:
     _check_highest("last-column-id", scalars.last_column_id, schemas[schema_id].highest_field_id)
     if any(spec.fields for spec in specs.values()):
         _check_highest("last-partition-id", last_partition_id, highest_partition_id(specs.values()))
-    snapshots = parse_snapshots(fields.get("snapshots", _EMPTY_LIST), "snapshots", last_sequence_number)
+    snapshots = parse_snapshots(
+        fields.get("snapshots", _EMPTY_LIST),
+        "snapshots",
+        last_sequence_number,
+        () if like is None else tuple(like.snapshots.values()),
+    )
     current = None if scalars.current_snapshot_id == _NO_SNAPSHOT else scalars.current_snapshot_id
     if current is not None:
         _check_known("current-snapshot-id", current, snapshots)
@@ -125,8 +133,12 @@ def _parse(document: bytes) -> TableMetadata:
         current_snapshot_id=current,
         next_row_id=scalars.next_row_id or 0,
         refs=_references(fields, current, snapshots),
-        snapshot_log=parse_log(fields.get("snapshot-log", _EMPTY_LIST), "snapshot-log"),
-        metadata_log=parse_metadata_log(fields.get("metadata-log", _EMPTY_LIST), "metadata-log"),
+        snapshot_log=parse_log(
+            fields.get("snapshot-log", _EMPTY_LIST), "snapshot-log", () if like is None else like.snapshot_log
+        ),
+        metadata_log=parse_metadata_log(
+            fields.get("metadata-log", _EMPTY_LIST), "metadata-log", () if like is None else like.metadata_log
+        ),
         statistics=tuple(read_list(StatisticsFile, fields.get("statistics", _EMPTY_LIST), "statistics")),
         partition_statistics=tuple(
             read_list(PartitionStatisticsFile, fields.get("partition-statistics", _EMPTY_LIST), "partition-statistics")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Raw
@@ -74,10 +75,12 @@ def parse_snapshot(written: Raw | bytes, where: str) -> Snapshot:
     return snapshot
 
 
-def parse_snapshots(written: Raw, where: str, last_sequence_number: int) -> dict[int, Snapshot]:
+def parse_snapshots(
+    written: Raw, where: str, last_sequence_number: int, like: Sequence[Snapshot] = ()
+) -> dict[int, Snapshot]:
     """Read a table's snapshots, by id."""
     snapshots: dict[int, Snapshot] = {}
-    for index, snapshot in enumerate(read_list(Snapshot, written, where)):
+    for index, snapshot in enumerate(read_list(Snapshot, written, where, like)):
         if snapshot.sequence_number > last_sequence_number:
             raise InvalidInput(
                 f"{where}[{index}].sequence-number: must not be above last-sequence-number."
@@ -134,16 +137,16 @@ def metadata_log_entry(metadata_file: str, timestamp_ms: int) -> MetadataLogEntr
     return make(MetadataLogEntry, {"timestamp-ms": timestamp_ms, "metadata-file": metadata_file}, "metadata-log")
 
 
-def parse_log(written: Raw, where: str) -> tuple[LogEntry, ...]:
+def parse_log(written: Raw, where: str, like: Sequence[LogEntry] = ()) -> tuple[LogEntry, ...]:
     """Read a snapshot log."""
-    entries = read_list(LogEntry, written, where)
+    entries = read_list(LogEntry, written, where, like)
     _check_sorted([entry.timestamp_ms for entry in entries], where)
     return tuple(entries)
 
 
-def parse_metadata_log(written: Raw, where: str) -> tuple[MetadataLogEntry, ...]:
+def parse_metadata_log(written: Raw, where: str, like: Sequence[MetadataLogEntry] = ()) -> tuple[MetadataLogEntry, ...]:
     """Read a metadata log."""
-    entries = read_list(MetadataLogEntry, written, where)
+    entries = read_list(MetadataLogEntry, written, where, like)
     _check_sorted([entry.timestamp_ms for entry in entries], where)
     return tuple(entries)
 

@@ -6,9 +6,10 @@ shares all parts it did not change with the one before: its cost is a copy of po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from weakref import ref
 
 from msgspec import Raw
 
@@ -20,13 +21,22 @@ from .snapshots import LogEntry, MetadataLogEntry, Snapshot
 from .sorting import SortOrder
 from .statistics import PartitionStatisticsFile, StatisticsFile
 
-__all__ = ["DEFAULT_FORMAT_VERSION", "FORMAT_VERSIONS", "TableMetadata"]
+__all__ = ["DEFAULT_FORMAT_VERSION", "FORMAT_VERSIONS", "Growth", "TableMetadata"]
 
 FORMAT_VERSIONS: Final = (1, 2, 3)
 DEFAULT_FORMAT_VERSION: Final = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth(NamedTuple):
+    """What a commit put behind the history of a table, where it took nothing from it and changed nothing in it."""
+
+    before: ref[TableMetadata]
+    """The table as it was. Not kept by this: what was once is not to stay as long as what comes of it."""
+    snapshots: Sequence[Snapshot]
+    log: Sequence[LogEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class TableMetadata:
     """A table at one moment. It exists only if it keeps the rules: every id named in it is there."""
 
@@ -57,6 +67,21 @@ class TableMetadata:
     encryption_keys: Mapping[str, EncryptedKey]
     unknown: Mapping[str, Raw]
     """Fields of the document that this build does not know."""
+    growth: Growth | None = field(default=None, init=False, repr=False, compare=False)
+    """How it came from the one before, if that is known; of the commit that made it, and lost to any other copy."""
+
+    def grown_from(self, base: TableMetadata | None) -> Growth | None:
+        """What was put behind the history of `base`, if it is that very value that this came of."""
+        growth = self.growth
+        return growth if growth is not None and base is not None and growth.before() is base else None
+
+    def snapshots_since(self, base: TableMetadata | None) -> Sequence[Snapshot]:
+        """The snapshots that `base` does not have, in the order of the document. Costs a look at all unless it grew."""
+        growth = self.grown_from(base)
+        if growth is not None:
+            return growth.snapshots
+        old = {} if base is None else base.snapshots
+        return [snapshot for key, snapshot in self.snapshots.items() if key not in old]
 
     @property
     def schema(self) -> Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lakebed.core.errors import InvalidInput
+from lakebed.core.errors import InvalidInput, InvalidViewVersion
 
 from .builder import check_uuid, without_trailing_slash
 from .documents import read, rewrite, same_meaning
@@ -35,7 +35,7 @@ _NOT_PART_OF_MEANING: Final = frozenset({"version-id", "timestamp-ms"})
 def build_view(base: ViewMetadata | None, updates: Sequence[Update], *, now_ms: int, new_uuid: str) -> ViewMetadata:
     """The view after the updates; `base` itself, the same object, if they change nothing.
 
-    Without a base the updates create the view. Raises InvalidInput if an update cannot be.
+    Without a base the updates create the view. Raises InvalidInput if an update cannot be, InvalidViewVersion.
     """
     draft = _Draft(base, now_ms)
     for update in updates:
@@ -141,7 +141,7 @@ class _Draft:
             return
         lost = sorted(set(before.dialects) - set(after.dialects))
         if lost:
-            raise InvalidInput(
+            raise InvalidViewVersion(
                 f"the view would lose SQL dialects: add them, or set the property {DROP_DIALECT_ALLOWED} to true."
                 f" lost={','.join(lost)}"
             )

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Raw
 
-from lakebed.core.errors import InvalidInput
+from lakebed.core.errors import InvalidInput, InvalidViewVersion
 
 from .documents import Element, Int, Long, check_unique, compact, decode, encode, make, read, read_list, split
 from .schema import Schema, parse_schemas
@@ -121,8 +121,11 @@ def serialize_view(metadata: ViewMetadata) -> bytes:
 
 
 def parse_version(written: Raw | bytes, where: str) -> ViewVersion:
-    """Read and check a version. Raises InvalidInput that names the field."""
+    """Read and check a version. Raises InvalidInput that names the field, InvalidViewVersion."""
     version = read(ViewVersion, written, where)
+    for index, dialect in enumerate(version.dialects):
+        if dialect in version.dialects[:index]:
+            raise InvalidViewVersion(f"Invalid view version: Cannot add multiple queries for dialect {dialect}")
     _check_representations(version, where)
     return version
 

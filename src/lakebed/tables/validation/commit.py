@@ -106,14 +106,12 @@ class _Validation:
         self._limits = limits
         self._objects = objects
         self._scope = scope_of([new] if base is None else [new, base])
-        self._known = {**({} if base is None else base.snapshots), **new.snapshots}
         self._lines: dict[int, Mapping[str, ManifestFile] | None] = {}
         self._surveys: dict[str, Survey] = {}
         """What the commit's own manifests hold, for its later snapshots."""
 
     async def run(self) -> CommitReport:
-        old = {} if self._base is None else self._base.snapshots
-        added = [snapshot for key, snapshot in self._new.snapshots.items() if key not in old]
+        added = self._new.snapshots_since(self._base)
         if self._adopted:
             heads = {reference.snapshot_id for reference in self._new.refs.values()}
             added = [snapshot for snapshot in added if snapshot.snapshot_id in heads]
@@ -121,6 +119,13 @@ class _Validation:
         await self._check_removed_specs()
         await check_statistics(self._base, self._new, self._scope, self._objects, self._limits)
         return CommitReport(tuple(reports), self._objects.observed)
+
+    def _known(self, snapshot_id: int | None) -> Snapshot | None:
+        """A snapshot of the table, as it is to be or as it was."""
+        if snapshot_id is None:
+            return None
+        found = self._new.snapshots.get(snapshot_id)
+        return self._base.snapshots.get(snapshot_id) if found is None and self._base is not None else found
 
     # -- one snapshot ---------------------------------------------------------------------------------------------
 
@@ -201,7 +206,7 @@ class _Validation:
     def _lists_before(self, snapshot: Snapshot, generations: int = _GENERATIONS) -> Iterator[str]:
         """Where the lists of the nearest ancestors are, the parent's first; only those in the table's directories."""
         for _ in range(0 if self._adopted else generations):
-            parent = None if snapshot.parent_snapshot_id is None else self._known.get(snapshot.parent_snapshot_id)
+            parent = self._known(snapshot.parent_snapshot_id)
             if parent is None:
                 return
             if parent.manifest_list is not None and self._scope.holds(location := spelled(parent.manifest_list)):
@@ -214,7 +219,7 @@ class _Validation:
             return None
         if snapshot.parent_snapshot_id is None:
             return {}
-        parent = self._known.get(snapshot.parent_snapshot_id)
+        parent = self._known(snapshot.parent_snapshot_id)
         return None if parent is None else await self._lines_of(parent)
 
     async def _check_removed_specs(self) -> None:
@@ -348,7 +353,7 @@ class _Validation:
 
     def _newest(self, lines: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
         def age(item: tuple[str, ManifestFile]) -> tuple[int, int]:
-            snapshot = self._known.get(item[1].added_snapshot_id or 0)
+            snapshot = self._known(item[1].added_snapshot_id)
             return item[1].sequence_number, 0 if snapshot is None else snapshot.timestamp_ms
 
         chosen: dict[str, ManifestFile] = {}

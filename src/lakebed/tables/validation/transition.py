@@ -32,7 +32,8 @@ def check_transition(base: TableMetadata, new: TableMetadata, *, strict: bool) -
             raise InvalidInput(f"a schema cannot change under its id. schema={schema_id}", argument="schemas")
     _check_kept("partition spec", base.specs, new.specs)
     _check_kept("sort order", base.sort_orders, new.sort_orders)
-    _check_kept("snapshot", base.snapshots, new.snapshots)
+    if new.grown_from(base) is None:
+        _check_kept("snapshot", base.snapshots, new.snapshots)
     removed = base.schemas.keys() - new.schemas.keys()
     for snapshot in new.snapshots.values() if removed else ():
         if snapshot.schema_id in removed:

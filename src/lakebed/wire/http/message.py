@@ -135,7 +135,10 @@ class FileSlice:
 
 
 class Response:
-    """One answer: its body is bytes, slices of files, or a stream, of a length known beforehand unless chunked."""
+    """One answer: its body is bytes, a row of slices of files and bytes, or a stream.
+
+    Its length is known beforehand unless it is chunked.
+    """
 
     __slots__ = ("body", "close", "files", "headers", "length", "status", "stream")
 
@@ -145,7 +148,7 @@ class Response:
         headers: Headers | None = None,
         body: bytes = b"",
         *,
-        files: Sequence[FileSlice] = (),
+        files: Sequence[FileSlice | bytes] = (),
         stream: AsyncIterator[bytes] | None = None,
         length: int | None = None,
         close: bool = False,
@@ -154,6 +157,7 @@ class Response:
         self.headers: Headers = headers if headers is not None else []
         self.body = body
         self.files = files
+        """What goes out one after the other: runs of files, and bytes that are not joined before."""
         self.stream = stream
         self.length = length
         """Content-Length where it is not the body's: of `files`, of a `stream`, or of what a HEAD leaves out.

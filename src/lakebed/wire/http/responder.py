@@ -133,7 +133,11 @@ class Responder:
             return
         if response.stream is None:
             for piece in response.files:
-                await (self._sendfile(piece) if self._zero_copy else self._copyfile(piece))
+                if isinstance(piece, bytes):
+                    self._transport.write(piece)
+                    await self.drained()
+                else:
+                    await (self._sendfile(piece) if self._zero_copy else self._copyfile(piece))
         else:
             await self._send_stream(response.stream, response.length, chunked=chunked)
 
@@ -284,6 +288,7 @@ class Responder:
 async def _let_go(response: Response) -> None:
     """Close what an answer was to be made of."""
     for piece in response.files:
-        os.close(piece.descriptor)
+        if isinstance(piece, FileSlice):
+            os.close(piece.descriptor)
     if isinstance(response.stream, AsyncGenerator):
         await response.stream.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,9 @@ _encode = msgspec.json.Encoder().encode
 ALL: Final = "all"
 REFS: Final = "refs"
 
+_LONG_BYTES: Final = 256 * 1024
+"""Longer answers go out in the pieces that metadata is kept in: to join them would cost as much as to send them."""
+
 
 def snapshots_mode(request: CatalogRequest) -> str:
     """Which snapshots the client wants to see: `all`, or those that a branch or tag names. Raises InvalidInput."""
@@ -33,13 +37,23 @@ def snapshots_mode(request: CatalogRequest) -> str:
     return mode
 
 
-def shown_document(metadata: CachedMetadata, mode: str) -> bytes:
+def shown_pieces(metadata: CachedMetadata, mode: str) -> Sequence[bytes]:
     """The metadata as the client wants to see it."""
     if mode == ALL:
-        return metadata.document
+        return metadata.pieces
     if metadata.referenced is None:
         metadata.referenced = serialize_table(metadata.table, referenced_snapshots_only=True)
-    return metadata.referenced
+    return (metadata.referenced,)
+
+
+def _answer(headers: Headers, metadata_at: str, metadata: Sequence[bytes], rest: Mapping[str, object]) -> Response:
+    """A table with its metadata, and with what else is to be said of it."""
+    before = b'{"metadata-location":%b,"metadata":' % _encode(metadata_at)
+    pieces = [before, *metadata, b"," + _encode(rest)[1:]]
+    length = sum(map(len, pieces))
+    if length > _LONG_BYTES:
+        return Response(200, headers, files=pieces, length=length)
+    return Response(200, headers, b"".join(pieces))
 
 
 async def table_response(
@@ -58,17 +72,12 @@ async def table_response(
     tag = _tag(request, entry.version_token, mode, granted)
     if _is_known(request, tag, services.clock.now_ms()):
         return Response(304, [("ETag", tag)])
-    answer: dict[str, Any] = {
-        "metadata-location": entry.metadata_at,
-        "metadata": msgspec.Raw(shown_document(metadata, mode)),
-        "config": granted.config,
-    }
-    if granted.credentials:
-        answer["storage-credentials"] = granted.credentials
+    rest: dict[str, Any] = {"config": granted.config}
     headers: Headers = [JSON, ("ETag", tag)]
     if granted.credentials:
+        rest["storage-credentials"] = granted.credentials
         headers.append(("Cache-Control", "no-store, private"))
-    return Response(200, headers, _encode(answer))
+    return _answer(headers, entry.metadata_at, shown_pieces(metadata, mode), rest)
 
 
 def commit_document(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> dict[str, Any]:
@@ -76,6 +85,12 @@ def commit_document(entry: Entry, metadata: CachedMetadata, commit_id: str = "")
     return {
         "metadata-location": entry.metadata_at,
         "metadata": msgspec.Raw(metadata.document),
+        **_version(entry, commit_id),
+    }
+
+
+def _version(entry: Entry, commit_id: str) -> dict[str, object]:
+    return {
         "version-token": entry.version_token,
         "generation": entry.generation,
         "commit-id": commit_id or entry.version_token,
@@ -84,9 +99,8 @@ def commit_document(entry: Entry, metadata: CachedMetadata, commit_id: str = "")
 
 def commit_response(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> Response:
     """The answer to a commit."""
-    answer = commit_document(entry, metadata, commit_id)
     tag = f'"{hashlib.sha256(f"{entry.version_token} {ALL}".encode()).hexdigest()[:32]}"'
-    return Response(200, [JSON, ("ETag", tag)], _encode(answer))
+    return _answer([JSON, ("ETag", tag)], entry.metadata_at, metadata.pieces, _version(entry, commit_id))
 
 
 def view_response(entry: Entry, metadata: CachedMetadata) -> Response:

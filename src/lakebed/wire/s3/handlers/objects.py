@@ -91,7 +91,10 @@ def _open(source: ContentSource, chosen: ByteRange, status: int, headers: Header
         return Response(status, headers, body)
     slices = source.open_files(chosen)
     if slices is not None:
-        files = [FileSlice(piece.descriptor, piece.offset, piece.length) for piece in slices]
+        files = [
+            piece if isinstance(piece, bytes) else FileSlice(piece.descriptor, piece.offset, piece.length)
+            for piece in slices
+        ]
         return Response(status, headers, files=files, length=chosen.length)
     return Response(status, headers, stream=source.stream(chosen), length=chosen.length)
 

@@ -1,0 +1,107 @@
+"""Objects that borrow bytes: some of their own, and ranges of a blob that another object brought.
+
+A large object that is written again and again with little changed is stored whole now and then, and in between as what
+is new beside ranges of that. To readers it is an object as any other. What lends is a content, not a key: the object
+that the blob came with may be written over or deleted, its bytes stay for as long as anything borrows them.
+
+A lender is one blob of its own: nothing is ever borrowed of what is borrowed, and a read looks in two places at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakebed.core.checksums import DEFAULT_ALGORITHM, Checksum, PartDigest, full_object_checksum, new_hasher
+
+from .model import Piece
+from .sealing import KeyRing, seal_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A content that lends ranges of its one blob."""
+
+    content: int
+    piece: Piece
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the blob is sealed, and with it what borrows."""
+        return self.piece.seal is not None
+
+
+class Borrowed(NamedTuple):
+    """A range of a lender's bytes, and its checksum by the default algorithm."""
+
+    start: int
+    size: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """An object that borrows, to which nothing refers yet. Nothing of it is stored: its own bytes are in its row."""
+
+    size: int
+    etag: str
+    checksum: Checksum
+    pieces: list[Piece]
+    lender: int
+    encrypted: bool
+
+
+def digest_of(data: bytes) -> bytes:
+    """The checksum of bytes that are to be borrowed."""
+    hasher = new_hasher(DEFAULT_ALGORITHM)
+    hasher.update(data)
+    return hasher.digest()
+
+
+def own_size(parts: Sequence[bytes | Borrowed]) -> int:
+    """How many bytes an object of these parts has of its own."""
+    return sum(len(part) for part in parts if isinstance(part, bytes))
+
+
+def compose(keys: KeyRing, loan: Loan, parts: Sequence[bytes | Borrowed]) -> Composed:
+    """An object of these parts. The cost is that of its own bytes, however many it borrows.
+
+    Its ETag has the form of those of multipart uploads, which clients take for no MD5: nobody reads what is borrowed.
+    Its checksum is that of all its bytes all the same.
+    """
+    pieces: list[Piece] = []
+    digests: list[PartDigest] = []
+    named = hashlib.md5(usedforsecurity=False)
+    for part in parts:
+        if isinstance(part, Borrowed):
+            pieces.append(_range_of(loan.piece, part))
+            digests.append(PartDigest(part.digest, part.size))
+            name = f"{loan.piece.blob} {part.start} {part.size}".encode()
+        else:
+            pieces.append(_own_piece(keys, part, encrypt=loan.encrypted))
+            digests.append(PartDigest(digest_of(part), len(part)))
+            name = part
+        named.update(hashlib.md5(name, usedforsecurity=False).digest())
+    return Composed(
+        sum(piece.size for piece in pieces),
+        f"{named.hexdigest()}-{len(pieces)}",
+        full_object_checksum(DEFAULT_ALGORITHM, digests),
+        pieces,
+        loan.content,
+        loan.encrypted,
+    )
+
+
+def _range_of(lent: Piece, part: Borrowed) -> Piece:
+    if not 0 <= part.start <= part.start + part.size <= lent.size:
+        raise ValueError(f"borrowed past the end. start={part.start} size={part.size} of={lent.size}")
+    return Piece(part.size, blob=lent.blob, seal=lent.seal, start=part.start, lent_of=lent.size)
+
+
+def _own_piece(keys: KeyRing, body: bytes, *, encrypt: bool) -> Piece:
+    if not encrypt or not body:
+        return Piece(len(body), body=body)
+    key, seal = keys.new_data_key()
+    return Piece(len(body), body=seal_whole(key, body), seal=seal)

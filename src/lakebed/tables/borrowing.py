@@ -1,0 +1,118 @@
+"""Metadata files that borrow: history that a file holds already is not written again.
+
+A file that was written whole, as a blob, is an *anchor*. Those of the commits after it have what is new of their own,
+and borrow the snapshots and the snapshot log from the anchor, as far as these were in it. Over S3 each reads as one
+document, the very bytes that would have been written whole. When enough came behind the anchor, or when its history is
+not the beginning of the new one any more, the next file is written whole, and is the next anchor. So the cost of a
+commit does not grow with the snapshots that a table keeps (ADR 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from lakebed.objects.composing import Borrowed, Loan, digest_of
+from lakebed.objects.model import Piece
+
+from .metadata.serialization import Run, TableText, write_table
+from .metadata.table import TableMetadata
+
+__all__ = ["MAX_RECENT_BYTES", "Anchor", "Origin", "anchor_of", "borrowed_parts", "is_worth_borrowing", "recall"]
+
+MAX_RECENT_BYTES: Final = 64 * 1024
+"""How much history comes behind an anchor. Each file after it writes all of that again, some 130 commits' worth."""
+
+_MAX_OWN_BYTES: Final = 128 * 1024
+_MAX_OWN_SHARE: Final = 8
+"""Of its own a file that borrows has so many bytes at most, or an eighth of all: they are in the metadata store."""
+
+_IS_BORROWED: Final = [False, True, False, False, True, False, False]
+"""Of the parts of a file that borrows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A metadata file that was written whole, and where in it the settled runs of a text are."""
+
+    text: TableText
+    loan: Loan
+    snapshots: Borrowed
+    log: Borrowed
+
+    def holds(self, text: TableText) -> bool:
+        """Whether the settled runs of this text are those of the anchor, the very same."""
+        own = self.text
+        return text.snapshots.settled is own.snapshots.settled and text.log.settled is own.log.settled
+
+
+def anchor_of(text: TableText, loan: Loan) -> Anchor:
+    """The anchor that a file with this text is, all of which is settled. Costs a checksum of its history."""
+    at = len(text.head)
+    snapshots = Borrowed(at, len(text.snapshots.settled), digest_of(text.snapshots.settled))
+    at += text.snapshots.size + len(text.middle)
+    return Anchor(text, loan, snapshots, Borrowed(at, len(text.log.settled), digest_of(text.log.settled)))
+
+
+def is_worth_borrowing(text: TableText, anchor: Anchor, *, encrypt: bool) -> bool:
+    """Whether a file with this text is to borrow from the anchor."""
+    if not anchor.holds(text) or anchor.loan.encrypted != encrypt:
+        return False  # its history was changed, or its bucket's rule, since
+    size, settled = text.size, text.settled_size
+    most_own = min(settled, max(_MAX_OWN_BYTES, size // _MAX_OWN_SHARE))
+    return text.recent_size <= MAX_RECENT_BYTES and size - settled <= most_own
+
+
+def borrowed_parts(text: TableText, anchor: Anchor) -> list[bytes | Borrowed]:
+    """The file with this text, as it borrows: always in these parts, so that they are known again (`recall`)."""
+    return [
+        text.head,
+        anchor.snapshots,
+        text.snapshots.recent,
+        text.middle,
+        anchor.log,
+        text.log.recent,
+        text.tail,
+    ]
+
+
+class Origin(NamedTuple):
+    """Where a document was read from: its content, what that borrows from, and its pieces."""
+
+    content: int
+    lender: int | None
+    pieces: Sequence[Piece]
+
+
+def recall(document: bytes, table: TableMetadata, origin: Origin) -> tuple[TableText, Anchor] | None:
+    """The text of a document that was read, and the anchor that the next one may borrow from; None if it cannot.
+
+    So it does not matter which worker wrote a file: whoever commits next goes on from there. Costs a copy.
+    """
+    if origin.lender is not None:
+        return _recall_borrowed(document, origin.pieces, origin.lender)
+    if len(origin.pieces) != 1 or origin.pieces[0].blob is None or origin.pieces[0].size != len(document):
+        return None
+    text = write_table(table)
+    if text.size != len(document) or b"".join(text.pieces) != document:
+        return None  # written by somebody else, in other words
+    return text, anchor_of(text, Loan(origin.content, origin.pieces[0]))
+
+
+def _recall_borrowed(document: bytes, pieces: Sequence[Piece], lender: int) -> tuple[TableText, Anchor] | None:
+    ends = list(accumulate(piece.size for piece in pieces))
+    if [bool(piece.lent_of) for piece in pieces] != _IS_BORROWED or ends[-1] != len(document):
+        return None
+    head, snapshots, recent, middle, log, recent_log, tail = (
+        document[end - piece.size : end] for piece, end in zip(pieces, ends, strict=True)
+    )
+    text = TableText(head, Run(snapshots, recent), middle, Run(log, recent_log), tail)
+    lent, lent_log = (piece for piece in pieces if piece.lent_of)
+    return text, Anchor(
+        text,
+        Loan(lender, Piece(lent.lent_of, blob=lent.blob, seal=lent.seal)),
+        Borrowed(lent.start, lent.size, digest_of(snapshots)),
+        Borrowed(lent_log.start, lent_log.size, digest_of(log)),
+    )

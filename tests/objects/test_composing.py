@@ -1,0 +1,298 @@
+"""Objects that borrow: what they read as, and that bytes stay for as long as something borrows them, and no longer."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import run_state_machine_as_test
+
+from lakebed.core.checksums import DEFAULT_ALGORITHM, new_hasher
+from lakebed.core.errors import NoSuchKey, StorageFull, WriteConflict
+from lakebed.core.ids import BlobId
+from lakebed.meta.seam import Transaction
+from lakebed.objects import multipart
+from lakebed.objects.composing import Borrowed, Composed, Loan, compose, digest_of, own_size
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.contents import ByteRange
+from lakebed.objects.copying import CopyChanges, CopySource
+from lakebed.objects.ingest import Ingester
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, Piece
+from lakebed.objects.publish import Displaced
+from lakebed.objects.sealing import FRAME_BYTES
+from lakebed.objects.writing import NewObject
+
+from .borrowing_machine import BorrowingMachine
+from .consistency import check_tables
+from .stores import INLINE_MAX_BYTES, ROOT, ObjectStore, OpenObjectStore, new_key_ring, range_of, read_all
+from .upload_machine import MIN_PART_BYTES
+
+BIG = bytes(range(256)) * 3
+KEYS = new_key_ring()
+
+
+async def _lent(store: ObjectStore, key: str = "lender", body: bytes = BIG, *, encrypt: bool | None = None) -> Loan:
+    loan = await store.lend(await store.put("bucket", key, body, encrypt=encrypt))
+    assert loan is not None
+    return loan
+
+
+# -- what is made of parts -------------------------------------------------------------------------------------------
+
+
+@given(
+    parts=st.lists(
+        st.binary(max_size=20) | st.tuples(st.integers(0, 300), st.integers(0, 300)).map(sorted), min_size=1, max_size=6
+    )
+)
+def test_object_of_parts_is_known_by_all_of_its_bytes(parts: list[bytes | list[int]]) -> None:
+    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32)))
+    given = [part if isinstance(part, bytes) else range_of(BIG, *part) for part in parts]
+    whole = b"".join(part if isinstance(part, bytes) else BIG[part[0] : part[1]] for part in parts)
+    made = compose(KEYS, loan, given)
+    hasher = new_hasher(DEFAULT_ALGORITHM)
+    hasher.update(whole)
+    assert (made.size, made.checksum.digest, made.lender) == (len(whole), hasher.digest(), 7)
+    assert made.etag.endswith(f"-{len(parts)}")
+    assert own_size(given) == sum(len(part) for part in parts if isinstance(part, bytes))
+    assert compose(KEYS, loan, given).etag == made.etag
+    assert compose(KEYS, loan, [*given, b"more"]).etag != made.etag
+    other = Loan(7, Piece(len(BIG), blob=BlobId("1" * 32)))
+    assert compose(KEYS, other, [range_of(BIG, 0, 9)]).etag != compose(KEYS, loan, [range_of(BIG, 0, 9)]).etag
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, len(BIG) + 1), (len(BIG), 1), (-1, 1)])
+def test_nothing_is_borrowed_past_the_end(start: int, size: int) -> None:
+    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32)))
+    with pytest.raises(ValueError, match="past the end"):
+        compose(KEYS, loan, [Borrowed(start, size, digest_of(b""))])
+
+
+def test_own_bytes_are_sealed_where_the_borrowed_are() -> None:
+    key, seal = KEYS.new_data_key()
+    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32), seal=seal))
+    made = compose(KEYS, loan, [b"secret", range_of(BIG, 3, 9)])
+    assert made.encrypted
+    own, borrowed = made.pieces
+    assert own.body is not None
+    assert b"secret" not in own.body
+    assert own.seal != seal, "no data key seals two runs of bytes"
+    assert (borrowed.seal, borrowed.start, borrowed.lent_of, borrowed.size) == (seal, 3, len(BIG), 6)
+    assert KEYS.unwrap(seal) == key
+
+
+# -- what is read ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
+async def test_object_that_borrows_reads_as_any_other(store: ObjectStore, encrypt: bool) -> None:
+    await store.bucket("bucket")
+    body = BIG * (FRAME_BYTES // len(BIG) + 2)
+    loan = await _lent(store, body=body, encrypt=encrypt)
+    middle = FRAME_BYTES + 7
+    written = await store.compose(
+        "bucket", "new", loan, b"<<", range_of(body, 5, middle), b"--", range_of(body, middle, len(body)), b">>"
+    )
+    whole = b"<<" + body[5:middle] + b"--" + body[middle:] + b">>"
+    assert await store.get("bucket", "new") == whole
+    found = await store.reader.get(ROOT, "bucket", "new")
+    assert found.object == written.object
+    assert found.object.attributes.encrypted is encrypt
+    assert found.object.size == len(whole)
+    assert found.source is not None
+    for start, end in ((0, 3), (1, 2), (3, middle), (middle - 4, middle + 4), (len(whole) - 3, len(whole))):
+        assert await read_all(found.source, ByteRange(start, end)) == whole[start:end]
+    await check_tables(store)
+
+
+async def test_copy_of_what_borrows_shares_it_and_outlives_it(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    await store.compose("bucket", "new", loan, b"<", range_of(BIG, 0, 99))
+    new = NewObject("copy", DEFAULT_ATTRIBUTES)
+    await store.copier.copy(ROOT, CopySource("bucket", "new"), "bucket", new, CopyChanges())
+    await check_tables(store)
+    for key in ("lender", "new"):
+        await store.delete("bucket", key)
+    await store.sweeper.sweep()
+    assert await store.get("bucket", "copy") == b"<" + BIG[:99]
+    await check_tables(store)
+
+
+async def test_copy_with_another_encryption_borrows_nothing(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    await store.compose("bucket", "new", loan, b"<", range_of(BIG, 0, 99))
+    new = NewObject("copy", DEFAULT_ATTRIBUTES, encrypt=True)
+    await store.copier.copy(ROOT, CopySource("bucket", "new"), "bucket", new, CopyChanges())
+    for key in ("lender", "new"):
+        await store.delete("bucket", key)
+    await store.sweeper.sweep()
+    assert await store.get("bucket", "copy") == b"<" + BIG[:99]
+    assert len(await store.stored_blobs()) == 1
+    await check_tables(store)
+
+
+async def test_part_is_copied_from_what_borrows(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    await store.compose("bucket", "new", loan, b"<", range_of(BIG, 0, 99), b">")
+    upload = await store.begin("bucket", "parts")
+    part, _, _ = await store.copier.copy_part(ROOT, CopySource("bucket", "new"), ByteRange(0, 50), upload, 1)
+    await store.complete("bucket", upload, [(1, part.etag)])
+    assert await store.get("bucket", "parts") == b"<" + BIG[:49]
+    await check_tables(store)
+
+
+# -- how long bytes stay ---------------------------------------------------------------------------------------------
+
+
+async def test_bytes_stay_when_the_object_they_came_with_goes(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    await store.compose("bucket", "one", loan, b"<", range_of(BIG, 0, 99))
+    await store.compose("bucket", "two", loan, range_of(BIG, 99, len(BIG)), b">")
+    await store.put("bucket", "lender", b"small")
+    await check_tables(store)
+    assert (await store.sweeper.sweep()).garbage == 0
+    assert await store.get("bucket", "one") == b"<" + BIG[:99]
+    await store.delete("bucket", "one")
+    assert (await store.sweeper.sweep()).garbage == 0
+    assert await store.get("bucket", "two") == BIG[99:] + b">"
+    assert await store.stored_blobs() == {loan.piece.blob}
+    await store.delete("bucket", "two")
+    await check_tables(store)
+    assert (await store.sweeper.sweep()).garbage == 1
+    assert await store.stored_blobs() == set()
+    assert await store.meta.rows("SELECT id FROM contents WHERE id = ?", loan.content) == []
+
+
+async def test_what_borrows_goes_and_the_lender_stays(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    for number in range(3):
+        await store.compose("bucket", "new", loan, b"%d" % number, range_of(BIG, 0, 99))
+        await check_tables(store)
+    await store.delete("bucket", "new")
+    assert (await store.sweeper.sweep()).garbage == 0
+    assert await store.get("bucket", "lender") == BIG
+    await check_tables(store)
+
+
+async def test_lender_is_written_over_by_what_borrows_from_it(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    await store.compose("bucket", "lender", loan, b"<", range_of(BIG, 0, 99))
+    await store.sweeper.sweep()
+    assert await store.get("bucket", "lender") == b"<" + BIG[:99]
+    await check_tables(store)
+
+
+async def test_versions_that_borrow_are_kept_and_removed_one_by_one(store: ObjectStore) -> None:
+    await store.bucket("bucket", Versioning.ENABLED)
+    loan = await _lent(store)
+    first = await store.compose("bucket", "lender", loan, b"1", range_of(BIG, 0, 99))
+    second = await store.compose("bucket", "lender", loan, b"2", range_of(BIG, 0, 99))
+    await store.delete("bucket", "lender")
+    await check_tables(store)
+    lender = (await store.meta.row("SELECT version FROM versions WHERE content = ?", loan.content)) or ("",)
+    await store.delete("bucket", "lender", str(lender[0]))
+    await store.delete("bucket", "lender", first.object.version)
+    assert (await store.sweeper.sweep()).garbage == 0
+    assert await store.get("bucket", "lender", second.object.version) == b"2" + BIG[:99]
+    await store.delete("bucket", "lender", second.object.version)
+    assert (await store.sweeper.sweep()).garbage == 1
+    await check_tables(store)
+
+
+async def test_nothing_is_borrowed_of_what_is_gone(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    await store.put("bucket", "new", b"before")
+    await store.delete("bucket", "lender")
+    with pytest.raises(WriteConflict, match="gone"):
+        await store.compose("bucket", "new", loan, range_of(BIG, 0, 99))
+    assert await store.get("bucket", "new") == b"before"
+    await check_tables(store)
+    with pytest.raises(NoSuchKey):
+        await store.get("bucket", "lender")
+
+
+async def test_loan_is_given_back_by_a_transaction_that_fails(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    loan = await _lent(store)
+    composed = await store.facilities.ingester.compose(loan, [range_of(BIG, 0, 99)])
+    assert isinstance(composed, Composed)
+
+    async def work(tx: Transaction) -> None:
+        new = NewObject("new", ObjectAttributes())
+        await store.writer.place(tx, ROOT, "bucket", new, composed, 7, Displaced(7), event="ObjectCreated:Put")
+        raise StorageFull("no")
+
+    with pytest.raises(StorageFull):
+        await store.meta.transact(work)
+    await check_tables(store)
+    await store.delete("bucket", "lender")
+    assert (await store.sweeper.sweep()).garbage == 1
+
+
+async def test_room_is_asked_for_the_own_bytes_alone(light_store: ObjectStore) -> None:
+    asked: list[int] = []
+
+    class Full:
+        async def check(self, size: int) -> None:
+            asked.append(size)
+            if size > 10:
+                raise StorageFull("full")
+
+    ingester = Ingester(light_store.storage, KEYS, light_store.clock, inline_max_bytes=INLINE_MAX_BYTES, room=Full())
+    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32)))
+    await ingester.compose(loan, [b"a" * 10, range_of(BIG, 0, 99)])
+    with pytest.raises(StorageFull):
+        await ingester.compose(loan, [b"a" * 11])
+    assert asked == [10, 11]
+
+
+# -- anything in any order -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of a few bytes in place of 5 MiB, and no waiting for disks: both have tests of their own."""
+    monkeypatch.setattr(multipart, "MIN_PART_BYTES", MIN_PART_BYTES)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+
+
+def _run_machine(open_object_store: OpenObjectStore, examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        lambda: BorrowingMachine(open_object_store),  # type: ignore[arg-type]  # declared as a class, only called
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_and_quick")
+@pytest.mark.parametrize("open_object_store", ["sqlite-memory"], indirect=True)
+def test_random_work_with_borrowing_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+    _run_machine(open_object_store, examples=60, steps=40)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_and_quick")
+def test_random_work_with_borrowing_agrees_with_the_model_on_every_pair_of_stores(
+    open_object_store: OpenObjectStore,
+) -> None:
+    _run_machine(open_object_store, examples=6, steps=30)
+
+
+@pytest.mark.heavy
+@pytest.mark.usefixtures("small_and_quick")
+def test_much_random_work_with_borrowing_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+    _run_machine(open_object_store, examples=200, steps=60)
