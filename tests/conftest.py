@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.spark",
     "tests.fixtures.trino",
+    "tests.fixtures.compatibility_kit",  # after those that it imports: pytest rewrites what it loads itself
 ]
 
 # Examples are judged by what they show, never by how long they took on a busy machine.

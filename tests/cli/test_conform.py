@@ -36,6 +36,14 @@ def test_store_answers_for_itself_in_the_inventory(lakebed: Lakebed) -> None:
     assert document["s3_unsupported"] == [{"feature": "Torrent", "answer": "501", "note": "[gone]"}]
 
 
+def test_catalog_answers_for_itself_in_the_inventory(lakebed: Lakebed) -> None:
+    document = lakebed("conform", "--print-unsupported-inventory").document
+    refused = {entry["feature"]: entry["answer"] for entry in document["catalog_unsupported"]}
+    assert refused == dict.fromkeys(
+        ("Functions (listFunctions)", "Functions (loadFunction)"), "406 UnsupportedOperationException"
+    )
+
+
 def test_inventory_knows_which_routes_are_served(lakebed: Lakebed) -> None:
     entries = lakebed("conform", "--print-unsupported-inventory").document["unsupported_inventory"]
     served = {entry["capability"]: entry.get("is_served") for entry in entries}

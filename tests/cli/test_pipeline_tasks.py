@@ -74,6 +74,12 @@ def test_a_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
     assert "asked for by  root" in shown
 
 
+def test_events_are_exported_to_a_table_bucket_without_a_table_being_named(lake: Lake, say: Say) -> None:
+    warehouse = lake.table().warehouse
+    made = printed(say("submit", "export-events", "--warehouse", warehouse, "--json"))
+    assert (made["order"]["warehouse"], made["order"].get("table")) == (warehouse, None)
+
+
 def test_a_task_that_was_given_up_is_redriven(lake: Lake, say: Say) -> None:
     table = lake.table()
     submitted = say("submit", "rewrite-layout", "--warehouse", table.warehouse, "--table", "ns.t", "--json")

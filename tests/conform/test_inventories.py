@@ -197,10 +197,11 @@ def test_capability_whose_route_is_not_served_is_not_claimed() -> None:
         assert (entry["status"] == "not-claimed") is ("catalog_endpoint" in entry), entry
 
 
-def test_refusals_of_the_store_are_in_the_inventory() -> None:
-    refused = [{"feature": "BitTorrent", "answer": "501 NotImplemented", "note": ""}]
-    context = Context(NOTHING, values(), (), refused)
-    assert PRINTS["unsupported-inventory"][1](context)["s3_unsupported"] == refused
+def test_refusals_of_both_edges_are_in_the_inventory() -> None:
+    by_store = [{"feature": "BitTorrent", "answer": "501 NotImplemented", "note": ""}]
+    by_catalog = [{"feature": "Functions", "answer": "406 UnsupportedOperationException", "note": ""}]
+    printed = PRINTS["unsupported-inventory"][1](Context(NOTHING, values(), (), by_store, by_catalog))
+    assert (printed["s3_unsupported"], printed["catalog_unsupported"]) == (by_store, by_catalog)
 
 
 def test_readiness_is_validated_by_tests() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from tests.clients.iceberg.kit.expectations import section as catalog_section
 from tests.fixtures.versitygw import VERSION, Run
 
 from .expectations import Expectations, Kind, KnownFailure
@@ -100,7 +101,7 @@ def page(expectations: Expectations, names: Iterable[str], runs: Sequence[Run]) 
         lines += _section(title, [(name, why) for name, why in known if why.kind is kind])
     lines += ["", "## What is not run", "", "| tests | reason |", "|--:|---|"]
     lines += [f"| {number} | {reason} |" for reason, number in excluded.most_common()]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *catalog_section(), ""])
 
 
 def _section(title: str, failures: list[tuple[str, KnownFailure]]) -> list[str]:

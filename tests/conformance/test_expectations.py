@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.clients.iceberg.kit.expectations import section as catalog_section
 from tests.fixtures.versitygw import Run
 
 from .expectations import Expectations, Kind, UnknownTest, load
 from .report import count_families, page, table, total
+from .test_versitygw import PAGE
 
 DOCUMENT = {
     "excluded": [{"reason": "elsewhere", "names": ["Iam_.*"]}],
@@ -53,6 +55,10 @@ def test_page_gives_each_known_failure_its_reason() -> None:
     assert "Of 3 tests, 1 pass: 33.3%. Without the 1 that contradict S3's documentation it is 50.0% of 2." in written
     assert "- It is so: `Put_b`" in written
     assert "| 1 | elsewhere |" in written
+
+
+def test_page_in_the_docs_says_how_the_catalog_does() -> None:
+    assert PAGE.read_text().endswith("\n".join(["", *catalog_section(), ""]))
 
 
 def test_expectations_kept_here_can_be_read() -> None:

@@ -63,20 +63,32 @@ def _print(arguments: argparse.Namespace, values: dict[str, str]) -> None:
     _, make = PRINTS[arguments.printed]
     context = Context(packaged_evidence(), values)
     if arguments.printed == "unsupported-inventory":
-        context = Context(context.evidence, values, _catalog_endpoints(), _refused_by_store())
+        context = Context(context.evidence, values, _catalog_endpoints(), _refused_by_store(), _refused_by_catalog())
     print(_json(make(context)))
 
 
 def _catalog_endpoints() -> list[str]:
     from lakebed.wire.iceberg.operations import catalog_routes
+    from lakebed.wire.iceberg.unsupported import UNSUPPORTED
 
-    return [route.endpoint for route in catalog_routes().routes]
+    refused = {one.operation for one in UNSUPPORTED}
+    return [route.endpoint for route in catalog_routes().routes if route.name not in refused]
 
 
 def _refused_by_store() -> list[dict[str, str]]:
     from lakebed.wire.s3.unsupported import inventory
 
-    return [{"feature": feature, "answer": answer, "note": note} for feature, answer, note in inventory()]
+    return _refusals(inventory())
+
+
+def _refused_by_catalog() -> list[dict[str, str]]:
+    from lakebed.wire.iceberg.unsupported import inventory
+
+    return _refusals(inventory())
+
+
+def _refusals(inventory: list[tuple[str, str, str]]) -> list[dict[str, str]]:
+    return [{"feature": feature, "answer": answer, "note": note} for feature, answer, note in inventory]
 
 
 def _conform(arguments: argparse.Namespace, values: dict[str, str]) -> None:

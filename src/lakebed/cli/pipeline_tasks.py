@@ -49,7 +49,7 @@ def configure_tasks(words: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     submit = _add(words, "submit", "have a worker run a job on a table", _submit, warehouse=True)
     submit.add_argument("job", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
-    submit.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table; export-events has none")
+    submit.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table; export-events has one of its own")
     submit.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
     submit.add_argument("--reason", default="", help="why, for those who look at the task")
 
@@ -127,7 +127,7 @@ def _policies(client: LakebedClient, arguments: argparse.Namespace) -> None:
 
 
 def _submit(client: LakebedClient, arguments: argparse.Namespace) -> None:
-    named: dict[str, object] = {}
+    named: dict[str, object] = {"warehouse": read_warehouse(arguments)}
     if arguments.table is not None:
         named = _named_table(arguments)._asdict()
     order = TaskOrder(job=JobKind(arguments.job), options=parse_options(arguments.option), reason=arguments.reason)

@@ -85,12 +85,15 @@ ENGINES: Final = (
 STORE_CLIENTS: Final = ("boto3", "awscli", "mc", "minio_py", "pyarrow", "s3fs")
 """Clients of S3 alone, by the names that their tests have."""
 
+KITS: Final = ("compatibility_kit",)
+"""Clients that do nothing but test: Iceberg's REST Compatibility Kit."""
+
 _AUTOMATED: Final = "automated"
 
 
 def client_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
     """Each client, what its tests covered, and how they are run again."""
-    named = [*(engine.name for engine in ENGINES), *STORE_CLIENTS]
+    named = [*(engine.name for engine in ENGINES), *KITS, *STORE_CLIENTS]
     others = sorted({record.client for record in evidence.records} - {*named, "lakebed"})
     return [_client(name, evidence) for name in (*named, *others)]
 

@@ -24,6 +24,8 @@ class Context:
     """The catalog's routes that this build serves."""
     refused_by_store: Sequence[Mapping[str, str]] = field(default=())
     """What the S3 edge refuses, as it answers for itself."""
+    refused_by_catalog: Sequence[Mapping[str, str]] = field(default=())
+    """What the catalog's edge refuses of the contract, likewise."""
 
     @property
     def profile(self) -> ResolvedProfile:
@@ -58,6 +60,7 @@ def _unsupported(context: Context) -> Printed:
     return {
         "unsupported_inventory": capabilities.unsupported_inventory(context.evidence, context.catalog_endpoints),
         "s3_unsupported": list(context.refused_by_store),
+        "catalog_unsupported": list(context.refused_by_catalog),
         **_grounds(context),
     }
 

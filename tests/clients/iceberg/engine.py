@@ -66,6 +66,11 @@ class Engine:
         """A table's full name."""
         return f"{self.catalog}.{namespace}.{name}"
 
+    def views(self, namespace: str) -> list[str]:
+        """The views of a namespace. Those that the session has for itself are listed everywhere, and left out."""
+        listed = self.sql(f"SHOW VIEWS IN {self.catalog}.{namespace}")
+        return [name for _, name, is_temporary in listed if not is_temporary]
+
 
 def new_engine(spark: SparkSession, lake: Lake, way: Way, keys: Keys, more: Mapping[str, str] | None = None) -> Engine:
     """Add a catalog to the session, signed for with these keys."""

@@ -11,14 +11,18 @@ from tests.clients.iceberg.engine import SPARK_MARKS, Engine
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 
+def grow(engine: Engine, namespace: str) -> str:
+    """A table with three snapshots: a row more in each."""
+    t = engine.table(namespace)
+    engine.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg")
+    for number in (1, 2, 3):
+        engine.sql(f"INSERT INTO {t} VALUES ({number})")
+    return t
+
+
 @pytest.fixture
 def table(vended: Engine, namespace: str) -> str:
-    """A table with three snapshots: a row more in each."""
-    t = vended.table(namespace)
-    vended.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg")
-    for number in (1, 2, 3):
-        vended.sql(f"INSERT INTO {t} VALUES ({number})")
-    return t
+    return grow(vended, namespace)
 
 
 def snapshots(engine: Engine, table: str) -> list[int]:
@@ -38,16 +42,17 @@ def call(engine: Engine, procedure: str, *arguments: object) -> list[tuple[objec
 # -- the past --------------------------------------------------------------------------------------------------------
 
 
-def test_table_is_read_as_it_was(vended: Engine, table: str) -> None:
-    first, second, _ = snapshots(vended, table)
-    assert ids(vended, f"{table} VERSION AS OF {first}") == [1]
-    assert ids(vended, f"{table}.snapshot_id_{second}") == [1, 2]
-    moments = vended.sql(f"SELECT CAST(committed_at AS STRING) FROM {table}.snapshots ORDER BY committed_at")
-    assert ids(vended, f"{table} TIMESTAMP AS OF '{moments[1][0]}'") == [1, 2]
+def test_table_is_read_as_it_was(engine: Engine, namespace: str) -> None:
+    t = grow(engine, namespace)
+    first, second, _ = snapshots(engine, t)
+    assert ids(engine, f"{t} VERSION AS OF {first}") == [1]
+    assert ids(engine, f"{t}.snapshot_id_{second}") == [1, 2]
+    moments = engine.sql(f"SELECT CAST(committed_at AS STRING) FROM {t}.snapshots ORDER BY committed_at")
+    assert ids(engine, f"{t} TIMESTAMP AS OF '{moments[1][0]}'") == [1, 2]
     with pytest.raises(Exception, match="Cannot find a snapshot older than"):
-        ids(vended, f"{table} TIMESTAMP AS OF '2000-01-01'")
+        ids(engine, f"{t} TIMESTAMP AS OF '2000-01-01'")
     with pytest.raises(Exception, match="Cannot find"):
-        ids(vended, f"{table} VERSION AS OF 1")
+        ids(engine, f"{t} VERSION AS OF 1")
 
 
 def test_rows_between_two_snapshots_are_read_alone(vended: Engine, table: str) -> None:

@@ -88,4 +88,4 @@ def test_view_shows_its_table_and_goes(vended: Engine, namespace: str) -> None:
     vended.sql(f"CREATE VIEW {v} AS SELECT id FROM {t} WHERE id > 1")
     assert vended.sql(f"SELECT * FROM {v} ORDER BY id") == [(2,), (3,)]
     vended.sql(f"DROP VIEW {v}")
-    assert vended.sql(f"SHOW VIEWS IN {vended.catalog}.{namespace}") == []
+    assert vended.views(namespace) == []

@@ -75,10 +75,10 @@ def test_every_type_and_transform_comes_back(vended: Engine, namespace: str) -> 
     assert vended.sql(f"SELECT * FROM {t}") == vended.sql(row)
 
 
-def test_columns_are_added_renamed_widened_moved_and_dropped(vended: Engine, namespace: str) -> None:
-    t = vended.table(namespace)
-    vended.sql(f"CREATE TABLE {t} (id INT, name STRING, point STRUCT<x: INT>) USING iceberg")
-    vended.sql(f"INSERT INTO {t} VALUES (1, 'a', named_struct('x', 7))")
+def test_columns_are_added_renamed_widened_moved_and_dropped(engine: Engine, namespace: str) -> None:
+    t = engine.table(namespace)
+    engine.sql(f"CREATE TABLE {t} (id INT, name STRING, point STRUCT<x: INT>) USING iceberg")
+    engine.sql(f"INSERT INTO {t} VALUES (1, 'a', named_struct('x', 7))")
     for change in (
         "ADD COLUMN (note STRING COMMENT 'free', point.y DOUBLE)",
         "RENAME COLUMN name TO label",
@@ -86,35 +86,35 @@ def test_columns_are_added_renamed_widened_moved_and_dropped(vended: Engine, nam
         "ALTER COLUMN note FIRST",
         "RENAME COLUMN point.x TO abscissa",
     ):
-        vended.sql(f"ALTER TABLE {t} {change}")
-    vended.sql(f"INSERT INTO {t} VALUES ('n', 3000000000, 'b', named_struct('abscissa', 8, 'y', 0.5D))")
-    assert columns(vended, t) == [
+        engine.sql(f"ALTER TABLE {t} {change}")
+    engine.sql(f"INSERT INTO {t} VALUES ('n', 3000000000, 'b', named_struct('abscissa', 8, 'y', 0.5D))")
+    assert columns(engine, t) == [
         ("note", "string"),
         ("id", "bigint"),
         ("label", "string"),
         ("point", "struct<abscissa:int,y:double>"),
     ]
-    vended.sql(f"ALTER TABLE {t} DROP COLUMN note")
-    vended.sql(f"ALTER TABLE {t} ADD COLUMN note STRING")
-    rows = vended.sql(f"SELECT id, label, point.abscissa, point.y, note FROM {t} ORDER BY id")
+    engine.sql(f"ALTER TABLE {t} DROP COLUMN note")
+    engine.sql(f"ALTER TABLE {t} ADD COLUMN note STRING")
+    rows = engine.sql(f"SELECT id, label, point.abscissa, point.y, note FROM {t} ORDER BY id")
     # A column of a name that was used before is another column.
     assert rows == [(1, "a", 7, None, None), (3_000_000_000, "b", 8, 0.5, None)]
 
 
-def test_partitions_evolve_and_old_files_stay_readable(vended: Engine, namespace: str) -> None:
-    t = vended.table(namespace)
-    vended.sql(f"CREATE TABLE {t} (id BIGINT, at TIMESTAMP) USING iceberg PARTITIONED BY (days(at))")
-    vended.sql(f"INSERT INTO {t} VALUES (1, TIMESTAMP '2026-01-01 00:00:00'), (2, TIMESTAMP '2026-02-02 00:00:00')")
-    vended.sql(f"ALTER TABLE {t} REPLACE PARTITION FIELD days(at) WITH months(at)")
-    vended.sql(f"ALTER TABLE {t} ADD PARTITION FIELD bucket(2, id) AS shard")
-    vended.sql(f"INSERT INTO {t} VALUES (3, TIMESTAMP '2026-01-03 00:00:00')")
-    vended.sql(f"ALTER TABLE {t} DROP PARTITION FIELD shard")
-    vended.sql(f"INSERT INTO {t} VALUES (4, TIMESTAMP '2026-03-04 00:00:00')")
-    assert partitioning(vended, t) == ["months(at)"]
-    assert [row[0] for row in vended.sql(f"SELECT spec_id FROM {t}.files ORDER BY spec_id")] == [0, 0, 1, 2]
-    assert vended.sql(f"SELECT id FROM {t} WHERE at < '2026-02-01' ORDER BY id") == [(1,), (3,)]
-    vended.sql(f"DELETE FROM {t} WHERE at >= '2026-02-01'")
-    assert vended.sql(f"SELECT id FROM {t} ORDER BY id") == [(1,), (3,)]
+def test_partitions_evolve_and_old_files_stay_readable(engine: Engine, namespace: str) -> None:
+    t = engine.table(namespace)
+    engine.sql(f"CREATE TABLE {t} (id BIGINT, at TIMESTAMP) USING iceberg PARTITIONED BY (days(at))")
+    engine.sql(f"INSERT INTO {t} VALUES (1, TIMESTAMP '2026-01-01 00:00:00'), (2, TIMESTAMP '2026-02-02 00:00:00')")
+    engine.sql(f"ALTER TABLE {t} REPLACE PARTITION FIELD days(at) WITH months(at)")
+    engine.sql(f"ALTER TABLE {t} ADD PARTITION FIELD bucket(2, id) AS shard")
+    engine.sql(f"INSERT INTO {t} VALUES (3, TIMESTAMP '2026-01-03 00:00:00')")
+    engine.sql(f"ALTER TABLE {t} DROP PARTITION FIELD shard")
+    engine.sql(f"INSERT INTO {t} VALUES (4, TIMESTAMP '2026-03-04 00:00:00')")
+    assert partitioning(engine, t) == ["months(at)"]
+    assert [row[0] for row in engine.sql(f"SELECT spec_id FROM {t}.files ORDER BY spec_id")] == [0, 0, 1, 2]
+    assert engine.sql(f"SELECT id FROM {t} WHERE at < '2026-02-01' ORDER BY id") == [(1,), (3,)]
+    engine.sql(f"DELETE FROM {t} WHERE at >= '2026-02-01'")
+    assert engine.sql(f"SELECT id FROM {t} ORDER BY id") == [(1,), (3,)]
 
 
 def test_order_distribution_and_keys_are_kept(vended: Engine, namespace: str) -> None:

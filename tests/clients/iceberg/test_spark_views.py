@@ -60,7 +60,7 @@ def test_view_is_renamed_and_shares_its_names_with_tables(vended: Engine, namesp
     v, to = vended.table(namespace, "v"), vended.table(namespace, "w")
     vended.sql(f"CREATE VIEW {v} AS SELECT 1 AS one")
     vended.sql(f"ALTER VIEW {v} RENAME TO {to}")
-    assert vended.sql(f"SHOW VIEWS IN {vended.catalog}.{namespace}") == [(namespace, "w", False)]
+    assert vended.views(namespace) == ["w"]
     assert vended.sql(f"SHOW TABLES IN {vended.catalog}.{namespace}") == [(namespace, "source", False)]
     assert vended.sql(f"SELECT * FROM {to}") == [(1,)]
     vended.sql(f"CREATE VIEW IF NOT EXISTS {to} AS SELECT 2 AS two")
@@ -70,8 +70,18 @@ def test_view_is_renamed_and_shares_its_names_with_tables(vended: Engine, namesp
     refused(vended, f"SELECT * FROM {v}", "TABLE_OR_VIEW_NOT_FOUND")
 
 
-def test_views_are_seen_by_the_other_ways_in(vended: Engine, signed: Engine, namespace: str, source: str) -> None:
+def test_views_are_read_and_replaced_by_the_other_ways_in(
+    vended: Engine, signed: Engine, namespace: str, source: str
+) -> None:
     name = f"{namespace}.v"
     vended.sql(f"CREATE VIEW {vended.catalog}.{name} AS SELECT count(*) AS n FROM {source}")
-    assert signed.sql(f"SHOW VIEWS IN {signed.catalog}.{namespace}") == [(namespace, "v", False)]
+    assert signed.views(namespace) == ["v"]
     assert signed.sql(f"SELECT n FROM {signed.catalog}.{name}") == [(10,)]
+    signed.sql(
+        f"CREATE OR REPLACE VIEW {signed.catalog}.{name} AS SELECT max(id) AS most"
+        f" FROM {signed.table(namespace, 'source')}"
+    )
+    assert signed.sql(f"SELECT most FROM {signed.catalog}.{name}") == [(9,)]
+    assert vended.sql(f"SELECT most FROM {vended.catalog}.{name}") == [(9,)]
+    signed.sql(f"DROP VIEW {signed.catalog}.{name}")
+    refused(vended, f"SELECT * FROM {vended.catalog}.{name}", "TABLE_OR_VIEW_NOT_FOUND")

@@ -54,6 +54,9 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.LocationTaken,
         e.ConflictingProperties,
         e.AlreadyAnswered,
+        e.InvalidViewVersion,
+        # Of the token endpoint, which has its own edge, too.
+        e.InvalidScope,
         # Of the pipeline, which answers nobody.
         e.PipelineUnavailable,
     }

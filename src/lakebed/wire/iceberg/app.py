@@ -71,7 +71,9 @@ class CatalogApplication:
     async def _answer(self, request: Request, mount: str, found: Found) -> Response:
         who = await self._services.authenticator.authenticate(request)
         if who.principal.is_anonymous:
-            raise Unauthenticated("the request is not signed: sign it with SigV4 as s3 or s3tables")
+            raise Unauthenticated(
+                "the request has no token and no signature: send a bearer token, or sign it with SigV4"
+            )
         request.principal = who.principal.name
         body = await read_body(request, who)
         check_text(body)

@@ -37,11 +37,14 @@ class CatalogFault(e.LakebedError):
 CATALOG_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
     e.LakebedError: Refusal(500, "RESTException"),
     e.InvalidInput: Refusal(400, "BadRequestException"),
+    # Java's client throws it as it is told; of any other 400 it says that the request is malformed.
+    e.InvalidViewVersion: Refusal(400, "IllegalArgumentException"),
     e.InvalidPolicy: Refusal(400, "InvalidPolicyException"),
     e.NotAttachable: Refusal(400, "PolicyAttachException"),
     e.ConflictingProperties: Refusal(422, "UnprocessableEntityException"),
     e.NotFound: Refusal(404, "NoSuchResourceException"),
     e.NoSuchBucket: Refusal(404, "NoSuchWarehouseException"),
+    e.NoSuchPrincipal: Refusal(404, "NotFoundException"),
     e.NoSuchWarehouse: Refusal(404, "NoSuchWarehouseException"),
     e.NoSuchNamespace: Refusal(404, "NoSuchNamespaceException"),
     e.NoSuchTable: Refusal(404, "NoSuchTableException"),
@@ -105,6 +108,8 @@ def refusal_of(error: e.LakebedError) -> Refusal:
 def error_response(refusal: Refusal, message: str, *, is_head: bool = False) -> Response:
     """The envelope; the answer to a HEAD has its headers and no body."""
     headers: Headers = [JSON]
+    if refusal.status == 401:
+        headers.append(("WWW-Authenticate", 'Bearer realm="lakebed"'))
     if is_head:
         return Response(refusal.status, headers)
     if refusal.status == 503:

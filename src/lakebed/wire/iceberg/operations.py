@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import unsupported
 from .handlers import (
     bridges,
     configuration,
@@ -43,6 +44,7 @@ def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable:
         *bridges.ROUTES,
         *dropped.ROUTES,
         *maintenance.ROUTES,
+        *unsupported.ROUTES,
     ]
     endpoints = [*configuration.standard_endpoints(routes), *further_endpoints]
     return RouteTable([configuration.configuration_route(endpoints), *routes])

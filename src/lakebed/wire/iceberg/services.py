@@ -25,7 +25,7 @@ from lakebed.tables.upkeep.policy_types import PolicyTypes
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.services import AdminServices
-from lakebed.wire.s3.authenticate import Authenticator
+from lakebed.wire.oauth.bearer import RequestAuthenticator
 
 from .extensions import TableExtensions
 from .store_address import StoreAddress
@@ -35,7 +35,7 @@ from .store_address import StoreAddress
 class CatalogServices:
     """The catalog's use cases, and who establishes who asks."""
 
-    authenticator: Authenticator
+    authenticator: RequestAuthenticator
     meta: MetaStore
     clock: Clock
     warehouses: Warehouses

@@ -1,0 +1,40 @@
+"""What of the contract is left out: refused in its words, and not declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.wire.iceberg.unsupported import UNSUPPORTED, inventory
+
+from .lake import Lake, opened_lake
+
+
+@pytest.fixture
+async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
+    async with opened_lake(tmp_path) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("path", ["/lake/namespaces/ns/functions", "/lake/namespaces/ns/functions/f"])
+async def test_functions_are_refused_as_the_contract_refuses_operations(lake: Lake, path: str) -> None:
+    answer = await lake.call("GET", path)
+    assert answer.error == (406, "UnsupportedOperationException")
+    assert "Functions are not supported" in answer.document["error"]["message"]
+
+
+async def test_who_does_not_sign_is_told_that_first(lake: Lake) -> None:
+    answer = await lake.send("GET", "/iceberg/v1/lake/namespaces/ns/functions", keys=None)
+    assert answer.error == (401, "NotAuthorizedException")
+
+
+async def test_what_is_refused_is_not_among_the_endpoints(lake: Lake) -> None:
+    listed = (await lake.call("GET", "/config")).document["endpoints"]
+    assert not [endpoint for endpoint in listed if "functions" in endpoint]
+
+
+def test_inventory_has_every_operation_and_its_answer() -> None:
+    assert [feature for feature, _, _ in inventory()] == [f"{one.feature} ({one.operation})" for one in UNSUPPORTED]
+    assert {answer for _, answer, _ in inventory()} == {"406 UnsupportedOperationException"}
