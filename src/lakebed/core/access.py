@@ -62,9 +62,10 @@ class Securable(NamedTuple):
     """Something that privileges can be held on, as the way to it."""
 
     path: tuple[str, ...]
-    """Keys of all that it lies in, outermost first, and its own behind them: `service`, `catalog 3`, `namespace 17`.
+    """Keys of all that it lies in, outermost first, and its own behind them: `service`, `catalog 3`, `namespace 3 ns`.
 
-    By ids, which are never given to anything else, and not by names, which are.
+    By ids, but for namespaces. What has the name of one that is gone is another: who drops one sees to it that
+    nothing is held on the name any more.
     """
 
 
@@ -73,6 +74,10 @@ class Grants(Protocol):
 
     def covers(self, securable: Securable, privileges: Iterable[int]) -> bool:
         """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
+        ...
+
+    def carriers(self, privilege: int) -> frozenset[str]:
+        """The keys of what the privilege is held on itself, for lists of what may be seen."""
         ...
 
 

@@ -7,7 +7,7 @@ what it requires does not hold there. What is told as a conflict has certainly n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ import msgspec
 
 from lakebed.core.access import root_of
 from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, PointerMoved
+from lakebed.governance.rbac import OPERATIONS, commit_privileges
 from lakebed.objects.composing import Composed
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.facilities import Facilities
@@ -27,7 +28,7 @@ from .borrowing import anchor_of
 from .cache import CachedMetadata, MetadataCache
 from .entries import Entries, Found, created_meanwhile, no_such_entry
 from .files import FileAddress, FileFacts, PreparedFile, TableFiles, parse_location
-from .gate import Action, Gate
+from .gate import Action, Gate, Privileges
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import check_location, check_path_properties, stated_paths, table_directories
@@ -35,7 +36,7 @@ from .metadata.builder import build_table
 from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
 from .metadata.serialization import TableText, write_table
 from .metadata.table import TableMetadata
-from .metadata.updates import Update, parse_table_updates
+from .metadata.updates import Update, kind_of, parse_table_updates
 from .metadata.views import ViewMetadata
 from .model import Entry, EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher
@@ -95,6 +96,21 @@ class _Prepared(NamedTuple):
     observed: Mapping[str, FileFacts]
 
 
+Needs = Callable[[TableChange], Privileges]
+"""What a change takes of who holds grants, in place of what its actions take."""
+
+
+def _change_needs(change: TableChange) -> Privileges:
+    """What the kinds of its updates take; of a table that is to be made, the right to make one."""
+    if is_create(change.requirements):
+        return OPERATIONS["updateTable create"].target
+    return commit_privileges(map(kind_of, change.updates))
+
+
+def _transaction_needs(change: TableChange) -> Privileges:
+    return OPERATIONS["commitTransaction"].target
+
+
 def read_change(identifier: Identifier, requirements: bytes, updates: bytes) -> TableChange:
     """Read what a commit asks of one table; both are JSON lists. Raises InvalidInput."""
     change = TableChange(
@@ -140,7 +156,7 @@ class Commits:
 
     async def commit_all(self, mutation: Mutation, warehouse_name: str, changes: Sequence[TableChange]) -> None:
         """Commit to many tables, wholly or not at all. Several changes of one table are one."""
-        await self._commit(mutation, warehouse_name, _folded(changes), NO_OPTIONS, status=204)
+        await self._commit(mutation, warehouse_name, _folded(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
 
     async def parsed(self, entry: Entry) -> TableMetadata:
         """A table's current metadata."""
@@ -156,6 +172,7 @@ class Commits:
         options: CommitOptions,
         *,
         status: int,
+        needs: Needs = _change_needs,
     ) -> list[Committed]:
         async with self._turns.taken(warehouse_name, (change.identifier for change in changes)):
             for attempt in range(1, _ATTEMPTS + 1):
@@ -164,7 +181,7 @@ class Commits:
                 if repeated is not None:
                     return [repeated]
                 prepared = [
-                    await self._prepare(mutation.caller, warehouse_name, change, options.expected_token)
+                    await self._prepare(mutation.caller, warehouse_name, change, needs, options.expected_token)
                     for change in changes
                 ]
                 try:
@@ -179,16 +196,24 @@ class Commits:
         raise AssertionError("unreachable")
 
     async def _prepare(
-        self, caller: Caller, warehouse_name: str, change: TableChange, expected_token: str = ""
+        self, caller: Caller, warehouse_name: str, change: TableChange, needs: Needs, expected_token: str = ""
     ) -> _Prepared:
         """The table as it would be. Raises CommitConflict, InvalidInput."""
         identifier = change.identifier
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         creates = is_create(change.requirements)
         entry = sought.live
+        privileges = None if caller.principal.grants is None else needs(change)
         for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
             self._gate.check(
-                caller, sought.warehouse, action, namespace=identifier.namespace, name=identifier.name, entry=entry
+                caller,
+                sought.warehouse,
+                action,
+                namespace=identifier.namespace,
+                name=identifier.name,
+                entry=entry,
+                kind=EntryKind.TABLE,
+                privileges=privileges,
             )
         found = sought.found
         if creates and found.entry is not None:
@@ -305,7 +330,9 @@ class Commits:
         row = await self._f.meta.row(rows.COMMIT_BY_ID, entry.id, options.commit_id)
         if row is None:
             return None
-        self._entries.admit(caller, sought, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION)
+        self._entries.admit(
+            caller, sought, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION, privileges=_change_needs(change)
+        )
         if row[9] != _digest(change):
             raise CommitConflict(f"the commit id was used for another commit. commit-id={options.commit_id}")
         return Committed(sought.found, entry, await self._entries.metadata(entry))

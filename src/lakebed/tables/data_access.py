@@ -56,7 +56,7 @@ class DataAccess:
         The directories are those on record, and looked at again each time: what a rule forbids today is not handed
         out because it was allowed when the table was made.
         """
-        writes = self._may_write(caller, warehouse, namespace, entry.name, entry.id)
+        writes = self._may_write(caller, warehouse, namespace, entry.name, entry=entry)
         recorded = [str(row[0]) for row in await self._meta.rows(rows.LOCATIONS_OF, entry.id)]
         if not recorded:
             raise Corrupted(f"the table has no directory on record. table={entry.id}")
@@ -78,7 +78,7 @@ class DataAccess:
         The caller has chosen the directories, and nothing was recorded for them: were they those of another table,
         keys to them would be keys to that table's files.
         """
-        writes = self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id)
+        writes = self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
         directories = table_directories(warehouse, location, properties)
         for address in directories:
             await check_unclaimed(self._meta, warehouse, address, entry_id)
@@ -107,15 +107,24 @@ class DataAccess:
             raise AccessDenied(f"the table is on record, and not by this name: {identifier}")
         return await self.of_staged(caller, warehouse, identifier, entry_id, location, properties)
 
-    def _may_write(self, caller: Caller, warehouse: Warehouse, namespace: Levels, name: str, entry_id: str) -> bool:
+    def _may_write(
+        self,
+        caller: Caller,
+        warehouse: Warehouse,
+        namespace: Levels,
+        name: str,
+        *,
+        entry: Entry | None = None,
+        entry_id: str = "",
+    ) -> bool:
         """Whether the caller may write; AccessDenied if not even read."""
+
+        def check(action: Action) -> None:
+            self._gate.check(caller, warehouse, action, namespace=namespace, name=name, entry=entry, entry_id=entry_id)
+
         try:
-            self._gate.check(
-                caller, warehouse, Action.PUT_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
-            )
+            check(Action.PUT_TABLE_DATA)
         except AccessDenied:
-            self._gate.check(
-                caller, warehouse, Action.GET_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
-            )
+            check(Action.GET_TABLE_DATA)
             return False
         return True

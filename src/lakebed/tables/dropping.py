@@ -15,6 +15,8 @@ import msgspec
 
 from lakebed.core.access import root_of
 from lakebed.core.errors import AlreadyExists, NoSuchTable, PointerMoved, TableProtected
+from lakebed.governance.rbac import OPERATIONS, Privilege
+from lakebed.governance.rbac.releasing import release_entry
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
@@ -32,6 +34,9 @@ from .warehouses import Warehouses, undrop_window_ms
 
 PURGE_KIND: Final = "purge-table"
 """The kind of the tasks that remove a dropped table's files."""
+
+PURGING: Final = OPERATIONS["dropTable purge"].target
+"""What it takes of who holds grants to drop a table with its files."""
 
 Show = Callable[[Entry, bytes], bytes]
 """Makes the answer of a table and its metadata document."""
@@ -95,7 +100,14 @@ class Dropping:
         self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, purge: bool = False
     ) -> Entry:
         """Drop a table or view. Raises NoSuchTable, NoSuchView, TableProtected."""
-        await self._entries.get(mutation.caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)
+        await self._entries.get(
+            mutation.caller,
+            warehouse_name,
+            identifier,
+            kind,
+            Action.DELETE_TABLE,
+            privileges=PURGING if purge and kind is EntryKind.TABLE else None,
+        )
         return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
 
     async def unregister(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, show: Show) -> bytes:
@@ -166,7 +178,7 @@ class Dropping:
     async def dropped(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> DroppedPage:
         """What can be restored, by id."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.LIST_TABLES)
+        self._gate.check(caller, warehouse, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST))
         found = await self._f.meta.rows(rows.DROPPED_IN, warehouse.bucket.id, after, limit + 1)
         dropped = [DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found[:limit]]
         return DroppedPage(dropped, len(found) > limit)
@@ -176,7 +188,12 @@ class Dropping:
         f, caller = self._f, mutation.caller
         sought = await self._entries.seek(f.meta, warehouse_name, identifier)
         self._gate.check(
-            caller, sought.warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
+            caller,
+            sought.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            kind=None if sought.entry is None else sought.entry.kind,
         )
         now_ms = f.clock.now_ms()
 
@@ -207,8 +224,15 @@ class Dropping:
         """Give up a dropped entry before its window is over; with `files`, a task removes them."""
         f, caller = self._f, mutation.caller
         sought = await self._entries.seek(f.meta, warehouse_name, identifier)
+        kind = EntryKind.TABLE if sought.entry is None else sought.entry.kind
         self._gate.check(
-            caller, sought.warehouse, Action.DELETE_TABLE, namespace=identifier.namespace, name=identifier.name
+            caller,
+            sought.warehouse,
+            Action.DELETE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            kind=kind,
+            privileges=PURGING if files and kind is EntryKind.TABLE else None,
         )
         now_ms = f.clock.now_ms()
 
@@ -283,6 +307,7 @@ class Dropping:
     async def _remove(
         self, tx: Transaction, warehouse: Warehouse, namespace: Levels, entry: Entry, *, purge: bool
     ) -> None:
+        await release_entry(tx, entry.id)
         await tx.run(rows.DELETE_ENTRY, entry.id)
         if not purge:
             await tx.run(rows.DELETE_LOCATIONS, entry.id)

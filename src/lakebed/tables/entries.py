@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.core.errors import (
+    AccessDenied,
     AlreadyExists,
     Corrupted,
     LakebedError,
@@ -25,7 +26,8 @@ from . import rows
 from .borrowing import Origin
 from .cache import CachedMetadata, MetadataCache
 from .files import TableFiles
-from .gate import Action, Gate
+from .gate import Action, Gate, Privileges
+from .held import held_names
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Entry, EntryKind, Namespace, Warehouse
 from .namespaces import no_such_namespace
@@ -131,19 +133,36 @@ class Entries:
         return (await self.seek(reader, warehouse_name, identifier)).found
 
     async def get(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        action: Action,
+        *,
+        privileges: Privileges | None = None,
     ) -> Found:
-        """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView."""
+        """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView.
+
+        `privileges` are what it takes of who holds grants, where that is not what the action takes.
+        """
         sought = await self.seek(self._meta, warehouse_name, identifier)
-        self.admit(caller, sought, kind, action)
+        self.admit(caller, sought, kind, action, privileges=privileges)
         return sought.found
 
     async def load(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, action: Action
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        action: Action,
+        *,
+        privileges: Privileges | None = None,
     ) -> Loaded:
         """The same with its metadata."""
         sought = await self.seek(self._meta, warehouse_name, identifier)
-        entry = self.admit(caller, sought, kind, action)
+        entry = self.admit(caller, sought, kind, action, privileges=privileges)
         found = sought.found
         return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
 
@@ -175,36 +194,90 @@ class Entries:
                 f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
             ) from error
 
-    def admit(self, caller: Caller, sought: Sought, kind: EntryKind, action: Action) -> Entry:
+    def admit(
+        self,
+        caller: Caller,
+        sought: Sought,
+        kind: EntryKind,
+        action: Action,
+        *,
+        privileges: Privileges | None = None,
+    ) -> Entry:
         """The live entry of that kind, if the caller may do `action`. Raises AccessDenied, NoSuchTable, NoSuchView.
 
         Where the namespace is missing, it is the table or view that is not there. Engines write `ns.t.snapshots` and
         `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the namespace `ns.t`, and go on to the
         table `ns.t` only when told that there is no such table.
         """
-        self.pass_gate(caller, sought, action)
+        self.pass_gate(caller, sought, action, kind, privileges=privileges)
         entry = sought.live
         if entry is None or entry.kind is not kind:
             raise no_such_entry(sought.identifier, kind)
         return entry
 
-    def pass_gate(self, caller: Caller, sought: Sought, action: Action) -> None:
+    def pass_gate(
+        self,
+        caller: Caller,
+        sought: Sought,
+        action: Action,
+        kind: EntryKind = EntryKind.TABLE,
+        *,
+        privileges: Privileges | None = None,
+    ) -> None:
         """Return if the caller may do `action` to what has the name, or with the name if nothing has it.
 
+        Who holds grants is asked about the kind that is wanted, whatever has the name: a refusal does not tell that.
         Raises AccessDenied.
         """
         namespace, name = sought.identifier
-        self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.live)
+        self._gate.check(
+            caller,
+            sought.warehouse,
+            action,
+            namespace=namespace,
+            name=name,
+            entry=sought.live,
+            kind=kind,
+            privileges=privileges,
+        )
 
     async def list(
         self, caller: Caller, warehouse_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
     ) -> NamePage:
-        """The tables or views of a namespace, by name. Raises NoSuchNamespace."""
+        """The tables or views of a namespace, by name; only those that are held of who holds some and not all.
+
+        Raises NoSuchNamespace.
+        """
         name = check_namespace(levels)
         sought = await self.seek(self._meta, warehouse_name, Identifier(name, ""))
-        self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name)
+        try:
+            self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
+        except AccessDenied:
+            held = await self._held(caller, sought, kind)
+            if held is None:
+                raise
+            some = [one for one in held if one > after]
+            return NamePage(name, some[:limit], len(some) > limit)
         names = await self._meta.rows(rows.ENTRY_NAMES_AFTER, sought.found.namespace.id, kind, after, limit + 1)
         return NamePage(name, [str(row[0]) for row in names[:limit]], len(names) > limit)
+
+    async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> Sequence[str] | None:
+        """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""
+        if caller.principal.grants is None or sought.namespace is None:
+            return None
+        found = await held_names(self._meta, caller, sought.warehouse, sought.namespace, kind)
+        if found is None:
+            return None
+        names, one = found
+        self._gate.check(
+            caller,
+            sought.warehouse,
+            Action.LIST_TABLES,
+            namespace=sought.identifier.namespace,
+            kind=kind,
+            securable=one,
+        )
+        return names
 
 
 def known_from(row: Row) -> Known:

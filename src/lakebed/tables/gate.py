@@ -2,6 +2,9 @@
 
 Actions and resources are those of `s3tables:` policies, so that documents written for that service mean here what they
 mean there. The resource policy is the bucket's.
+
+Callers who hold roles are asked about in the words of grants besides (ADR 16): the way to the thing, and the privileges
+that the action takes on it.
 """
 
 from __future__ import annotations
@@ -9,13 +12,21 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from lakebed.core.access import Securable
 from lakebed.core.errors import AccessDenied
+from lakebed.governance.rbac import (
+    GrantKind,
+    Privilege,
+    action_privileges,
+    entry_securable,
+    namespace_securable,
+)
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.facts import Facts
 from lakebed.objects.model import Caller
 
 from .identifiers import Levels, policy_value
-from .model import Entry, Warehouse
+from .model import Entry, EntryKind, Warehouse
 
 
 class Action(StrEnum):
@@ -59,6 +70,12 @@ CREATE_OR_MOVE: Final = f"{Action.CREATE_TABLE} or {Action.UPDATE_METADATA_LOCAT
 """What is asked of a name that gets a metadata file, whether it has one or not."""
 
 
+_MAKES: Final = frozenset({Action.CREATE_TABLE, Action.CREATE_NAMESPACE})
+"""What grants are asked about on where the new thing will be, whether something has its name already or not."""
+
+Privileges = tuple[Privilege, ...]
+
+
 class ServerAction(StrEnum):
     """What may be allowed or denied of the server as a whole: the resource is `*`."""
 
@@ -88,11 +105,18 @@ class Gate:
         entry: Entry | None = None,
         entry_id: str = "",
         told_as: str = "",
+        kind: EntryKind | GrantKind | None = None,
+        privileges: Privileges | None = None,
+        securable: Securable | None = None,
     ) -> None:
         """Return if the caller may do `action` on the warehouse, or on a name in it. Raises AccessDenied.
 
         `entry_id` is of an entry that is promised and not there. A refusal is in the same words whether something has
         the name or nothing; `told_as` is what it calls the action, where that depends on it.
+
+        The rest is for who holds grants: `kind` is what the name is thought to be of, or what is made or listed, and a
+        table unless told otherwise; `privileges` are what it takes where that is not what the action takes; `securable`
+        is what they are to be held on, where that is not what the other arguments name.
         """
         bucket = warehouse.bucket
         resource = bucket.table_arn
@@ -106,7 +130,22 @@ class Gate:
         if name:
             facts["s3tables:tableName"] = name
         try:
-            self._f.ask(caller, bucket.access_rules, action, resource, facts)
+            if caller.principal.grants is None:
+                self._f.ask(caller, bucket.access_rules, action, resource, facts)
+            else:
+                self._f.ask(
+                    caller,
+                    bucket.access_rules,
+                    action,
+                    resource,
+                    facts,
+                    securable=securable or _securable(bucket.id, action, namespace, entry),
+                    privileges=(
+                        action_privileges(action, _kind(kind, namespace, name, entry))
+                        if privileges is None
+                        else privileges
+                    ),
+                )
         except AccessDenied as error:
             # Its text has the resource, which is another where there is a table: who may not ask would learn that.
             why = str(error).partition(". principal=")[0]
@@ -126,3 +165,25 @@ class Gate:
         except AccessDenied:
             return False
         return True
+
+
+def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | None) -> Securable:
+    """What grants are asked about. Of an entry that is not there, promised or not, it is the namespace.
+
+    The id of a promised one is told by who asks: were it looked at, somebody could tell that of a table of theirs.
+    """
+    if action in _MAKES:
+        return namespace_securable(catalog, namespace[:-1] if action is Action.CREATE_NAMESPACE else namespace)
+    if entry is None:
+        return namespace_securable(catalog, namespace)
+    return entry_securable(catalog, namespace, entry.id)
+
+
+def _kind(kind: EntryKind | GrantKind | None, namespace: Levels, name: str, entry: Entry | None) -> GrantKind:
+    if kind is not None:
+        return GrantKind(kind)
+    if entry is not None:
+        return GrantKind(entry.kind)
+    if name:
+        return GrantKind.TABLE
+    return GrantKind.NAMESPACE if namespace else GrantKind.CATALOG

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.core.errors import AccessDenied, BucketHasTables
+from lakebed.governance.rbac.releasing import release_catalog
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.listing import successor
@@ -90,3 +91,4 @@ class TableGuard:
                 raise BucketHasTables(
                     f"a table or view of another bucket has its metadata here: drop it first. bucket={bucket.name}"
                 )
+        await release_catalog(tx, bucket.id)

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakebed.core.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
+from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
+from lakebed.governance.rbac.releasing import release_namespace
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows
 from .events import tell
-from .gate import Action, Gate
+from .gate import Action, Gate, Privileges
+from .held import held_children
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Levels, check_namespace, display, path_of
 from .model import Namespace, Warehouse, pack_properties
@@ -75,26 +77,54 @@ class Namespaces:
             raise no_such_namespace(levels)
         return namespace_from(row)
 
-    async def get(self, caller: Caller, warehouse_name: str, levels: Sequence[str]) -> Namespace:
-        """The namespace, if the caller may see it."""
+    async def get(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        levels: Sequence[str],
+        *,
+        privileges: Privileges | None = None,
+    ) -> Namespace:
+        """The namespace, if the caller may see it; `privileges` are what that takes of who holds grants."""
         name = check_namespace(levels)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name)
+        self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
         return await self.find(self._f.meta, warehouse, name)
 
     async def list(
         self, caller: Caller, warehouse_name: str, parent: Sequence[str], *, after: str, limit: int
     ) -> NamespacePage:
-        """The direct children of `parent`, or of the warehouse itself, by name. Raises NoSuchNamespace."""
+        """The direct children of `parent`, or of the warehouse itself, by name. Raises NoSuchNamespace.
+
+        Only those that are held of who holds some and not all.
+        """
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         parent_name = check_namespace(parent) if parent else ()
-        self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
+        try:
+            self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
+        except AccessDenied:
+            held = await self._held(caller, warehouse, parent_name)
+            if held is None:
+                raise
+            some = [one for one in held if one.path > after]
+            return NamespacePage(some[:limit], len(some) > limit)
         if parent_name:
             await self.find(self._f.meta, warehouse, parent_name)
         found = await self._f.meta.rows(
             rows.CHILD_NAMESPACES, warehouse.bucket.id, path_of(parent_name), after, limit + 1
         )
         return NamespacePage([namespace_from(row) for row in found[:limit]], len(found) > limit)
+
+    async def _held(self, caller: Caller, warehouse: Warehouse, parent: Levels) -> Sequence[Namespace] | None:
+        """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""
+        if caller.principal.grants is None:
+            return None
+        found = await held_children(self._f.meta, caller, warehouse, parent)
+        if found is None:
+            return None
+        namespaces, one = found
+        self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
+        return namespaces
 
     async def set_properties(
         self,
@@ -143,6 +173,7 @@ class Namespaces:
             if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
                 # They may hold elsewhere: whoever drops them sees to that.
                 raise _not_empty(name, "policies")
+            await release_namespace(tx, namespace.id)
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)
             await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, warehouse_name, name)
 

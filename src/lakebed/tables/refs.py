@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput, PointerMoved
+from lakebed.governance.rbac import commit_privileges
 from lakebed.objects.model import Caller
 
 from .committing import CommitOptions, Commits, Committed, read_change
@@ -106,7 +107,12 @@ class References:
         update = {"action": "remove-snapshot-ref", "ref-name": name}
         for attempt in range(1, _ATTEMPTS + 1):
             loaded = await self._entries.load(
-                mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
+                mutation.caller,
+                warehouse_name,
+                identifier,
+                EntryKind.TABLE,
+                Action.UPDATE_METADATA_LOCATION,
+                privileges=commit_privileges(["remove-snapshot-ref"]),
             )
             found = (await self._commits.parsed(loaded.entry)).refs.get(name)
             if found is not None and is_retained(found) and not force:

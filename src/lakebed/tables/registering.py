@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import uuid4
 
 from lakebed.core.errors import CommitConflict, InvalidInput, NotFound, PointerMoved
+from lakebed.governance.rbac import OPERATIONS, namespace_securable
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
@@ -12,7 +13,7 @@ from .cache import MetadataCache
 from .committing import Committed
 from .entries import Entries, Found, name_taken
 from .files import FileFacts, TableFiles, unpack_metadata
-from .gate import CREATE_OR_MOVE, Action, Gate
+from .gate import CREATE_OR_MOVE, Action, Gate, Privileges
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import check_location, check_path_properties
@@ -146,6 +147,10 @@ class Registration:
             name=identifier.name,
             entry=sought.live,
             told_as=CREATE_OR_MOVE,
+            kind=kind,
+            # Who only makes names is told that this one is taken. To move one takes what moving pointers takes.
+            privileges=OPERATIONS["registerTable overwrite"].target if overwrite else _making(kind),
+            securable=None if overwrite else namespace_securable(sought.warehouse.bucket.id, identifier.namespace),
         )
         found = sought.found
         there = found.entry
@@ -166,3 +171,7 @@ class Registration:
         if facts is None:
             raise PointerMoved(f"the metadata file was written while it was sought. metadata-location={metadata_at}")
         return document, {metadata_at: facts}
+
+
+def _making(kind: EntryKind) -> Privileges:
+    return OPERATIONS["registerTable" if kind is EntryKind.TABLE else "registerView"].target

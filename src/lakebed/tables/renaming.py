@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakebed.core.errors import AlreadyExists
+from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 
@@ -35,7 +36,14 @@ class Renaming:
         """
         f, caller = self._f, mutation.caller
         found = await self._entries.get(caller, warehouse_name, source, kind, Action.RENAME_TABLE)
-        self._gate.check(caller, found.warehouse, Action.CREATE_TABLE, namespace=target.namespace, name=target.name)
+        self._gate.check(
+            caller,
+            found.warehouse,
+            Action.CREATE_TABLE,
+            namespace=target.namespace,
+            name=target.name,
+            privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
+        )
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

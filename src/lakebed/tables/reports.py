@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows
 from .entries import Entries
-from .gate import Action
+from .gate import Action, Privileges
 from .identifiers import Identifier
 from .model import EntryKind
+
+SCAN_REPORT: Final = "scan-report"
+COMMIT_REPORT: Final = "commit-report"
 
 KEPT_MS: Final = 30 * 86_400_000
 """How long reports are kept."""
@@ -40,8 +44,10 @@ class Reports:
     async def keep(
         self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: str, document: bytes
     ) -> None:
-        """Keep a report of a table."""
-        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_TABLE)
+        """Keep a report of a table. Who holds grants needs those to what it says was done."""
+        found = await self._entries.get(
+            caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_TABLE, privileges=_reporting(kind)
+        )
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
         now_ms = self._f.clock.now_ms()
@@ -68,3 +74,7 @@ class Reports:
             return await tx.run(rows.FORGET_REPORTS, before)
 
         return await self._f.meta.transact(work)
+
+
+def _reporting(kind: str) -> Privileges:
+    return OPERATIONS["reportMetrics scan" if kind == SCAN_REPORT else "reportMetrics commit"].target

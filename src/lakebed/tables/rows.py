@@ -20,6 +20,11 @@ _ENTRY_NAMES: Final = (
 _ENTRY: Final = ", ".join(f"e.{column.strip()}" for column in _ENTRY_NAMES.split(","))
 _ENTRY_MARKS: Final = ", ".join("?" for _ in _ENTRY_NAMES.split(","))
 
+
+def _marks(count: int) -> str:
+    return ", ".join("?" for _ in range(count))
+
+
 WAREHOUSE_COLUMNS: Final = BUCKET_COLUMNS + 2
 NAMESPACE_COLUMNS: Final = 3
 ENTRY_COLUMNS: Final = len(_ENTRY_NAMES.split(","))
@@ -49,6 +54,21 @@ CHILD_NAMESPACES: Final = (
     f"SELECT {_NAMESPACE} FROM namespaces n"  # noqa: S608
     " WHERE n.warehouse = ? AND n.parent = ? AND n.path > ? ORDER BY n.path LIMIT ?"
 )
+
+
+def _namespaces_among(batch: int) -> str:
+    return (
+        f"SELECT {_NAMESPACE} FROM namespaces n WHERE n.warehouse = ? AND n.parent = ?"  # noqa: S608
+        f" AND n.path IN ({_marks(batch)}) ORDER BY n.path"
+    )
+
+
+HELD_BATCH: Final = 64
+"""How many of what a caller holds one statement looks for; missing ones are blank."""
+CHILD_NAMESPACES_AMONG: Final = _namespaces_among(HELD_BATCH)
+HELD_LARGE_BATCH: Final = 4096
+CHILD_NAMESPACES_AMONG_MANY: Final = _namespaces_among(HELD_LARGE_BATCH)
+
 NAMESPACE_HAS_ENTRIES: Final = "SELECT 1 FROM entries WHERE namespace = ? LIMIT 1"
 NAMESPACE_HAS_CHILDREN: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? AND parent = ? LIMIT 1"
 NAMESPACE_HAS_POLICIES: Final = "SELECT 1 FROM policies WHERE namespace = ? LIMIT 1"
@@ -84,6 +104,18 @@ ENTRY_NAMES_AFTER: Final = (
     "SELECT name FROM entries WHERE namespace = ? AND kind = ? AND dropped_ms IS NULL AND name > ?"
     " ORDER BY name LIMIT ?"
 )
+
+
+def _entries_among(batch: int) -> str:
+    return (
+        f"SELECT e.id, e.name FROM entries e WHERE e.namespace = ? AND e.kind = ? AND e.dropped_ms IS NULL"  # noqa: S608
+        f" AND e.id IN ({_marks(batch)}) ORDER BY e.name"
+    )
+
+
+ENTRIES_AMONG: Final = _entries_among(HELD_BATCH)
+ENTRIES_AMONG_MANY: Final = _entries_among(HELD_LARGE_BATCH)
+
 MOVE_POINTER: Final = (
     "UPDATE entries SET uuid = ?, format_version = ?, location = ?, metadata_at = ?,"
     " version_token = ?, generation = ?, updated_ms = ?"
@@ -154,7 +186,7 @@ FORGET_ANSWERS: Final = "DELETE FROM idempotency_keys WHERE created_ms < ?"
 def _stat(batch: int) -> str:
     return (
         "SELECT o.key, o.size, o.etag, o.modified_ms FROM buckets b JOIN objects o ON o.bucket = b.id"  # noqa: S608
-        f" WHERE b.name = ? AND o.key IN ({', '.join('?' for _ in range(batch))})"
+        f" WHERE b.name = ? AND o.key IN ({_marks(batch)})"
     )
 
 

@@ -64,6 +64,7 @@ class Views:
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
+            kind=EntryKind.VIEW,
         )
         found = sought.found
         if found.entry is not None:

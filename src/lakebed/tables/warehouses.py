@@ -8,7 +8,10 @@ from typing import Final
 
 import msgspec
 
+from lakebed.core.access import ResourceRules
 from lakebed.core.errors import InvalidInput, NoSuchWarehouse
+from lakebed.governance.rbac import SERVICE, Privilege
+from lakebed.governance.rbac.bootstrap import establish_catalog
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.bucket import encode_settings
 from lakebed.objects.facilities import Facilities
@@ -71,6 +74,7 @@ class Warehouses:
                 settings = msgspec.structs.replace(bucket.settings, tables=True)
                 await tx.run(UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
             if await tx.run(rows.ENABLE, bucket.id, now_ms, pack_properties({})):
+                await establish_catalog(tx, f.outbox, bucket.id, name, caller.principal, now_ms)
                 await tell(f.outbox, tx, "TableBucketEnabled", caller, now_ms, name)
             return await self.find(tx, name)
 
@@ -82,11 +86,22 @@ class Warehouses:
         self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
         return warehouse
 
+    async def enter(self, caller: Caller, name: str) -> Warehouse:
+        """The same for clients that ask where it is before all else: who has any role of the catalog may know that."""
+        warehouse = await self.find(self._f.meta, name)
+        self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
+        return warehouse
+
     async def list(self, caller: Caller, *, after: str, limit: int) -> WarehousePage:
         """The table buckets of the caller's account, by name."""
         account = caller.principal.account
-        self._f.authorize_account(
-            caller, Action.LIST_TABLE_BUCKETS, f"arn:aws:s3tables:{self._f.region}:{account}:bucket/*"
+        self._f.ask(
+            caller,
+            ResourceRules(owner=account),
+            Action.LIST_TABLE_BUCKETS,
+            f"arn:aws:s3tables:{self._f.region}:{account}:bucket/*",
+            securable=SERVICE,
+            privileges=(Privilege.CATALOG_LIST,),
         )
         found = await self._f.meta.rows(rows.WAREHOUSES_AFTER, account, after, limit + 1)
         return WarehousePage([warehouse_from(row) for row in found[:limit]], len(found) > limit)

@@ -18,8 +18,8 @@ from tests.governance.documents import OTHER, OWNER, policy, statement
 P = Privilege
 ACTION = "s3tables:GetTableData"
 ARN = f"arn:aws:s3tables:us-east-1:{OWNER}:bucket/lake/table/t"
-TABLE = entry_securable(1, [2], "t")
-READER = GrantSet([("namespace 2", P.TABLE_READ_DATA)])
+TABLE = entry_securable(1, ["ns"], "t")
+READER = GrantSet([("namespace 1 ns", P.TABLE_READ_DATA)])
 RULES = ResourceRules(owner=OWNER)
 
 
@@ -63,7 +63,7 @@ def test_all_privileges_must_be_held() -> None:
 
 def test_grant_is_about_its_own_path() -> None:
     assert not is_allowed(ann(), securable=catalog_securable(1))
-    assert not is_allowed(ann(), securable=entry_securable(1, [3], "t"))
+    assert not is_allowed(ann(), securable=entry_securable(1, ["ns1"], "t"))
 
 
 def test_question_without_a_securable_or_privileges_is_decided_by_policies_alone() -> None:

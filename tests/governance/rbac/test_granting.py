@@ -13,10 +13,16 @@ from lakebed.core.errors import (
     NoSuchView,
     NotFound,
 )
-from lakebed.governance.rbac.catalogs import find_catalog, find_lineage
+from lakebed.governance.rbac.catalogs import find_catalog, find_namespace
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind, Privilege
-from lakebed.governance.rbac.securables import catalog_securable, entry_securable, namespace_securable
+from lakebed.governance.rbac.securables import (
+    catalog_securable,
+    entry_securable,
+    namespace_key,
+    namespace_securable,
+)
+from lakebed.meta.migrations import product_migrations
 
 from .world import World
 
@@ -209,14 +215,14 @@ async def test_dropped_table_that_can_be_restored_keeps_its_grants_out_of_sight(
 
 async def test_question_is_of_what_the_grant_is_on(granting: World) -> None:
     lake = (await find_catalog(granting.store, "lake")).id
-    lineage = await find_lineage(granting.store, lake, ("a", "b"))
-    assert len(lineage) == 2
-    row = await granting.store.row("SELECT id FROM entries WHERE namespace = ? AND name = 't'", lineage[-1])
+    namespace = await find_namespace(granting.store, lake, ("a", "b"))
+    assert namespace is not None
+    row = await granting.store.row("SELECT id FROM entries WHERE namespace = ? AND name = 't'", namespace)
     assert row is not None
     granting.questions.asked.clear()
     await add(granting, TABLE, P.TABLE_LIST)
     await revoke(granting, TABLE, P.TABLE_LIST)
-    way = entry_securable(lake, lineage, row[0])
+    way = entry_securable(lake, ("a", "b"), row[0])
     assert [(action, securable, privileges) for action, _, securable, privileges in granting.questions.asked] == [
         ("lakebed:AddGrantToCatalogRole", way, (P.TABLE_MANAGE_GRANTS_ON_SECURABLE,)),
         ("lakebed:RevokeGrantFromCatalogRole", way, (P.TABLE_MANAGE_GRANTS_ON_SECURABLE,)),
@@ -235,16 +241,38 @@ async def test_refusal_tells_nothing_of_what_is_there(granting: World) -> None:
         with pytest.raises(AccessDenied):
             await add(granting, target, P.TABLE_LIST)
     *_, securable, _ = granting.questions.asked[-1]
-    # The innermost of what it would lie in.
-    assert securable == namespace_securable(lake, await find_lineage(granting.store, lake, ("a", "b")))
+    # What it would lie in.
+    assert securable == namespace_securable(lake, ("a", "b"))
 
 
-async def test_lineage_ends_where_something_is_missing(world: World) -> None:
+async def test_namespace_is_found_in_its_own_catalog(world: World) -> None:
+    lake, pond = [(await find_catalog(world.store, name)).id for name in ("lake", "pond")]
+    deep = tuple(f"level{depth}" for depth in range(20))
+    made = await world.namespace(lake, *deep)
+    assert await find_namespace(world.store, lake, deep) == made
+    assert await find_namespace(world.store, pond, deep) is None
+    assert await find_namespace(world.store, lake, deep[:-1]) is None
+    assert await find_namespace(world.store, lake, ()) is None
+    for level in ("", "a\x1fb", "a\0"):
+        with pytest.raises(InvalidName):
+            await find_namespace(world.store, lake, (level,))
+
+
+async def test_grants_on_namespaces_from_before_are_looked_up_by_their_path(world: World) -> None:
     lake = (await find_catalog(world.store, "lake")).id
-    deep = [f"level{depth}" for depth in range(20)]
-    made = [await world.namespace(lake, *deep[: depth + 1]) for depth in range(20)]
-    assert await find_lineage(world.store, lake, tuple(deep)) == made
-    assert await find_lineage(world.store, lake, (*deep[:18], "ghost", "level19")) == made[:18]
-    assert await find_lineage(world.store, lake, ()) == []
-    pond = (await find_catalog(world.store, "pond")).id
-    assert await find_lineage(world.store, pond, ("a",)) == []
+    namespace = await find_namespace(world.store, lake, ("a", "b"))
+    assert namespace is not None
+    await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    await add(world, INNER, P.TABLE_LIST)
+    await add(world, TABLE, P.TABLE_DROP)
+    await world.run("UPDATE grants SET securable = ? WHERE namespace = ?", f"namespace {namespace}", namespace)
+    before = await world.number()
+    (step,) = [step for step in product_migrations() if step.name == "namespace_grants"]
+    for statement in step.script.split(";"):
+        if statement.strip():
+            await world.run(statement)
+    kept = await world.store.rows("SELECT securable FROM grants WHERE namespace IS NOT NULL")
+    assert kept == [(namespace_key(lake, ("a", "b")),)]
+    assert await world.number() == before + 1
+    await revoke(world, INNER, P.TABLE_LIST)
+    assert await held(world) == {(TABLE, P.TABLE_DROP)}

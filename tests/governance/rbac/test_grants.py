@@ -10,13 +10,14 @@ from lakebed.governance.rbac.securables import (
     SERVICE,
     catalog_securable,
     entry_securable,
+    namespace_key,
     namespace_securable,
     policy_securable,
 )
 
 P = Privilege
 
-keys = st.sampled_from(["service", "catalog 1", "catalog 2", "namespace 1", "namespace 10", "entry t", "policy 1"])
+keys = st.sampled_from(["service", "catalog 1", "catalog 2", "namespace 1 a", "namespace 1 a1", "entry t", "policy 1"])
 privileges = st.sampled_from(list(Privilege))
 ways = st.lists(keys, unique=True, max_size=5).map(lambda path: Securable(tuple(path)))
 
@@ -61,20 +62,35 @@ def test_nothing_is_covered_by_asking_for_nothing() -> None:
 
 def test_privileges_may_be_held_on_different_steps_of_the_way() -> None:
     grants = GrantSet([("catalog 1", P.TABLE_LIST), ("entry t", P.TABLE_READ_DATA)])
-    way = entry_securable(1, [5], "t")
+    way = entry_securable(1, ["a"], "t")
     assert grants.covers(way, (P.TABLE_LIST, P.TABLE_READ_DATA))
-    assert not grants.covers(entry_securable(1, [5], "u"), (P.TABLE_LIST, P.TABLE_READ_DATA))
+    assert not grants.covers(entry_securable(1, ["a"], "u"), (P.TABLE_LIST, P.TABLE_READ_DATA))
 
 
 def test_grants_flow_down_and_neither_up_nor_sideways() -> None:
-    grants = GrantSet([("namespace 1", P.TABLE_READ_DATA)])
+    grants = GrantSet([(namespace_key(3, ["ns1"]), P.TABLE_READ_DATA)])
     asked = (P.TABLE_READ_DATA,)
-    assert grants.covers(namespace_securable(3, [1]), asked)
-    assert grants.covers(entry_securable(3, [1, 2], "t"), asked)
+    assert grants.covers(namespace_securable(3, ["ns1"]), asked)
+    assert grants.covers(entry_securable(3, ["ns1", "in"], "t"), asked)
     assert not grants.covers(catalog_securable(3), asked)
-    # `1` is not the beginning of `10`: keys are compared whole.
-    assert not grants.covers(namespace_securable(3, [10]), asked)
-    assert not grants.covers(entry_securable(3, [10], "1"), asked)
+    # `ns1` is not the beginning of `ns10`: keys are compared whole. Nor is it that of another catalog, or further in.
+    assert not grants.covers(namespace_securable(3, ["ns10"]), asked)
+    assert not grants.covers(entry_securable(3, ["ns10"], "ns1"), asked)
+    assert not grants.covers(namespace_securable(30, ["ns1"]), asked)
+    assert not grants.covers(namespace_securable(3, ["out", "ns1"]), asked)
+
+
+levels = st.lists(st.text(st.sampled_from("ab1. "), min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@given(st.integers(1, 20), levels, st.integers(1, 20), levels)
+def test_each_namespace_has_a_key_of_its_own(
+    catalog: int, one: list[str], other_catalog: int, other: list[str]
+) -> None:
+    is_same = (catalog, one) == (other_catalog, other)
+    assert (namespace_key(catalog, one) == namespace_key(other_catalog, other)) == is_same
+    way = namespace_securable(catalog, one).path
+    assert way[2:] == tuple(namespace_key(catalog, one[:depth]) for depth in range(1, len(one) + 1))
 
 
 def test_number_that_is_not_known_holds_nothing() -> None:
@@ -87,10 +103,10 @@ def test_repr_tells_how_much_and_not_what() -> None:
     assert repr(GrantSet([("entry secret", P.TABLE_LIST)])) == "GrantSet(of 1 securables)"
 
 
-def test_ways_are_by_ids_from_the_service_down() -> None:
+def test_ways_are_from_the_service_down() -> None:
     assert SERVICE.path == ("service",)
     assert catalog_securable(3).path == ("service", "catalog 3")
     assert namespace_securable(3, ()) == catalog_securable(3)
-    assert namespace_securable(3, [4, 5]).path == ("service", "catalog 3", "namespace 4", "namespace 5")
-    assert entry_securable(3, [4], "x").path == ("service", "catalog 3", "namespace 4", "entry x")
-    assert policy_securable(3, [4], 9).path == ("service", "catalog 3", "namespace 4", "policy 9")
+    assert namespace_securable(3, ["a", "b"]).path == ("service", "catalog 3", "namespace 3 a", "namespace 3 a\x1fb")
+    assert entry_securable(3, ["a"], "x").path == ("service", "catalog 3", "namespace 3 a", "entry x")
+    assert policy_securable(3, ["a"], 9).path == ("service", "catalog 3", "namespace 3 a", "policy 9")

@@ -10,7 +10,7 @@ from typing import Final
 
 from lakebed.meta.seam import Reader
 
-from ..rbac import GrantSet
+from ..rbac import GrantSet, Privilege
 from ..rbac.rows import HELD_BY_PRINCIPAL
 from ..rbac.securables import SERVICE_KEY
 from ..remembered import Remembered
@@ -25,6 +25,9 @@ _HELD_BY_FEDERATED: Final = (
     " JOIN grants g ON g.role = a.catalog_role WHERE r.federated = 1"
     f" UNION ALL SELECT r.name, '{SERVICE_KEY}', s.privilege FROM principal_roles r"
     " JOIN service_grants s ON s.role = r.id WHERE r.federated = 1"
+    f" UNION ALL SELECT r.name, 'catalog ' || c.catalog, {Privilege.CATALOG_ROLE_USAGE:d} FROM principal_roles r"
+    " JOIN catalog_role_members a ON a.principal_role = r.id JOIN catalog_roles c ON c.id = a.catalog_role"
+    " WHERE r.federated = 1"
 )
 
 
@@ -41,7 +44,7 @@ class FederatedGrants:
         known = self._known.recall(name, number)
         if known is not None:
             return known
-        held = await self._reader.rows(HELD_BY_PRINCIPAL, principal, principal)
+        held = await self._reader.rows(HELD_BY_PRINCIPAL, principal, principal, principal)
         roles = scope.roles
         if roles:
             # A token that names no role activates those that the user was given, and no provider has said more.

@@ -4,7 +4,7 @@ A grant allows; nothing here denies. Who asks is always the one authorizer (ADR 
 """
 
 from .grants import GrantSet
-from .operations import OPERATIONS, Needs
+from .operations import OPERATIONS, Needs, action_privileges, commit_privileges
 from .privileges import GRANTABLE, INCLUDES, GrantKind, Privilege
 from .securables import SERVICE, catalog_securable, entry_securable, namespace_securable, policy_securable
 
@@ -17,7 +17,9 @@ __all__ = [
     "GrantSet",
     "Needs",
     "Privilege",
+    "action_privileges",
     "catalog_securable",
+    "commit_privileges",
     "entry_securable",
     "namespace_securable",
     "policy_securable",

@@ -33,10 +33,10 @@ from .securables import (
 
 
 class Place(NamedTuple):
-    """Something in a catalog, by ids: as far as it is there."""
+    """Something in a catalog: as far as it is there."""
 
     securable: Securable
-    """The thing, or the innermost of what it would lie in that there is."""
+    """The thing, or the namespace that it would lie in. Nothing is granted on one that is not there."""
 
     key: str
     namespace: int | None = None
@@ -75,48 +75,34 @@ async def find_catalog(reader: Reader, name: str) -> Catalog:
 
 
 async def find_place(reader: Reader, catalog: Catalog, target: GrantTarget) -> Place:
-    """What a grant is on: one read for its namespaces, one for the thing itself. Raises InvalidName."""
+    """What a grant is on: one read for its namespace, one for the thing itself. Raises InvalidName."""
     if target.kind is GrantKind.CATALOG:
         return Place(catalog_securable(catalog.id), catalog_key(catalog.id))
-    lineage = await find_lineage(reader, catalog.id, target.namespace)
-    around = namespace_securable(catalog.id, lineage)
-    if not target.namespace or len(lineage) < len(target.namespace):
-        gone = NoSuchNamespace(f"Namespace does not exist: {'.'.join(target.namespace)}")
-        return Place(around, "", missing=gone)
-    namespace = lineage[-1]
+    levels = target.namespace
+    around = namespace_securable(catalog.id, levels)
+    namespace = await find_namespace(reader, catalog.id, levels)
+    if namespace is None:
+        return Place(around, "", missing=NoSuchNamespace(f"Namespace does not exist: {'.'.join(levels)}"))
     if target.kind is GrantKind.NAMESPACE:
-        return Place(around, namespace_key(namespace), namespace=namespace)
+        return Place(around, namespace_key(catalog.id, levels), namespace=namespace)
     if target.kind is GrantKind.POLICY:
         row = await reader.row(rows.POLICY, namespace, target.name)
         if row is None:
             return Place(around, "", missing=NoSuchPolicy(f"no such policy: {target}"))
         policy = int(row[0])
-        return Place(policy_securable(catalog.id, lineage, policy), policy_key(policy), policy=policy)
+        return Place(policy_securable(catalog.id, levels, policy), policy_key(policy), policy=policy)
     row = await reader.row(rows.ENTRY, namespace, target.name, target.kind)
     if row is None:
         kind = NoSuchTable if target.kind is GrantKind.TABLE else NoSuchView
         return Place(around, "", missing=kind(f"no such {target}"))
     entry = str(row[0])
-    return Place(entry_securable(catalog.id, lineage, entry), entry_key(entry), entry=entry)
+    return Place(entry_securable(catalog.id, levels, entry), entry_key(entry), entry=entry)
 
 
-async def find_lineage(reader: Reader, catalog: int, namespace: tuple[str, ...]) -> list[int]:
-    """The ids of a namespace and of all that it lies in, outermost first, as far as they are there.
-
-    One read for each 16 levels. Raises InvalidName for a level that would be read as two.
-    """
-    for level in namespace:
+async def find_namespace(reader: Reader, catalog: int, levels: tuple[str, ...]) -> int | None:
+    """The id of a namespace; None if it is not there. Raises InvalidName for a level that would be read as two."""
+    for level in levels:
         if not level or LEVEL_SEPARATOR in level or "\0" in level:
             raise InvalidName(f"not a level of a namespace: {level[:80]!r}", argument="namespace", value=level[:80])
-    paths = [LEVEL_SEPARATOR.join(namespace[:depth]) for depth in range(1, len(namespace) + 1)]
-    found: dict[str, int] = {}
-    for start in range(0, len(paths), rows.PATHS_AT_ONCE):
-        asked = paths[start : start + rows.PATHS_AT_ONCE]
-        blank = [""] * (rows.PATHS_AT_ONCE - len(asked))
-        found.update(dict(await reader.rows(rows.NAMESPACE_IDS, catalog, *asked, *blank)))
-    lineage: list[int] = []
-    for path in paths:
-        if path not in found:
-            break
-        lineage.append(found[path])
-    return lineage
+    row = await reader.row(rows.NAMESPACE, catalog, LEVEL_SEPARATOR.join(levels))
+    return None if row is None else int(row[0])

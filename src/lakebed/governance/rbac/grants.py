@@ -7,7 +7,7 @@ from typing import Final
 
 from lakebed.core.access import Securable
 
-from .privileges import MASKS, Privilege, mask_of
+from .privileges import MASKS, mask_of
 
 
 class GrantSet:
@@ -43,7 +43,7 @@ class GrantSet:
                     return True
         return False
 
-    def carriers(self, privilege: Privilege) -> frozenset[str]:
+    def carriers(self, privilege: int) -> frozenset[str]:
         """The keys of what the privilege is held on itself, for lists of what may be seen."""
         bit = 1 << privilege
         return frozenset(key for key, carried in self._held.items() if carried & bit)

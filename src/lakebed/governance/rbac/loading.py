@@ -39,6 +39,6 @@ class CallerGrants:
         if known is not None:
             return known
         # It may see a later change already than the number does: then the next request makes it once more.
-        held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, principal, principal)
+        held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, principal, principal, principal)
         grants = GrantSet((key, privilege) for role, key, privilege in held if roles is None or role in roles)
         return self._known.keep(name, number, grants)

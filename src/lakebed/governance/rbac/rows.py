@@ -12,11 +12,6 @@ from .model import unpack_properties as _properties
 from .privileges import MASKS, GrantKind, Privilege
 from .securables import SERVICE_KEY
 
-PATHS_AT_ONCE: Final = 16
-"""How many namespaces one statement looks for; missing ones are blank."""
-
-_MARKS: Final = ", ".join("?" for _ in range(PATHS_AT_ONCE))
-
 # -- what callers are made of -------------------------------------------------------------------------------------
 
 CHANGE_NUMBER: Final = (
@@ -26,6 +21,13 @@ CHANGE_NUMBER: Final = (
 """A column of statements that find the user `p` who calls: the number of the latest change, NULL without a role."""
 
 COUNT_CHANGE: Final = "UPDATE role_changes SET number = number + 1"
+COUNT_CATALOG: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM catalog_roles WHERE catalog = ?)"  # noqa: S608
+COUNT_NAMESPACE: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM grants WHERE namespace = ?)"  # noqa: S608
+COUNT_ENTRY: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM grants WHERE entry = ?)"  # noqa: S608
+COUNT_POLICY: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM grants WHERE policy = ?)"  # noqa: S608
+"""The same, if grants are on what is to go."""
+
+LATEST_CHANGE: Final = "SELECT number FROM role_changes"
 
 HELD_BY_PRINCIPAL: Final = (
     "SELECT r.name, g.securable, g.privilege FROM principal_role_members m"  # noqa: S608  # constants only, here and below
@@ -33,8 +35,11 @@ HELD_BY_PRINCIPAL: Final = (
     " JOIN grants g ON g.role = a.catalog_role WHERE m.principal = ?"
     f" UNION ALL SELECT r.name, '{SERVICE_KEY}', s.privilege FROM principal_role_members m"
     " JOIN principal_roles r ON r.id = m.role JOIN service_grants s ON s.role = m.role WHERE m.principal = ?"
+    f" UNION ALL SELECT r.name, 'catalog ' || c.catalog, {Privilege.CATALOG_ROLE_USAGE:d} FROM principal_role_members m"
+    " JOIN principal_roles r ON r.id = m.role JOIN catalog_role_members a ON a.principal_role = m.role"
+    " JOIN catalog_roles c ON c.id = a.catalog_role WHERE m.principal = ?"
 )
-"""Roles of a user, given twice, and what each holds."""
+"""Roles of a user, given three times, and what each holds: also the use of a role, on the catalog that it is of."""
 
 # -- users --------------------------------------------------------------------------------------------------------
 
@@ -112,7 +117,7 @@ _CATALOG: Final = "b.id, b.name, b.owner, b.region, w.properties, w.enabled_ms"
 _CATALOGS: Final = "buckets b JOIN warehouses w ON w.bucket = b.id"
 CATALOG: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE b.name = ?"  # noqa: S608
 CATALOGS: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} ORDER BY b.name"  # noqa: S608
-NAMESPACE_IDS: Final = f"SELECT path, id FROM namespaces WHERE warehouse = ? AND path IN ({_MARKS})"  # noqa: S608
+NAMESPACE: Final = "SELECT id FROM namespaces WHERE warehouse = ? AND path = ?"
 ENTRY: Final = "SELECT id FROM entries WHERE namespace = ? AND name = ? AND kind = ? AND dropped_ms IS NULL"
 POLICY: Final = "SELECT id FROM policies WHERE namespace = ? AND name = ?"
 

@@ -1,4 +1,4 @@
-"""What privileges are held on, by ids: the keys that rows have, and the ways that questions are asked with.
+"""What privileges are held on: the keys that rows have, and the ways that questions are asked with.
 
     service → catalog → namespace → … → table, view or policy
     service → catalog → catalog role
@@ -7,18 +7,27 @@
 Grants are on catalogs and what is in them, and on the service. Nothing is granted on users and roles themselves:
 whoever asks about one holds the privilege further up, or not at all. So they have no key, and their way ends where they
 are.
+
+Catalogs, tables, views and policies are named by their ids, namespaces by catalog and path: whoever asks about a table
+knows the levels above it, and a namespace is never renamed. A path is given again when its namespace was dropped, so
+dropping one that grants are on moves the number that compiled grants are good for (see `releasing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lakebed.core.access import Securable
 
+from .model import LEVEL_SEPARATOR
+
 SERVICE_KEY: Final = "service"
 SERVICE: Final = Securable((SERVICE_KEY,))
 """The server as a whole, and every user and principal role."""
+
+ENTRY_PREFIX: Final = "entry "
+"""How the keys of tables and views begin."""
 
 
 def catalog_key(catalog: int) -> str:
@@ -26,14 +35,14 @@ def catalog_key(catalog: int) -> str:
     return f"catalog {catalog}"
 
 
-def namespace_key(namespace: int) -> str:
-    """A namespace, in a row."""
-    return f"namespace {namespace}"
+def namespace_key(catalog: int, levels: Sequence[str]) -> str:
+    """A namespace, in a row. No two have the same: levels hold no separator, and a catalog's number no blank."""
+    return f"namespace {catalog} {LEVEL_SEPARATOR.join(levels)}"
 
 
 def entry_key(entry: str) -> str:
     """A table or view, in a row."""
-    return f"entry {entry}"
+    return f"{ENTRY_PREFIX}{entry}"
 
 
 def policy_key(policy: int) -> str:
@@ -46,17 +55,24 @@ def catalog_securable(catalog: int) -> Securable:
     return Securable((SERVICE_KEY, f"catalog {catalog}"))
 
 
-def namespace_securable(catalog: int, lineage: Sequence[int]) -> Securable:
-    """A namespace, by the ids of all that it lies in, outermost first, and its own. Without any: the catalog."""
-    return Securable((SERVICE_KEY, f"catalog {catalog}", *[f"namespace {each}" for each in lineage]))
+def namespace_securable(catalog: int, levels: Sequence[str]) -> Securable:
+    """A namespace, by its levels, outermost first. Without any: the catalog."""
+    return Securable((SERVICE_KEY, f"catalog {catalog}", *_around(catalog, levels)))
 
 
-def entry_securable(catalog: int, lineage: Sequence[int], entry: str) -> Securable:
-    """A table or view, by the ids of the namespaces that it lies in and its own."""
-    return Securable((SERVICE_KEY, f"catalog {catalog}", *[f"namespace {each}" for each in lineage], f"entry {entry}"))
+def entry_securable(catalog: int, levels: Sequence[str], entry: str) -> Securable:
+    """A table or view, by the levels of its namespace and its id."""
+    return Securable((SERVICE_KEY, f"catalog {catalog}", *_around(catalog, levels), f"{ENTRY_PREFIX}{entry}"))
 
 
-def policy_securable(catalog: int, lineage: Sequence[int], policy: int) -> Securable:
-    """A policy, by the ids of the namespaces that it lives in and its own."""
-    way = namespace_securable(catalog, lineage)
-    return Securable((*way.path, policy_key(policy)))
+def policy_securable(catalog: int, levels: Sequence[str], policy: int) -> Securable:
+    """A policy, by the levels of its namespace and its id."""
+    return Securable((SERVICE_KEY, f"catalog {catalog}", *_around(catalog, levels), policy_key(policy)))
+
+
+def _around(catalog: int, levels: Sequence[str]) -> Iterator[str]:
+    """The keys of a namespace and of all that it lies in."""
+    path = f"namespace {catalog} "
+    for depth, level in enumerate(levels):
+        path += f"{LEVEL_SEPARATOR}{level}" if depth else level
+        yield path

@@ -44,6 +44,7 @@ __all__ = [
     "SetStatistics",
     "Update",
     "UpgradeFormatVersion",
+    "kind_of",
     "parse_table_updates",
     "parse_view_updates",
 ]
@@ -241,6 +242,14 @@ _OF_VIEWS: Final[dict[str, type[Update]]] = _SHARED | {
     "add-view-version": AddViewVersion,
     "set-current-view-version": SetCurrentViewVersion,
 }
+
+
+_KINDS: Final = {update: kind for kind, update in (_OF_TABLES | _OF_VIEWS).items()}
+
+
+def kind_of(update: Update) -> str:
+    """Which change it is: what its field `action` said."""
+    return _KINDS[type(update)]
 
 
 class _Head(msgspec.Struct, frozen=True):

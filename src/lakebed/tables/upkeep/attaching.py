@@ -213,7 +213,8 @@ class Attaching:
         home = check_namespace(levels)
         check_policy_name(name)
         sought = await self._seek(self._f.meta, warehouse_name, target)
-        self._gate.check(caller, sought.warehouse, action, namespace=home)
+        policy = await self._policies.seek(self._f.meta, sought.warehouse, home, name)
+        self._policies.pass_gate(caller, sought.warehouse, home, policy, action)
         self._check(caller, sought, action)
         return home
 

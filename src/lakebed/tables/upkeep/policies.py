@@ -15,6 +15,8 @@ from lakebed.core.errors import (
 )
 from lakebed.governance.policies import Policy, PolicyType, check_description, check_policy_name, rows
 from lakebed.governance.policies.rows import Target
+from lakebed.governance.rbac import GrantKind, policy_securable
+from lakebed.governance.rbac.releasing import release_policy
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
@@ -78,10 +80,25 @@ class Policies:
 
     async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy:
         """The policy of that name, whoever asks. Raises NoSuchPolicy, also where there is no such namespace."""
-        row = await reader.row(rows.POLICY, warehouse.bucket.id, path_of(levels), name)
-        if row is None:
+        policy = await self.seek(reader, warehouse, levels, name)
+        if policy is None:
             raise NoSuchPolicy(f"Policy does not exist: {display((*levels, name))}")
-        return rows.policy_from(row)
+        return policy
+
+    async def seek(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy | None:
+        """The same for a caller whom the gate has yet to pass: None if it is not there."""
+        row = await reader.row(rows.POLICY, warehouse.bucket.id, path_of(levels), name)
+        return None if row is None else rows.policy_from(row)
+
+    def pass_gate(
+        self, caller: Caller, warehouse: Warehouse, home: Levels, policy: Policy | None, action: Action
+    ) -> None:
+        """Return if the caller may do `action` to a policy that lives in `home`, if it is there. Raises AccessDenied.
+
+        Policies of access go by the namespace, grants by the policy itself.
+        """
+        on = None if policy is None else policy_securable(warehouse.bucket.id, home, policy.id)
+        self._gate.check(caller, warehouse, action, namespace=home, kind=GrantKind.POLICY, securable=on)
 
     async def create(
         self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], asked: NewPolicy, show: Show
@@ -227,6 +244,7 @@ class Policies:
                 raise PolicyInUse(
                     f"the policy is attached; detach it, or drop it with detach-all: {policy}. {_named(targets)}"
                 )
+            await release_policy(tx, policy.id)
             await tx.run(rows.DELETE_POLICY, policy.id)
             for target in targets:
                 await tell_of_attachment(
@@ -251,7 +269,7 @@ class Policies:
         home = check_namespace(levels)
         check_policy_name(name)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, action, namespace=home)
+        self.pass_gate(caller, warehouse, home, await self.seek(self._f.meta, warehouse, home, name), action)
         return warehouse, home
 
     async def _confirm_type(self, tx: Transaction, warehouse: Warehouse, kind: PolicyType) -> None:

@@ -34,7 +34,7 @@ def configuration_route(endpoints: list[str]) -> Route:
         }
         overrides = {"namespace-separator": "%1F"}
         if stated is not None:
-            warehouse = await services.warehouses.get(request.caller, warehouse_name(stated))
+            warehouse = await services.warehouses.enter(request.caller, warehouse_name(stated))
             defaults["warehouse-location"] = f"s3://{warehouse.name}/"
             overrides["prefix"] = warehouse.name
         return ok(

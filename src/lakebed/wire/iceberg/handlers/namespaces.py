@@ -7,6 +7,7 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from lakebed.core.errors import NoSuchNamespace
+from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.identifiers import Levels
 from lakebed.tables.locations import namespace_location
 from lakebed.tables.namespaces import NamespacePage
@@ -77,7 +78,9 @@ async def load_namespace(services: CatalogServices, request: CatalogRequest) -> 
 
 async def namespace_exists(services: CatalogServices, request: CatalogRequest) -> Response:
     """Whether it is there."""
-    await services.namespaces.get(request.caller, request.warehouse, request.namespace)
+    await services.namespaces.get(
+        request.caller, request.warehouse, request.namespace, privileges=OPERATIONS["namespaceExists"].target
+    )
     return no_content()
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok
@@ -14,7 +15,7 @@ from ..request import CatalogRequest, parse_document
 from ..routes import Route
 from ..services import CatalogServices
 
-KINDS: Final = ("scan-report", "commit-report")
+KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)
 _NEWEST: Final = (1 << 63) - 1
 _MAX_PAGE: Final = 1000
 

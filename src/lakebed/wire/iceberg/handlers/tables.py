@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.committing import CommitOptions, read_change
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier, path_of
@@ -122,7 +123,14 @@ async def load_table(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def table_exists(services: CatalogServices, request: CatalogRequest) -> Response:
     """Whether it is there."""
-    await services.entries.get(request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.GET_TABLE)
+    await services.entries.get(
+        request.caller,
+        request.warehouse,
+        request.table,
+        EntryKind.TABLE,
+        Action.GET_TABLE,
+        privileges=OPERATIONS["tableExists"].target,
+    )
     return no_content()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import check_identifier
 from lakebed.tables.metadata import parse_create_view, parse_view_requirements, parse_view_updates
@@ -49,7 +50,14 @@ async def load_view(services: CatalogServices, request: CatalogRequest) -> Respo
 
 async def view_exists(services: CatalogServices, request: CatalogRequest) -> Response:
     """Whether it is there."""
-    await services.entries.get(request.caller, request.warehouse, request.view, EntryKind.VIEW, Action.GET_TABLE)
+    await services.entries.get(
+        request.caller,
+        request.warehouse,
+        request.view,
+        EntryKind.VIEW,
+        Action.GET_TABLE,
+        privileges=OPERATIONS["viewExists"].target,
+    )
     return no_content()
 
 

@@ -1,0 +1,33 @@
+"""What grants are on goes: the store takes them along, and what was compiled of them is made anew.
+
+To be called in the transaction that removes the thing, before it does. The number moves only where there are grants, so
+that dropping tables does not keep those waiting who change roles. Names of namespaces are given again, and ids of
+tables may be chosen by who makes them: without this, what has the name or the id next would be thought to carry what
+the last one did.
+"""
+
+from __future__ import annotations
+
+from lakebed.meta.seam import Transaction
+
+from . import rows
+
+
+async def release_catalog(tx: Transaction, catalog: int) -> None:
+    """A catalog goes, with its roles and all that they hold."""
+    await tx.run(rows.COUNT_CATALOG, catalog)
+
+
+async def release_namespace(tx: Transaction, namespace: int) -> None:
+    """A namespace goes."""
+    await tx.run(rows.COUNT_NAMESPACE, namespace)
+
+
+async def release_entry(tx: Transaction, entry: str) -> None:
+    """A table or view goes, and cannot be restored."""
+    await tx.run(rows.COUNT_ENTRY, entry)
+
+
+async def release_policy(tx: Transaction, policy: int) -> None:
+    """A policy goes."""
+    await tx.run(rows.COUNT_POLICY, policy)
