@@ -11,7 +11,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, MasterKeys, Principals
-from lakebed.governance.rbac import SERVICE
+from lakebed.governance.rbac import SERVICE, Privilege
 from lakebed.governance.tokens import ClientCredentials, Clients, SigningKeys, TokenIssuer, TokenVerifier
 from lakebed.governance.tokens.compact import read_unverified
 from lakebed.meta.outbox import Outbox
@@ -486,3 +486,39 @@ async def test_roles_count_for_tokens_of_access_keys_too(
     client = await clients.authenticate(made.key.id, made.secret, ADDRESS)
     assert await held(verifier, (await issuer.issue(client, None)).token) == {LIST_CATALOGS}
     assert await held(verifier, (await issuer.issue(client, "PRINCIPAL_ROLE:other")).token) == set()
+
+
+# -- roles -----------------------------------------------------------------------------------------------------------
+
+
+async def test_root_with_a_token_of_some_roles_is_not_root_but_holds_what_they_hold(
+    store: MetaStore, clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+) -> None:
+    admin = await verifier.principal(await root_token(clients, issuer, root, "PRINCIPAL_ROLE:service_admin"))
+    assert (admin.is_root, admin.name) == (False, "root")
+    assert admin.grants is not None
+    assert admin.grants.covers(SERVICE, (Privilege.PRINCIPAL_CREATE,))
+    other = await verifier.principal(await root_token(clients, issuer, root, "PRINCIPAL_ROLE:ghost"))
+    assert not other.is_root
+    assert other.grants is not None
+    assert not other.grants.covers(SERVICE, (Privilege.PRINCIPAL_LIST,))
+    for scope in (None, "catalog", "PRINCIPAL_ROLE:ALL"):
+        assert (await verifier.principal(await root_token(clients, issuer, root, scope))).is_root
+
+
+async def test_role_that_is_taken_from_root_is_gone_from_its_tokens(
+    store: MetaStore, clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+) -> None:
+    token = await root_token(clients, issuer, root, "PRINCIPAL_ROLE:service_admin")
+    before = (await verifier.principal(token)).grants
+    assert before is not None
+    assert before.covers(SERVICE, (Privilege.PRINCIPAL_LIST,))
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("DELETE FROM principal_role_members WHERE principal = 'root'")
+        await tx.run("UPDATE role_changes SET number = number + 1")
+
+    await store.transact(work)
+    after = (await verifier.principal(token)).grants
+    assert after is not None
+    assert not after.covers(SERVICE, (Privilege.PRINCIPAL_LIST,))

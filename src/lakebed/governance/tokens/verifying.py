@@ -21,7 +21,7 @@ from lakebed.meta.seam import MetaStore, Row
 from ..access_keys import AccessKeys
 from ..principals import principal_from, user_from
 from ..rbac.loading import CallerGrants
-from ..rbac.rows import CHANGE_NUMBER
+from ..rbac.rows import CHANGE_NUMBER, LATEST_CHANGE
 from ..remembered import Remembered
 from ..vault import MasterKeys
 from .clients import is_generation
@@ -154,8 +154,18 @@ class TokenVerifier:
         return rows
 
     async def _activated(self, caller: Principal, claims: Claims, number: int | None) -> Principal:
-        """The caller with what those of its roles hold that the token activates."""
-        return replace(caller, grants=await self._grants.of(caller.name, number, stored_scope(claims.scope).roles))
+        """The caller with what those of its roles hold that the token activates.
+
+        Root who asked for a token of some roles has what these hold, and is not root with it.
+        """
+        roles = stored_scope(claims.scope).roles
+        if caller.is_root:
+            if roles is None:
+                return caller
+            # It is in no table, so that nothing was read with it.
+            row = await self._store.row(LATEST_CHANGE)
+            number = None if row is None else row[0]
+        return replace(caller, is_root=False, grants=await self._grants.of(caller.name, number, roles))
 
     async def _by_access_key(self, claims: Claims, number: int | None) -> Principal:
         """Who calls with a token that an access key was shown for, while that key is good."""
