@@ -18,6 +18,7 @@ from lakebed.governance.rbac import INCLUDES, GrantKind, GrantSet, Privilege, ac
 from lakebed.governance.rbac.securables import catalog_key, entry_key, namespace_key
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.model import Caller
+from lakebed.tables.committing import CommitOptions
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.gate import Action, Gate
 from lakebed.tables.idempotency import Mutation
@@ -262,6 +263,69 @@ async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: Cat
             await light_catalog.commit(identifier, requirements=[ASSERT_CREATE], caller=owner)
     with pytest.raises(AlreadyExists):
         await light_catalog.commit(name("t"), requirements=[ASSERT_CREATE], caller=holding((key, P.TABLE_CREATE)))
+
+
+async def test_registering_takes_the_right_to_create_and_to_overwrite_that_to_all_metadata(
+    light_catalog: Catalog,
+) -> None:
+    reading = (policy(statement(action="s3:GetObject", resource="*")),)
+    key = await key_of(light_catalog, "ns")
+    made = (await light_catalog.create("t")).entry
+    await light_catalog.create("other")
+    register = light_catalog.registration.register_table
+
+    def with_(privilege: Privilege, on: str = key) -> Mutation:
+        return Mutation(holding((on, privilege), (key, P.TABLE_WRITE_DATA), policies=reading))
+
+    with pytest.raises(AccessDenied):
+        await register(with_(P.TABLE_DROP), LAKE, name("u"), made.metadata_at)
+    with pytest.raises(AlreadyExists):
+        await register(with_(P.TABLE_CREATE), LAKE, name("other"), made.metadata_at)
+    with pytest.raises(AccessDenied):
+        await register(with_(P.TABLE_CREATE), LAKE, name("t"), made.metadata_at, overwrite=True)
+    owner = with_(P.TABLE_FULL_METADATA, entry_key(made.id))
+    with pytest.raises(AccessDenied):
+        await register(owner, LAKE, name("other"), made.metadata_at, overwrite=True)
+    await register(owner, LAKE, name("t"), made.metadata_at, overwrite=True)
+    await light_catalog.drop("t")
+    await register(with_(P.TABLE_CREATE), LAKE, name("u"), made.metadata_at)
+
+
+async def test_what_was_dropped_is_restored_and_purged_by_its_kind(light_catalog: Catalog) -> None:
+    await light_catalog.keep_dropped(60)
+    await light_catalog.create("t")
+    await light_catalog.create_view("v")
+    await light_catalog.drop("t")
+    await light_catalog.drop("v", kind=VIEW)
+    lake, key = await key_of(light_catalog), await key_of(light_catalog, "ns")
+    dropping = light_catalog.dropping
+    for one, restores, drops in (("t", P.TABLE_CREATE, P.TABLE_DROP), ("v", P.VIEW_CREATE, P.VIEW_DROP)):
+        others = holding(*((key, each) for each in Privilege if not {restores, drops} & INCLUDES[each]))
+        with pytest.raises(AccessDenied):
+            await dropping.restore(Mutation(others), LAKE, name(one))
+        await dropping.restore(Mutation(holding((key, restores))), LAKE, name(one))
+        await light_catalog.drop(one, kind=TABLE if one == "t" else VIEW)
+        with pytest.raises(AccessDenied):
+            await dropping.purge_now(Mutation(others), LAKE, name(one), files=False)
+    with pytest.raises(AccessDenied):
+        await dropping.dropped(holding((lake, P.TABLE_LIST)), LAKE, after="", limit=9)
+    both = holding((lake, P.TABLE_LIST), (lake, P.VIEW_LIST))
+    assert len((await dropping.dropped(both, LAKE, after="", limit=9)).dropped) == 2
+    with pytest.raises(AccessDenied):
+        await dropping.purge_now(Mutation(holding((key, P.TABLE_DROP))), LAKE, name("t"), files=True)
+    await dropping.purge_now(Mutation(holding((key, P.TABLE_DROP))), LAKE, name("t"), files=False)
+    await dropping.purge_now(Mutation(holding((key, P.VIEW_DROP))), LAKE, name("v"), files=False)
+
+
+async def test_commit_that_is_sent_again_takes_what_it_took(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    caller = holding((await key_of(light_catalog, "ns"), P.TABLE_SET_PROPERTIES))
+    options = CommitOptions(commit_id="one")
+    first = await light_catalog.commit(name("t"), SET, caller=caller, options=options)
+    again = await light_catalog.commit(name("t"), SET, caller=caller, options=options)
+    assert again.entry.version_token == first.entry.version_token
+    with pytest.raises(AccessDenied):
+        await light_catalog.commit(name("t"), SET, caller=holding(), options=options)
 
 
 async def test_namespace_is_made_by_who_may_where_it_will_be(light_catalog: Catalog) -> None:

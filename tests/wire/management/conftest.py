@@ -20,6 +20,4 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         assert (await lake.table()).status == 200
         view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
         assert (await lake.call("POST", "/lake/namespaces/ns/views", view)).status == 200
-        made = Office(lake)
-        await made.establish()
-        yield made
+        yield Office(lake)

@@ -6,9 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from lakebed.core.access import root_of
-from lakebed.governance.rbac.bootstrap import establish_catalog
-from lakebed.meta.seam import Transaction
 from tests.clients.boto import Keys
 from tests.wire.iceberg.lake import ROOT_KEYS, Answer, Lake
 
@@ -63,14 +60,3 @@ class Office:
         await self.done("PUT", f"/catalogs/lake/catalog-roles/{name}/grants", {"grant": grant})
         await self.done("PUT", f"/principal-roles/{name}/catalog-roles/lake", {"catalogRole": {"name": name}})
         return await self.user_with(name, name)
-
-    async def establish(self) -> None:
-        """Give `lake` the role that administers it."""
-        f = self.lake.store.facilities
-
-        async def work(tx: Transaction) -> None:
-            row = await tx.row("SELECT id, owner FROM buckets WHERE name = 'lake'")
-            assert row is not None
-            await establish_catalog(tx, f.outbox, row[0], "lake", root_of(row[1]), f.clock.now_ms())
-
-        await f.meta.transact(work)
