@@ -4,7 +4,7 @@ A file that was written whole, as a blob, is an *anchor*. Those of the commits a
 and borrow the snapshots and the snapshot log from the anchor, as far as these were in it. Over S3 each reads as one
 document, the very bytes that would have been written whole. When enough came behind the anchor, or when its history is
 not the beginning of the new one any more, the next file is written whole, and is the next anchor. So the cost of a
-commit does not grow with the snapshots that a table keeps (ADR 15).
+commit hardly grows with the snapshots that a table keeps (ADR 15).
 """
 
 from __future__ import annotations
