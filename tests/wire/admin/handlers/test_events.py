@@ -45,7 +45,7 @@ def test_what_json_has_not_is_shown_in_its_stead() -> None:
 
 async def test_pages_of_events_tell_where_to_go_on(admin: Admin) -> None:
     first = (await admin.call("GET", "/events?limit=2")).document
-    assert [event["kind"] for event in first["events"]] == ["BucketCreated", "TableBucketEnabled"]
+    assert [event["kind"] for event in first["events"]] == ["BucketCreated", "CatalogRoleCreated"]
     assert first["first-seq"] == first["events"][0]["seq"]
     assert first["next-after"] == first["events"][1]["seq"]
     rest = (await admin.call("GET", f"/events?after={first['next-after']}")).document
@@ -84,7 +84,8 @@ async def test_the_life_of_a_task_is_told(admin: Admin) -> None:
 async def test_the_audit_trail_is_of_rights_and_policies(admin: Admin) -> None:
     await admin.lake.user("reader")
     told = (await admin.call("GET", "/audit")).document["events"]
-    assert [event["kind"] for event in told] == ["UserCreated", "AccessKeyCreated"]
+    administered = ["CatalogRoleCreated", "GrantAdded", "GrantAdded", "CatalogRoleAssigned"]
+    assert [event["kind"] for event in told] == [*administered, "UserCreated", "AccessKeyCreated"]
     assert "secret" not in json.dumps(told)
 
 
