@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -18,6 +19,27 @@ if TYPE_CHECKING:
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 WAYS: Final = ("vended-credentials", "remote-signing")
+
+
+@pytest.fixture(autouse=True)
+def own_signatures(spark: SparkSession) -> Iterator[None]:
+    """All catalogs of a Java process ask for signatures as the first of them did, and others come by other means."""
+    _forget_who_asked(spark)
+    yield
+    _forget_who_asked(spark)
+
+
+def _forget_who_asked(spark: SparkSession) -> None:
+    java = spark._jvm
+    assert java is not None
+    client = (
+        java.java.lang.Thread.currentThread()
+        .getContextClassLoader()
+        .loadClass("org.apache.iceberg.aws.s3.signer.S3V4RestSignerClient")
+    )
+    manager = client.getDeclaredField("authManager")
+    manager.setAccessible(True)
+    manager.set(None, None)
 
 
 def with_credential(spark: SparkSession, lake: Lake, keys: Keys, way: str, *, mount: str = OWN) -> Engine:
