@@ -5,9 +5,9 @@ by the vault and bound to the access key id; the secret is derived from that id.
 the key it came from is looked up with every use, as if it had signed itself. So disabling or deleting that key, or its
 user, ends its sessions at once, and in every process; a fresh secret for it does not. ADR 9 has the reasons.
 
-Roles, for now: any role of the caller's own account may be named, and stands for the caller's own rights. A session
-can only have fewer: each session policy must allow besides, and a session made by a session keeps its limits and does
-not outlive it.
+A role that AssumeRole names may be any of the caller's own account, and stands for the caller's own rights: it is none
+of those that hold grants. A session can only have fewer rights: each session policy must allow besides, and a session
+made by a session keeps its limits and does not outlive it.
 
 One kind has a right of its own, and only `delegate` makes it: keys to a table's files, for who has rights to the table
 and perhaps none to the bucket (ADR 12). A session made by such a session is held to the same policy as well.

@@ -15,13 +15,13 @@ from lakebed.governance.bearer_tokens import BearerTokens, TokenSource
 from lakebed.governance.oidc import (
     ClaimPath,
     ExternalIdentities,
-    FederatedGrants,
     Provider,
     ProviderKeys,
     ProviderTokens,
     RoleMapping,
 )
 from lakebed.governance.principals import Principals
+from lakebed.governance.rbac.loading import CallerGrants
 from lakebed.governance.tokens import (
     Attempts,
     ClientCredentials,
@@ -80,7 +80,7 @@ def wire_tokens(
         sources[own.issuer] = verifier
     if settings.oidc.providers:
         identities = ExternalIdentities(meta, outbox, Principals(meta, outbox, clock, root.principal), clock)
-        grants = FederatedGrants(meta)
+        grants = CallerGrants(meta, federated=True)
         # Threads of their own: a provider that does not answer must not hold anything else back.
         threads = ThreadPoolExecutor(PROVIDERS_AT_ONCE, thread_name_prefix="oidc")
         for name, stated in settings.oidc.providers.items():

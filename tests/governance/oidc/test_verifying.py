@@ -14,13 +14,13 @@ from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.oidc import (
     ClaimPath,
     ExternalIdentities,
-    FederatedGrants,
     Provider,
     ProviderKeys,
     ProviderTokens,
     RoleMapping,
 )
 from lakebed.governance.rbac import SERVICE
+from lakebed.governance.rbac.loading import CallerGrants
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from tests.governance.tokens.forging import hs256, parts, with_signature
@@ -52,7 +52,7 @@ class Tokens:
             creates,
         )
         keys = ProviderKeys(self._provider.http, self._clock, self._provider.issuer)
-        return ProviderTokens(expected, keys, self._identities, FederatedGrants(self._store), self._clock)
+        return ProviderTokens(expected, keys, self._identities, CallerGrants(self._store, federated=True), self._clock)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Tokens of other providers of identities: their keys by discovery, their claims as users and roles of this server."""
 
 from .claim_paths import ClaimPath
-from .federated_grants import FederatedGrants
 from .identities import ExternalIdentities
 from .provider_keys import ProviderKeys
 from .role_mapping import RoleMapping
@@ -10,7 +9,6 @@ from .verifying import Provider, ProviderTokens
 __all__ = [
     "ClaimPath",
     "ExternalIdentities",
-    "FederatedGrants",
     "Provider",
     "ProviderKeys",
     "ProviderTokens",

@@ -20,12 +20,12 @@ from lakebed.meta.seam import MetaStore, Row, Transaction
 from ..events import tell_of_identity
 from ..model import User, check_user_name
 from ..principals import Principals, principal_from, user_from
+from ..rbac.rows import LATEST_CHANGE
 from ..remembered import Remembered
 from ..tokens.model import user_key
-from .federated_grants import LATEST_CHANGE
 
 _LOOKUP: Final = (
-    f"SELECT {LATEST_CHANGE}, p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"  # noqa: S608 - ours
+    f"SELECT ({LATEST_CHANGE}), p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"  # noqa: S608 - ours
     " FROM external_identities e JOIN principals p ON p.user_id = e.user_id"
     " LEFT JOIN principal_policies g ON g.principal = p.name"
     " WHERE e.issuer = ? AND e.subject = ? ORDER BY g.kind, g.name"

@@ -13,10 +13,10 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired
 from lakebed.core.secrets import Secret
 
+from ..rbac.loading import CallerGrants
 from ..remembered import Remembered
 from ..tokens.compact import invalid_token, read_unverified, verified_payload
 from .claim_paths import ClaimPath
-from .federated_grants import FederatedGrants
 from .identities import ExternalIdentities, Newcomer
 from .provider_keys import ProviderKey, ProviderKeys
 from .role_mapping import RoleMapping
@@ -48,7 +48,7 @@ class ProviderTokens:
         provider: Provider,
         keys: ProviderKeys,
         identities: ExternalIdentities,
-        grants: FederatedGrants,
+        grants: CallerGrants,
         clock: Clock,
     ) -> None:
         self._provider = provider
@@ -73,7 +73,7 @@ class ProviderTokens:
         newcomer = Newcomer(provider.name_claim.find_text(claims), provider.creates_users)
         arrival = await self._identities.caller(provider.issuer, subject, newcomer)
         caller = arrival.principal
-        grants = await self._grants.of(caller.name, arrival.number, provider.roles.scope(claims))
+        grants = await self._grants.of(caller.name, arrival.number, provider.roles.scope(claims).roles)
         return replace(caller, grants=grants)
 
     async def _claims(self, text: str) -> Mapping[str, Any]:

@@ -21,10 +21,15 @@ _REMEMBERED: Final = 4096
 class CallerGrants:
     """What users hold by their roles."""
 
-    __slots__ = ("_known", "_reader")
+    __slots__ = ("_federated", "_known", "_reader")
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, *, federated: bool = False) -> None:
+        """With `federated`, roles of which a provider of identities says who has them are activated by being named.
+
+        Nobody is given them here, so that nobody has to take them away here either.
+        """
         self._reader = reader
+        self._federated = federated
         self._known: Remembered[int, GrantSet] = Remembered(_REMEMBERED)
 
     async def of(self, principal: str, number: int | None, roles: frozenset[str] | None = None) -> GrantSet | None:
@@ -40,5 +45,7 @@ class CallerGrants:
             return known
         # It may see a later change already than the number does: then the next request makes it once more.
         held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, principal, principal, principal)
+        if self._federated and roles:
+            held += await self._reader.rows(rows.HELD_BY_FEDERATED)
         grants = GrantSet((key, privilege) for role, key, privilege in held if roles is None or role in roles)
         return self._known.keep(name, number, grants)

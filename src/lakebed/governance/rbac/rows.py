@@ -41,6 +41,18 @@ HELD_BY_PRINCIPAL: Final = (
 )
 """Roles of a user, given three times, and what each holds: also the use of a role, on the catalog that it is of."""
 
+HELD_BY_FEDERATED: Final = (
+    "SELECT r.name, g.securable, g.privilege FROM principal_roles r"  # noqa: S608
+    " JOIN catalog_role_members a ON a.principal_role = r.id"
+    " JOIN grants g ON g.role = a.catalog_role WHERE r.federated = 1"
+    f" UNION ALL SELECT r.name, '{SERVICE_KEY}', s.privilege FROM principal_roles r"
+    " JOIN service_grants s ON s.role = r.id WHERE r.federated = 1"
+    f" UNION ALL SELECT r.name, 'catalog ' || c.catalog, {Privilege.CATALOG_ROLE_USAGE:d} FROM principal_roles r"
+    " JOIN catalog_role_members a ON a.principal_role = r.id JOIN catalog_roles c ON c.id = a.catalog_role"
+    " WHERE r.federated = 1"
+)
+"""The same of the roles of which a provider of identities says who has them."""
+
 # -- users --------------------------------------------------------------------------------------------------------
 
 _PRINCIPAL: Final = "p.name, c.client_id, p.properties, p.version, p.created_ms, p.updated_ms"
