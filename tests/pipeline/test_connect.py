@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -22,13 +21,7 @@ from tests.fixtures.server import free_port
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, Bench
 
-pytestmark = [
-    *SPARK_MARKS,
-    pytest.mark.heavy,
-    pytest.mark.skipif(
-        importlib.util.find_spec("grpc") is None, reason="PySpark is installed without its extra connect"
-    ),
-]
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 _START_SECONDS = 120.0
 
