@@ -66,6 +66,26 @@ print(json.dumps({
 }))
 """
 
+_WORKER = """
+import sys
+from lakebed.client.access import find_access
+from lakebed.core.errors import LakebedError
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.settings import PipelineSettings
+from lakebed.pipeline.engine import SparkEngine
+from lakebed.pipeline.progress import Silent
+
+master, warehouse, namespace = sys.argv[1:]
+engine = SparkEngine(find_access(), PipelineSettings(master=master))
+order = TaskOrder(job=JobKind.COMPACT, warehouse=warehouse, namespace=(namespace,), table="t", options={})
+for _ in sys.stdin:
+    try:
+        engine.start(Silent())
+        print(engine.run(order, Silent()).changed, flush=True)
+    except LakebedError as error:
+        print(type(error).__name__, error, flush=True)
+"""
+
 
 @pytest.fixture
 def environment(bench: Bench, engineer: User) -> dict[str, str]:
@@ -80,30 +100,54 @@ def environment(bench: Bench, engineer: User) -> dict[str, str]:
     }
 
 
+class ConnectServer:
+    """A Spark Connect server with what `lakebed spark-config` writes, on a port that it keeps."""
+
+    def __init__(self, conf: Path, environment: dict[str, str], folder: Path) -> None:
+        self._port = free_port()
+        submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+        self._command = [submit, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+        self._command += ["--master", "local[2]", "--properties-file", str(conf), "--conf", "spark.ui.enabled=false"]
+        self._command += ["--conf", f"spark.connect.grpc.binding.port={self._port}", "spark-internal"]
+        self._environment = environment
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"sc://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        log = self._folder / "connect.log"
+        with log.open("wb") as words:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                cwd=self._folder,
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
+            )
+        _wait(self._process, self._port, log)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
 @pytest.fixture
-def connect_server(bench: Bench, environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
-    """A Spark Connect server with what `lakebed spark-config` writes; its address."""
-    conf, port = tmp_path / "spark.conf", free_port()
+def connect_server(bench: Bench, environment: dict[str, str], tmp_path: Path) -> Iterator[ConnectServer]:
+    conf = tmp_path / "spark.conf"
     command = [sys.executable, "-m", "lakebed", "spark-config", "--output", str(conf)]
     subprocess.run([*command, "--warehouse", bench.lake.warehouse], env=environment, cwd=tmp_path, check=True)
-    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    command = [submit, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]"]
-    command += ["--properties-file", str(conf), "--conf", f"spark.connect.grpc.binding.port={port}"]
-    with (tmp_path / "connect.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--conf", "spark.ui.enabled=false", "spark-internal"],
-            env=environment,
-            cwd=tmp_path,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    server = ConnectServer(conf, environment, tmp_path)
     try:
-        _wait(process, port, tmp_path / "connect.log")
-        yield f"sc://127.0.0.1:{port}"
+        server.start()
+        yield server
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        server.kill()
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -117,9 +161,9 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 
 def test_jobs_that_need_no_java_of_their_own_run_over_connect(
-    bench: Bench, connect_server: str, environment: dict[str, str], namespace: str, tmp_path: Path
+    bench: Bench, connect_server: ConnectServer, environment: dict[str, str], namespace: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", _CLIENT, connect_server, bench.lake.warehouse, namespace]
+    command = [sys.executable, "-W", "ignore", "-c", _CLIENT, connect_server.address, bench.lake.warehouse, namespace]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # Any: JSON
@@ -134,3 +178,32 @@ def test_jobs_that_need_no_java_of_their_own_run_over_connect(
         "verify": "NotSupported",
         "rows": [0, 1, 2, 3, 4],
     }, done.stderr
+
+
+def test_an_engine_joins_a_server_that_was_started_anew(
+    bench: Bench, connect_server: ConnectServer, environment: dict[str, str], namespace: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _WORKER, connect_server.address, bench.lake.warehouse, namespace]
+    with subprocess.Popen(
+        command, env=environment, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as worker:
+        table = bench.table(namespace)
+        bench.sql(f"CREATE TABLE {table.sql} (id BIGINT) USING iceberg")
+
+        def compacted() -> str:
+            """What becomes of five files."""
+            for number in range(5):
+                bench.sql(f"INSERT INTO {table.sql} VALUES ({number})")
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            print(file=worker.stdin, flush=True)
+            return worker.stdout.readline().strip()
+
+        try:
+            assert compacted() == "True"
+            connect_server.kill()
+            connect_server.start()
+            assert compacted() == "True"
+        finally:
+            worker.kill()
+    assert sorted(bench.rows(table)) == sorted((number,) for number in range(5) for _ in range(2))

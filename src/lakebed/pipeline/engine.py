@@ -1,4 +1,4 @@
-"""The Spark of a worker: started with the first task, kept warm, given up when its Java is gone."""
+"""The Spark of a worker: started with the first task, kept warm, given up when it is gone."""
 
 from __future__ import annotations
 
@@ -75,10 +75,13 @@ class SparkEngine:
             if _is_alive(spark):
                 raise
             # Whatever was raised tells of the bridge to Java that broke, and not of why Java ended.
-            raise Unavailable(
-                "Spark ended while the job ran, and the next task starts another: if it does so again, see that the"
-                f" machine has the memory that pipeline.driver_memory lets it take. table={ref}"
-            ) from error
+            advice = (
+                "starts another: if it does so again, see that the machine has the memory that pipeline.driver_memory"
+                " lets it take"
+                if has_java(spark)
+                else f"joins it anew: see that the Spark Connect server runs. master={self._settings.master}"
+            )
+            raise Unavailable(f"Spark ended while the job ran, and the next task {advice}. table={ref}") from error
 
     def cancel(self) -> None:
         """Have Spark drop what it is at."""
@@ -118,11 +121,12 @@ class SparkEngine:
 
 
 def _is_alive(spark: SparkSession) -> bool:
-    if not has_java(spark):
-        return True
     try:
-        return not spark.sparkContext._jsc.sc().isStopped()
-    except Exception:  # of the bridge to Java: there is nobody at its other end
+        if has_java(spark):
+            return not spark.sparkContext._jsc.sc().isStopped()
+        # Asked of the server: one that was started anew does not know the session, and says so.
+        return spark.conf.get("spark.app.name", "") is not None
+    except Exception:  # of the bridge to Java, or of the network: there is nobody at its other end
         return False
 
 
