@@ -154,7 +154,7 @@ class NotAttachable(InvalidInput):
 
 
 class LocationTaken(InvalidInput):
-    """A table's location lies inside that of another, or around it: choose another place."""
+    """The location of a table or a catalog lies inside that of another, or around it: choose another place."""
 
 
 class InvalidViewVersion(InvalidInput):
@@ -207,7 +207,7 @@ class NoSuchPrincipal(NotFound):
 
 
 class NoSuchWarehouse(NotFound):
-    """No bucket of that name is enabled for tables."""
+    """No catalog of that name: nobody has made one, and no bucket of that name is enabled for tables."""
 
 
 class NoSuchNamespace(NotFound):
@@ -313,6 +313,10 @@ class InvalidBucketState(StateConflict):
 
 class NamespaceNotEmpty(StateConflict):
     """The namespace still holds tables, views or namespaces."""
+
+
+class CatalogNotEmpty(StateConflict):
+    """The catalog still holds namespaces, or files that maintenance holds for it: remove these first."""
 
 
 class TableProtected(StateConflict):

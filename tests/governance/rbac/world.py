@@ -81,8 +81,16 @@ class World:
                 _EMPTY,
             )
             assert made is not None
-            catalog = int(made[0])
-            await tx.run("INSERT INTO warehouses (bucket, enabled_ms, properties) VALUES (?, 5, ?)", catalog, _EMPTY)
+            # Numbers that are no bucket's: whoever takes one for the other finds nothing.
+            catalog = int(made[0]) + 1000
+            await tx.run(
+                "INSERT INTO warehouses (id, name, bucket, base_prefix, kind, properties, version, created_ms, updated_ms)"
+                " VALUES (?, ?, ?, '', 'INTERNAL', ?, 1, 5, 5)",
+                catalog,
+                name,
+                made[0],
+                _EMPTY,
+            )
             if established:
                 await establish_catalog(tx, self.outbox, catalog, name, ROOT, self.clock.now_ms())
             return catalog
