@@ -80,7 +80,9 @@ async def test_table_buckets_are_warehouses_under_their_numbers(old: MetaStore) 
     await migrate(old)
     assert await counts(old) == before
     assert before["namespaces"] == [(5, 1), (9, 1)]
-    assert await old.rows("SELECT role, securable, privilege, namespace, entry FROM grants ORDER BY securable") == grants
+    assert (
+        await old.rows("SELECT role, securable, privilege, namespace, entry FROM grants ORDER BY securable") == grants
+    )
     assert [
         (*row[:5], bytes(row[5]) if isinstance(row[5], bytes) else row[5].encode(), *row[6:])
         for row in await old.rows(

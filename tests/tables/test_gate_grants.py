@@ -25,8 +25,8 @@ from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Levels
 from lakebed.tables.metadata import parse_view_updates
 from lakebed.tables.model import Entry, EntryKind, Warehouse
-from lakebed.tables.warehouses import unmade
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
+from lakebed.tables.warehouses import unmade
 from tests.governance.documents import policy, statement
 
 from .catalogs import ASSERT_CREATE, Catalog, a_change, name, set_properties

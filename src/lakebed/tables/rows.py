@@ -38,8 +38,10 @@ ENTRY_COLUMNS: Final = len(_ENTRY_NAMES.split(","))
 _WAREHOUSES: Final = "warehouses w JOIN buckets b ON b.id = w.bucket"
 WAREHOUSE: Final = f"SELECT {_WAREHOUSE} FROM {_WAREHOUSES} WHERE w.name = ?"  # noqa: S608  # constants only, here and below
 WAREHOUSES_AFTER: Final = (
-    f"SELECT {_WAREHOUSE} FROM {_WAREHOUSES} WHERE b.owner = ? AND w.name > ? ORDER BY w.name LIMIT ?"  # noqa: S608
+    f"SELECT {_WAREHOUSE} FROM warehouses w CROSS JOIN buckets b"  # noqa: S608
+    " WHERE b.id = w.bucket AND b.owner = ? AND w.name > ? ORDER BY w.name LIMIT ?"
 )
+"""In the order of names and not by owner first, which `CROSS` keeps SQLite from: it would sort them all."""
 WAREHOUSES_OF_BUCKET: Final = f"SELECT {_WAREHOUSE} FROM {_WAREHOUSES} WHERE w.bucket = ? ORDER BY w.name"  # noqa: S608
 INSERT_WAREHOUSE: Final = (
     "INSERT INTO warehouses (name, bucket, base_prefix, kind, allowed, properties, version, created_ms, updated_ms)"

@@ -14,8 +14,8 @@ from lakebed.tables.maintenance.walking import LiveFiles, Problem
 from lakebed.tables.manifests import DataFile, ManifestFile
 from lakebed.tables.metadata import TableMetadata, parse_table
 from lakebed.tables.model import Entry, EntryKind, Namespace
-from lakebed.tables.warehouses import unmade
 from lakebed.tables.upkeep.triggers import Subject
+from lakebed.tables.warehouses import unmade
 from tests.tables.manifests.avro_files import a_file, a_manifest
 from tests.tables.validation.lake import Lake
 

@@ -64,7 +64,9 @@ ALTER TABLE warehouses RENAME COLUMN bucket TO id;
 {sqlite} UPDATE catalog_roles SET catalog = -catalog;
 
 CREATE UNIQUE INDEX warehouses_by_name ON warehouses (name);
-CREATE INDEX warehouses_by_bucket ON warehouses (bucket);
+CREATE INDEX warehouses_by_bucket ON warehouses (bucket, name);
+-- For what refers to a warehouse that goes.
+CREATE INDEX entries_by_warehouse ON entries (warehouse, id);
 
 -- The directories of warehouses, ending in a slash or empty: none lies inside another, whichever warehouse it is of.
 CREATE TABLE warehouse_locations (
