@@ -79,3 +79,6 @@ CREATE TABLE warehouse_locations (
 CREATE INDEX warehouse_locations_by_warehouse ON warehouse_locations (warehouse);
 
 INSERT INTO warehouse_locations (bucket, prefix, warehouse) SELECT bucket, '', id FROM warehouses;
+
+-- The number of a client secret that is good for nothing but to be rotated, if there is one.
+ALTER TABLE client_credentials ADD COLUMN rotate_only {bigint};
