@@ -27,6 +27,7 @@ from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.locations import check_location, default_location, namespace_location
 from lakebed.tables.model import EntryKind, Warehouse, WarehouseKind
+from lakebed.tables.warehouses import UNDROP_WINDOW
 from tests.governance.documents import policy, statement
 from tests.objects.stores import ROOT
 
@@ -171,11 +172,15 @@ async def test_what_cannot_be_kept_is_refused(light_catalog: Catalog) -> None:
     management, by = light_catalog.management, light_catalog.administrator()
     await light_catalog.store.bucket("sea")
     async with light_catalog.unchanged():
-        for properties in ({}, {BASE_LOCATION: "s3://ghost/x"}, {BASE_LOCATION: "gs://sea/x"}):
+        refused: tuple[dict[str, str], ...] = (
+            {},
+            {BASE_LOCATION: "s3://ghost/x"},
+            {BASE_LOCATION: "gs://sea/x"},
+            {BASE_LOCATION: "s3://sea/x", UNDROP_WINDOW: "soon"},
+        )
+        for properties in refused:
             with pytest.raises(InvalidInput):
                 await management.create(by, ROOT, "c", kind=WarehouseKind.INTERNAL, properties=properties, allowed=())
-        with pytest.raises(InvalidInput):
-            await light_catalog.make("c", "s3://sea/x", **{"undrop-window-seconds": "soon"})
 
 
 async def test_bucket_whose_objects_are_to_expire_gets_no_catalog(light_catalog: Catalog) -> None:

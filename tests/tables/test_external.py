@@ -60,8 +60,8 @@ async def commit(catalog: Catalog) -> object:
     return await catalog.commits.commit(AS_ROOT, "mirror", a_change(name("t"), set_properties(a="b")))
 
 
-async def transact(catalog: Catalog) -> object:
-    return await catalog.commits.commit_all(AS_ROOT, "mirror", [a_change(name("t"), set_properties(a="b"))])
+async def transact(catalog: Catalog) -> None:
+    await catalog.commits.commit_all(AS_ROOT, "mirror", [a_change(name("t"), set_properties(a="b"))])
 
 
 async def register(catalog: Catalog) -> object:
@@ -76,8 +76,8 @@ async def overwrite(catalog: Catalog) -> object:
     )
 
 
-async def rename(catalog: Catalog) -> object:
-    return await catalog.renaming.rename(AS_ROOT, "mirror", name("t"), name("u"), EntryKind.TABLE)
+async def rename(catalog: Catalog) -> None:
+    await catalog.renaming.rename(AS_ROOT, "mirror", name("t"), name("u"), EntryKind.TABLE)
 
 
 async def purge(catalog: Catalog) -> object:

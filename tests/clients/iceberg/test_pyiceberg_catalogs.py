@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -101,14 +102,15 @@ def test_keys_of_one_do_not_reach_the_other(shared: Shared, lakebed_server: Runn
         assert s3.list_objects_v2(Bucket=shared.bucket, Prefix=f"{home}/")["KeyCount"] > 0
         s3.put_object(Bucket=shared.bucket, Key=f"{home}/data/mine", Body=b"")
         foreign = theirs.metadata_location.removeprefix(f"s3://{shared.bucket}/")
-        for call in (
+        calls: tuple[Callable[[], object], ...] = (
             lambda: s3.get_object(Bucket=shared.bucket, Key=foreign),
             lambda: s3.put_object(Bucket=shared.bucket, Key="teams/one0/x", Body=b""),
             lambda: s3.put_object(Bucket=shared.bucket, Key="teams/one/.lakebed/x", Body=b""),
             lambda: s3.delete_object(Bucket=shared.bucket, Key=foreign),
             lambda: s3.list_objects_v2(Bucket=shared.bucket, Prefix="teams/one0/"),
             lambda: s3.list_objects_v2(Bucket=shared.bucket, Prefix=""),
-        ):
+        )
+        for call in calls:
             with refused("AccessDenied", 403):
                 call()
 

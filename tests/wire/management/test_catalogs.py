@@ -109,7 +109,7 @@ async def test_other_stores_are_refused_in_the_protocol_s_form(sea: Office, stor
 
 
 async def test_what_clients_send_by_default_is_taken(sea: Office) -> None:
-    defaults = {
+    defaults: dict[str, Any] = {
         "roleArn": None,
         "externalId": None,
         "endpoint": None,

@@ -69,8 +69,8 @@ def test_token_activates_the_roles_of_its_scope(server: RunningServer, root: req
 
 def test_secret_that_must_be_rotated_opens_nothing_else(server: RunningServer, root: requests.Session) -> None:
     base = f"{server.endpoint}/api/management/v1"
-    asked = {"principal": {"name": "new"}, "credentialRotationRequired": True}
-    first = root.post(f"{base}/principals", json=asked).json()["credentials"]
+    made = root.post(f"{base}/principals", json={"principal": {"name": "new"}, "credentialRotationRequired": True})
+    first = made.json()["credentials"]
     given = {"principalRole": {"name": "service_admin"}}
     assert root.put(f"{base}/principals/new/principal-roles", json=given).status_code == 201
     old = token(server, first, "PRINCIPAL_ROLE:ALL")
