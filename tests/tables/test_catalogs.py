@@ -223,6 +223,16 @@ async def test_catalog_is_changed_at_its_version(catalog: Catalog) -> None:
     assert [kind for kind, _ in await catalog.told(before)] == ["CatalogConfigured"] * 3
 
 
+async def test_change_of_a_table_bucket_s_properties_counts(catalog: Catalog) -> None:
+    await catalog.warehouses.set_properties(ROOT, "lake", updates={"a": "1"}, removals=[])
+    shown = await find_catalog(catalog.store.meta, "lake")
+    assert (shown.properties, shown.version, shown.updated_ms) == ({"a": "1"}, 2, catalog.store.clock.now_ms())
+    changed = await catalog.management.update(
+        catalog.administrator(), ROOT, "lake", version=2, properties={"b": "2"}, allowed=["s3://lake/x"]
+    )
+    assert (changed.base_location, changed.allowed, changed.version) == ("s3://lake/", (), 3)
+
+
 async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: Catalog) -> None:
     await catalog.make("one", "s3://sea/one", "s3://sea/more")
     await catalog.make("two", "s3://sea/two")

@@ -51,6 +51,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   │   └── BucketHasTables    nothing is in it, but tables are of it or point into it; drop these first
     │   ├── InvalidBucketState
     │   ├── NamespaceNotEmpty
+    │   ├── CatalogNotEmpty
     │   ├── TableProtected         deletion protection is on; switch it off first
     │   ├── PolicyInUse            a policy is attached, or a type has policies; detach or drop those first
     │   ├── AttachmentConflict     the target has a policy of that type; detach it first
