@@ -9,6 +9,7 @@ import pytest
 
 from lakebed.cli.main import FAILED
 from lakebed.conform.inventories import PRINTS
+from lakebed.wire.management.unsupported import inventory
 
 from .conftest import Lakebed
 
@@ -39,8 +40,10 @@ def test_store_answers_for_itself_in_the_inventory(lakebed: Lakebed) -> None:
 def test_catalog_answers_for_itself_in_the_inventory(lakebed: Lakebed) -> None:
     document = lakebed("conform", "--print-unsupported-inventory").document
     refused = {entry["feature"]: entry["answer"] for entry in document["catalog_unsupported"]}
+    of_management = [feature for feature, _, _ in inventory()]
+    assert "Catalogs on other stores (storageType FILE)" in of_management
     assert refused == dict.fromkeys(
-        ("Functions (listFunctions)", "Functions (loadFunction)"), "406 UnsupportedOperationException"
+        ("Functions (listFunctions)", "Functions (loadFunction)", *of_management), "406 UnsupportedOperationException"
     )
 
 

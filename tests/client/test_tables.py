@@ -18,6 +18,9 @@ def test_what_there_is_can_be_walked(lake: Lake) -> None:
     names = {lake.table(warehouse, name) for name in ("t", "ü- x", "a.b")}
     tables = lake.client.tables
     assert warehouse in list(tables.warehouses())
+    assert tables.location(warehouse) == f"s3://{warehouse}/"
+    with pytest.raises(NoSuchWarehouse):
+        tables.location("ghost")
     assert list(tables.namespaces(warehouse)) == [("ns",)]
     assert list(tables.namespaces(warehouse, ["ns"])) == [("ns", "in.ner")]
     assert set(tables.tables(warehouse, ["ns"])) == names

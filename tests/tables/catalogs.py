@@ -10,12 +10,17 @@ from typing import Any
 
 import msgspec
 
+from lakebed.core.access import ResourceRules, Securable
+from lakebed.governance.rbac.administering import Administrator
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.model import Caller
+from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.objects.writing import ObjectWriter
+from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.tables.cache import MetadataCache
+from lakebed.tables.catalogs import CatalogManagement
 from lakebed.tables.committing import NO_OPTIONS, CommitOptions, Commits, Committed, TableChange, read_change
 from lakebed.tables.creating import CreatedTable, Creation
 from lakebed.tables.dropping import Dropping
@@ -26,7 +31,7 @@ from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import IdempotencyKeys, Mutation, RequestKey
 from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.metadata import CreateTable, TableMetadata, parse_create_table, parse_create_view, parse_table
-from lakebed.tables.model import Entry, EntryKind, Namespace
+from lakebed.tables.model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
@@ -61,7 +66,9 @@ NOBODY = user("nobody")
 """A user without any right."""
 
 _KEPT = {
-    "warehouses": "bucket",
+    "warehouses": "id",
+    "warehouse_locations": "bucket, prefix",
+    "catalog_roles": "id",
     "namespaces": "id",
     "entries": "id",
     "entry_locations": "bucket, prefix",
@@ -114,6 +121,39 @@ class Catalog:
         """Make a table bucket."""
         await self.store.bucket(name)
         await self.warehouses.enable(ROOT, name)
+
+    @property
+    def management(self) -> CatalogManagement:
+        """Catalogs made by name."""
+        return CatalogManagement(self.store.facilities, self.gate)
+
+    def administrator(self, caller: Caller = ROOT) -> Administrator:
+        """Who manages catalogs."""
+        rules = ResourceRules(owner=ROOT.principal.account)
+
+        def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+            self.store.facilities.ask(caller, rules, action, resource, securable=securable, privileges=privileges)
+
+        return Administrator(caller.principal, ask)
+
+    async def make(
+        self,
+        name: str,
+        base: str,
+        *allowed: str,
+        kind: WarehouseKind = WarehouseKind.INTERNAL,
+        caller: Caller = ROOT,
+        **properties: str,
+    ) -> Warehouse:
+        """Make a catalog; its bucket comes into being with the first."""
+        bucket = base.removeprefix("s3://").partition("/")[0]
+        if await self.store.meta.row(BUCKET_BY_NAME, bucket) is None:
+            await self.store.bucket(bucket)
+        made = {BASE_LOCATION: base, **properties}
+        await self.management.create(
+            self.administrator(caller), caller, name, kind=kind, properties=made, allowed=allowed
+        )
+        return await self.warehouses.find(self.store.meta, name)
 
     async def namespace(self, *levels: str, caller: Caller = ROOT) -> Namespace:
         """Make a namespace of `lake`."""
@@ -196,7 +236,7 @@ class Catalog:
 
     async def told(self, after: int = 0) -> list[tuple[str, CatalogEvent]]:
         """The events of the catalog."""
-        prefixes = ("Table", "View", "Namespace")
+        prefixes = ("Table", "View", "Namespace", "CatalogCreated", "CatalogConfigured", "CatalogDeleted")
         return [
             (entry.event.kind, decode_event(entry.event.payload))
             for entry in await self.store.events(after)

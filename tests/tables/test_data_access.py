@@ -193,7 +193,7 @@ async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its
     await catalog.create("t", location="s3://lake/x/home", properties={"write.data.path": "s3://lake/x"})
     assert (await access_to(catalog)).directories == ("x/",)
     warehouse = await catalog.warehouses.find(catalog.store.meta, "lake")
-    placed = await placed_at(catalog.store.meta, warehouse.bucket.id, "x/later/file")
+    placed = await placed_at(catalog.store.meta, warehouse.bucket, "x/later/file")
     assert placed is not None
     assert placed.entry.name == "t"
     with pytest.raises(LocationTaken):

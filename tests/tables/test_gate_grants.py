@@ -26,6 +26,7 @@ from lakebed.tables.identifiers import Levels
 from lakebed.tables.metadata import parse_view_updates
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
+from lakebed.tables.warehouses import unmade
 from tests.governance.documents import policy, statement
 
 from .catalogs import ASSERT_CREATE, Catalog, a_change, name, set_properties
@@ -87,7 +88,8 @@ class Asking:
 
 
 def warehouse_of(catalog: int) -> Warehouse:
-    return Warehouse(Bucket(BucketId(catalog), f"b{catalog}", DEFAULT_ACCOUNT, "us-east-1", 0, "", b"\x80"), 0, b"\x80")
+    bucket = Bucket(BucketId(catalog + 1000), f"b{catalog}", DEFAULT_ACCOUNT, "us-east-1", 0, "", b"\x80")
+    return unmade(bucket, f"c{catalog}")._replace(id=catalog)
 
 
 def entry_of(place: Place, kind: EntryKind) -> Entry:
@@ -146,7 +148,7 @@ def test_promised_table_is_asked_about_in_its_namespace_whatever_id_is_told(
 
 async def key_of(catalog: Catalog, *levels: str) -> str:
     """The key of a namespace of `lake`, or of `lake` itself."""
-    number = (await catalog.warehouses.find(catalog.store.meta, "lake")).bucket.id
+    number = (await catalog.warehouses.find(catalog.store.meta, "lake")).id
     return namespace_key(number, levels) if levels else catalog_key(number)
 
 

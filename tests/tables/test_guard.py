@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from lakebed.core.access import ANONYMOUS, DEFAULT_ACCOUNT, Principal, Session
-from lakebed.core.errors import AccessDenied, LakebedError
+from lakebed.core.errors import AccessDenied, LakebedError, NoSuchKey
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.copying import CopyChanges, CopySource
@@ -24,7 +24,7 @@ from lakebed.tables.model import EntryKind
 from lakebed.tables.warehouses import UNDROP_WINDOW
 from tests.objects.stores import DAY_MS, ROOT, user
 
-from .catalogs import Catalog, name
+from .catalogs import Catalog, a_table, name
 
 pytestmark = pytest.mark.parametrize("open_object_store", ["sqlite-memory"], indirect=True)
 
@@ -299,6 +299,43 @@ async def test_reserved_directory_is_read_only(catalog: Catalog, action: Action)
         with pytest.raises(AccessDenied, match="the catalog's own"):
             await action(catalog, caller, ".lakebed/state")
     await action(catalog, WRITER, ".lakebed-not/state")
+
+
+async def test_reserved_directory_of_a_catalog_is_in_its_own(catalog: Catalog) -> None:
+    store = catalog.store
+    await catalog.make("deep", "s3://sea/x/y", "s3://sea/more")
+    for key in ("x/y/.lakebed/state", ".lakebed/state"):
+        with pytest.raises(AccessDenied, match="the catalog's own"):
+            await store.put("sea", key, b"", caller=WRITER)
+    for key in (
+        "x/.lakebed/state",
+        "x/y/z/.lakebed/state",
+        "more/.lakebed/state",
+        "x/y.lakebed/state",
+        "x/yy/.lakebed/s",
+    ):
+        await store.put("sea", key, b"", caller=WRITER)
+    for key in ("x/y/.lakebed/quarantine/j/k", ".lakebed/quarantine/j/k"):
+        with pytest.raises(AccessDenied, match="quarantine"):
+            await store.reader.get(ROOT, "sea", key)
+    with pytest.raises(NoSuchKey):
+        await store.reader.get(ROOT, "sea", "x/y/.lakebed/other")
+
+
+async def test_right_is_that_to_the_catalog_of_the_file(catalog: Catalog) -> None:
+    store = catalog.store
+    files: dict[str, str] = {}
+    for warehouse in ("one", "two"):
+        await catalog.make(warehouse, f"s3://sea/{warehouse}")
+        await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
+        made = await catalog.creation.create(Mutation(ROOT), warehouse, ("ns",), a_table("t"))
+        files[warehouse] = parse_location(made.entry.location).directory + "data/f.parquet"
+        await store.put("sea", files[warehouse], b"rows")
+    one = (await catalog.warehouses.find(store.meta, "one")).arn
+    reader = user("reader", allow("s3:*"), allow("s3tables:GetTableData", resource=f"{one}/*"))
+    await store.reader.get(reader, "sea", files["one"])
+    with pytest.raises(AccessDenied):
+        await store.reader.get(reader, "sea", files["two"])
 
 
 async def test_ordinary_buckets_have_none_of_these_rules(catalog: Catalog) -> None:

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput, LakebedError, LocationTaken
+from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.locations import (
@@ -239,7 +240,7 @@ async def test_same_directory_of_two_buckets_is_two(catalog: Catalog) -> None:
 async def test_key_is_told_by_the_directory_it_lies_in(catalog: Catalog) -> None:
     outer = await catalog.create("t", location="s3://lake/a/t")
     other = await catalog.create("u", location="s3://lake/a/t!")
-    bucket = (await the_warehouse(catalog)).bucket.id
+    bucket = (await the_warehouse(catalog)).bucket
     meta = catalog.store.meta
     for key, entry in (
         ("a/t/data/1", outer.entry),
@@ -252,10 +253,10 @@ async def test_key_is_told_by_the_directory_it_lies_in(catalog: Catalog) -> None
         ("", None),
     ):
         placed = await placed_at(meta, bucket, key)
-        assert await entry_at(meta, bucket, key) == (None if entry is None else entry.id)
+        assert await entry_at(meta, bucket.id, key) == (None if entry is None else entry.id)
         assert (None if placed is None else placed.entry) == entry
         assert placed is None or placed.namespace == ("ns",)
-    assert await placed_at(meta, bucket + 1, "a/t/data/1") is None
+    assert await placed_at(meta, bucket._replace(id=BucketId(bucket.id + 1)), "a/t/data/1") is None
 
 
 segments = st.sampled_from(("a", "b", "a0", "a!", "é", "\U0010ffff"))

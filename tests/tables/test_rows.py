@@ -86,7 +86,7 @@ async def test_entry_comes_back_from_its_row(catalog: Catalog, changes: dict[str
     entry = Entry(
         id="e1",
         kind=EntryKind.TABLE,
-        warehouse=found.warehouse.bucket.id,
+        warehouse=found.warehouse.id,
         namespace=found.namespace.id,
         name="t",
         uuid="u1",

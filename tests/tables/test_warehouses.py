@@ -35,7 +35,7 @@ async def test_bucket_becomes_a_table_bucket(catalog: Catalog) -> None:
         await catalog.warehouses.get(ROOT, "pond")
     before = await catalog.last_event()
     made = await catalog.warehouses.enable(ROOT, "pond")
-    assert (made.name, made.properties, made.enabled_ms) == ("pond", {}, catalog.store.clock.now_ms())
+    assert (made.name, made.properties, made.created_ms) == ("pond", {}, catalog.store.clock.now_ms())
     assert made.bucket.holds_tables
     assert await catalog.warehouses.get(ROOT, "pond") == made
     [(kind, event)] = await catalog.told(before)

@@ -83,8 +83,9 @@ def _refused_by_store() -> list[dict[str, str]]:
 
 def _refused_by_catalog() -> list[dict[str, str]]:
     from lakebed.wire.iceberg.unsupported import inventory
+    from lakebed.wire.management.unsupported import inventory as of_management
 
-    return _refusals(inventory())
+    return _refusals([*inventory(), *of_management()])
 
 
 def _refusals(inventory: list[tuple[str, str, str]]) -> list[dict[str, str]]:

@@ -143,7 +143,7 @@ def _identifier(text: str) -> Identifier:
 
 
 def _print_bucket(warehouse: Warehouse, *, as_json: bool) -> None:
-    facts = {"table_bucket": warehouse.name, "enabled": moment(warehouse.enabled_ms)}
+    facts = {"table_bucket": warehouse.name, "enabled": moment(warehouse.created_ms)}
     print_facts(facts | dict(sorted(warehouse.properties.items())), as_json=as_json)
 
 

@@ -104,6 +104,13 @@ class _Buckets(msgspec.Struct, rename="kebab"):
     next_page_token: str | None = None
 
 
+class _Config(msgspec.Struct):
+    class Defaults(msgspec.Struct, rename="kebab"):
+        warehouse_location: str
+
+    defaults: Defaults
+
+
 class _Namespaces(msgspec.Struct, rename="kebab"):
     namespaces: list[tuple[str, ...]]
     next_page_token: str | None = None
@@ -133,6 +140,11 @@ class Tables:
         """The table buckets that the caller may see."""
         for page in self._connection.pages(_Buckets, f"{_CATALOG}/buckets", parameter=CATALOG_PAGE):
             yield from (bucket.table_bucket for bucket in page.table_buckets)
+
+    def location(self, warehouse: str) -> str:
+        """Where the files of a warehouse are: a directory of a bucket, or all of it. Raises NoSuchWarehouse."""
+        found = self._connection.read(_Config, "GET", f"{_CATALOG}/config", query={"warehouse": warehouse})
+        return found.defaults.warehouse_location
 
     def namespaces(self, warehouse: str, parent: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
         """The namespaces directly in a warehouse, or in another namespace."""

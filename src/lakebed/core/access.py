@@ -114,6 +114,9 @@ class Principal:
     grants: Grants | None = None
     """What the activated roles hold; None for who has none. They may allow, and never deny."""
 
+    must_rotate: bool = False
+    """Whether the caller's client secret is good for nothing but to be rotated by its user."""
+
     @property
     def caller_arn(self) -> str:
         """The ARN to show: the session's if it has one, else the identity's."""

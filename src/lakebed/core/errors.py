@@ -51,6 +51,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   │   └── BucketHasTables    nothing is in it, but tables are of it or point into it; drop these first
     │   ├── InvalidBucketState
     │   ├── NamespaceNotEmpty
+    │   ├── CatalogNotEmpty
     │   ├── TableProtected         deletion protection is on; switch it off first
     │   ├── PolicyInUse            a policy is attached, or a type has policies; detach or drop those first
     │   ├── AttachmentConflict     the target has a policy of that type; detach it first
@@ -154,7 +155,7 @@ class NotAttachable(InvalidInput):
 
 
 class LocationTaken(InvalidInput):
-    """A table's location lies inside that of another, or around it: choose another place."""
+    """The location of a table or a catalog lies inside that of another, or around it: choose another place."""
 
 
 class InvalidViewVersion(InvalidInput):
@@ -207,7 +208,7 @@ class NoSuchPrincipal(NotFound):
 
 
 class NoSuchWarehouse(NotFound):
-    """No bucket of that name is enabled for tables."""
+    """No catalog of that name: nobody has made one, and no bucket of that name is enabled for tables."""
 
 
 class NoSuchNamespace(NotFound):
@@ -313,6 +314,10 @@ class InvalidBucketState(StateConflict):
 
 class NamespaceNotEmpty(StateConflict):
     """The namespace still holds tables, views or namespaces."""
+
+
+class CatalogNotEmpty(StateConflict):
+    """The catalog still holds namespaces, or files that maintenance holds for it: remove these first."""
 
 
 class TableProtected(StateConflict):

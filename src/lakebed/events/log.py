@@ -23,6 +23,7 @@ MAX_EVENTS: Final = 1000
 """Most events of a page."""
 
 AUDIT: Final = Selection(
+    names=frozenset({"CatalogConfigured", "CatalogCreated", "CatalogDeleted"}),
     beginnings=(
         "AccessKey",
         "CatalogPolicy",
@@ -34,7 +35,7 @@ AUDIT: Final = Selection(
         "PrincipalRole",
         "TokenKey",
         "User",
-    )
+    ),
 )
 """What tells who may do what, what is done to tables by itself, and who changed either."""
 

@@ -67,6 +67,8 @@ class PolicyAuthorizer:
 def _refusal(question: Question, rules: ResourceRules) -> str | None:
     """Why the answer is no; None if it is yes."""
     caller = question.caller
+    if caller.must_rotate:
+        return "the client secret has to be rotated first"
     owns = caller.account == rules.owner and not caller.is_anonymous
     # Not even a damaged policy keeps the owner's root from replacing it.
     keeps_key = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from lakebed.client.connection import Connection
+from lakebed.client.tables import Tables
 from lakebed.core.errors import InvalidInput, Unavailable
 
 from .jvm import catalog_of, identifier_of, java_map, java_of
-from .listing import key_of
+from .listing import inside, key_of
 from .table_ref import CatalogTable
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ PURPOSE: Final = "importing a folder"
 _STS: Final = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 
+def home_of(table: CatalogTable) -> str:
+    """Where the files of the table's warehouse are."""
+    with closing(Connection(table.access)) as connection:
+        return Tables(connection).location(table.ref.warehouse)
+
+
 def open_folder(spark: SparkSession, table: CatalogTable, folder: str) -> Any:  # Any: a FileIO of Iceberg's
     """Access to the files of a folder: in the table's own warehouse by the catalog's leave, elsewhere by that of S3."""
     if urlsplit(folder).scheme != "s3":
@@ -29,7 +36,7 @@ def open_folder(spark: SparkSession, table: CatalogTable, folder: str) -> Any:  
     bucket, _, key = key_of(folder).partition("/")
     if not bucket or not key.strip("/"):
         raise InvalidInput(f"a folder is named s3://BUCKET/FOLDER. found={folder!r}", argument="source")
-    if bucket == table.ref.warehouse:
+    if inside(folder, home_of(table)):
         return _of_staged_table(spark, table, folder)
     return _of_session(spark, table, bucket, key.strip("/"))
 

@@ -27,6 +27,7 @@ from . import rows
 from .borrowing import anchor_of
 from .cache import CachedMetadata, MetadataCache
 from .entries import Entries, Found, created_meanwhile, no_such_entry
+from .external import check_own
 from .files import FileAddress, FileFacts, PreparedFile, TableFiles, parse_location
 from .gate import Action, Gate, Privileges
 from .idempotency import Answer, Mutation
@@ -215,6 +216,7 @@ class Commits:
                 kind=EntryKind.TABLE,
                 privileges=privileges,
             )
+        check_own(sought.warehouse, "commit to a table")
         found = sought.found
         if creates and found.entry is not None:
             raise created_meanwhile(found.entry, identifier)
@@ -354,7 +356,7 @@ class Commits:
             doomed = [Doomed(parse_location(location).key) for location in gone if location.startswith(prefixes)]
             if doomed:
                 system = Caller(root_of(warehouse.bucket.owner))
-                await self._deleter.delete_many(system, warehouse.name, doomed)
+                await self._deleter.delete_many(system, warehouse.bucket.name, doomed)
 
 
 def metadata_address(metadata: TableMetadata | ViewMetadata, generation: int) -> FileAddress:

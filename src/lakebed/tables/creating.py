@@ -11,6 +11,7 @@ from lakebed.objects.facilities import Facilities
 from .cache import CachedMetadata, MetadataCache
 from .committing import metadata_address
 from .entries import Entries, Found, name_taken
+from .external import check_own
 from .files import TableFiles
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
@@ -109,6 +110,7 @@ class Creation:
             namespace=identifier.namespace,
             name=identifier.name,
         )
+        check_own(sought.warehouse, "create a table")
         found = sought.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.TABLE)

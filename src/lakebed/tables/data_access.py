@@ -61,7 +61,7 @@ class DataAccess:
         if not recorded:
             raise Corrupted(f"the table has no directory on record. table={entry.id}")
         for prefix in recorded:
-            check_location(warehouse, str(FileAddress(warehouse.name, prefix)))
+            check_location(warehouse, str(FileAddress(warehouse.bucket.name, prefix)))
         return TableData(entry.id, parse_location(entry.location), tuple(recorded), writes)
 
     async def of_staged(
@@ -117,7 +117,10 @@ class DataAccess:
         entry: Entry | None = None,
         entry_id: str = "",
     ) -> bool:
-        """Whether the caller may write; AccessDenied if not even read."""
+        """Whether the caller may write; AccessDenied if not even read.
+
+        In an external catalog nobody may: the files are for who commits them, with keys of their own.
+        """
 
         def check(action: Action) -> None:
             self._gate.check(caller, warehouse, action, namespace=namespace, name=name, entry=entry, entry_id=entry_id)
@@ -127,4 +130,4 @@ class DataAccess:
         except AccessDenied:
             check(Action.GET_TABLE_DATA)
             return False
-        return True
+        return not warehouse.is_external

@@ -25,6 +25,7 @@ from lakebed.objects.model import Caller
 from . import rows
 from .entries import Entries, no_such_entry
 from .events import tell
+from .external import check_own
 from .gate import Action, Gate
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Identifier, Levels, levels_of
@@ -55,6 +56,8 @@ class Purge(msgspec.Struct, frozen=True, kw_only=True):
     entry: str
     prefixes: tuple[str, ...]
     metadata_at: str
+    bucket_name: str = ""
+    """Empty in tasks of a time when it was the warehouse's name."""
 
 
 encode_purge = msgspec.json.Encoder().encode
@@ -100,7 +103,7 @@ class Dropping:
         self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, purge: bool = False
     ) -> Entry:
         """Drop a table or view. Raises NoSuchTable, NoSuchView, TableProtected."""
-        await self._entries.get(
+        found = await self._entries.get(
             mutation.caller,
             warehouse_name,
             identifier,
@@ -108,6 +111,8 @@ class Dropping:
             Action.DELETE_TABLE,
             privileges=PURGING if purge and kind is EntryKind.TABLE else None,
         )
+        if purge:
+            check_own(found.warehouse, f"purge a {kind}")
         return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
 
     async def unregister(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, show: Show) -> bytes:
@@ -179,7 +184,7 @@ class Dropping:
         """What can be restored, by id."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         self._gate.check(caller, warehouse, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST))
-        found = await self._f.meta.rows(rows.DROPPED_IN, warehouse.bucket.id, after, limit + 1)
+        found = await self._f.meta.rows(rows.DROPPED_IN, warehouse.id, after, limit + 1)
         dropped = [DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found[:limit]]
         return DroppedPage(dropped, len(found) > limit)
 
@@ -234,6 +239,8 @@ class Dropping:
             kind=kind,
             privileges=PURGING if files and kind is EntryKind.TABLE else None,
         )
+        if files:
+            check_own(sought.warehouse, f"purge a {kind}")
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -316,6 +323,7 @@ class Dropping:
         purge_task = Purge(
             warehouse=warehouse.name,
             bucket=warehouse.bucket.id,
+            bucket_name=warehouse.bucket.name,
             namespace=namespace,
             name=entry.name,
             entry=entry.id,

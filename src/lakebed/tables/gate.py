@@ -118,8 +118,8 @@ class Gate:
         table unless told otherwise; `privileges` are what it takes where that is not what the action takes; `securable`
         is what they are to be held on, where that is not what the other arguments name.
         """
-        bucket = warehouse.bucket
-        resource = bucket.table_arn
+        rules = warehouse.bucket.access_rules
+        resource = warehouse.arn
         if entry is not None:
             entry_id, name = entry.id, entry.name
         if entry_id:
@@ -131,15 +131,15 @@ class Gate:
             facts["s3tables:tableName"] = name
         try:
             if caller.principal.grants is None:
-                self._f.ask(caller, bucket.access_rules, action, resource, facts)
+                self._f.ask(caller, rules, action, resource, facts)
             else:
                 self._f.ask(
                     caller,
-                    bucket.access_rules,
+                    rules,
                     action,
                     resource,
                     facts,
-                    securable=securable or _securable(bucket.id, action, namespace, entry),
+                    securable=securable or _securable(warehouse.id, action, namespace, entry),
                     privileges=(
                         action_privileges(action, _kind(kind, namespace, name, entry))
                         if privileges is None
@@ -150,7 +150,7 @@ class Gate:
             # Its text has the resource, which is another where there is a table: who may not ask would learn that.
             why = str(error).partition(". principal=")[0]
             asked = "".join(f" {key}={value}" for key, value in facts.items())
-            raise AccessDenied(f"{why}. action={told_as or action} table-bucket={bucket.name}{asked}") from error
+            raise AccessDenied(f"{why}. action={told_as or action} table-bucket={warehouse.name}{asked}") from error
 
     def check_server(self, caller: Caller, action: ServerAction) -> None:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""

@@ -17,10 +17,11 @@ from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
 from . import rows
+from .base_locations import warehouse_at
 from .files import SCHEMES
 from .gate import Action, Gate
-from .locations import QUARANTINE_PREFIX, RESERVED_PREFIX, placed_at
-from .model import Warehouse
+from .locations import QUARANTINE_FOLDER, placed_at
+from .model import RESERVED_FOLDER
 
 _UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"})
 """Actions that need the right to write and change nothing that a key holds."""
@@ -38,15 +39,17 @@ class TableGuard:
     async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
         """Return if the caller may do this to the table that the key belongs to, or if it belongs to none.
 
-        One statement. Raises AccessDenied.
+        One statement, and one more for keys that look like those of the server. Raises AccessDenied.
         """
         reads = action.startswith("s3:Get")
-        if not reads and action not in _UPLOADS and key.startswith(RESERVED_PREFIX):
-            raise AccessDenied(f"the directory is the catalog's own; it is read-only here. key={key}")
-        if key.startswith(QUARANTINE_PREFIX):
-            # They were some table's, and the right to read them went by its directory.
-            raise AccessDenied(f"the file is in quarantine: release it to read it. key={key}")
-        found = await placed_at(self._meta, bucket.id, key)
+        if RESERVED_FOLDER in key:
+            reserved = await self._reserved(bucket, key)
+            if not reads and action not in _UPLOADS and reserved is not None:
+                raise AccessDenied(f"the directory is the catalog's own; it is read-only here. key={key}")
+            if reserved is not None and key.startswith(f"{reserved}{QUARANTINE_FOLDER}"):
+                # They were some table's, and the right to read them went by its directory.
+                raise AccessDenied(f"the file is in quarantine: release it to read it. key={key}")
+        found = await placed_at(self._meta, bucket, key)
         if found is None:
             return
         principal = caller.principal
@@ -60,11 +63,23 @@ class TableGuard:
             return
         self._gate.check(
             caller,
-            Warehouse(bucket, 0, b""),
+            found.warehouse,
             Action.GET_TABLE_DATA if reads else Action.PUT_TABLE_DATA,
             namespace=found.namespace,
             entry=found.entry,
         )
+
+    async def _reserved(self, bucket: Bucket, key: str) -> str | None:
+        """The directory of the server's own that a key lies in; None if in none.
+
+        The one of the bucket itself is reserved whoever has catalogs in it.
+        """
+        if key.startswith(RESERVED_FOLDER):
+            return RESERVED_FOLDER
+        warehouse = await warehouse_at(self._meta, bucket, key)
+        if warehouse is None or not key.startswith(warehouse.reserved_prefix):
+            return None
+        return warehouse.reserved_prefix
 
     async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
         """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.
@@ -80,7 +95,7 @@ class TableGuard:
         A table that was registered may have its metadata elsewhere, and dropped ones can be restored: that a bucket has
         no objects does not mean that nothing would be lost with it.
         """
-        if await tx.row(rows.WAREHOUSE_HAS_ENTRIES, bucket.id) is not None:
+        if await tx.row(rows.BUCKET_HAS_ENTRIES, bucket.id) is not None:
             raise BucketHasTables(
                 "the bucket still has tables or views, or dropped ones that can be restored: drop or purge them first."
                 f" bucket={bucket.name}"
@@ -91,4 +106,11 @@ class TableGuard:
                 raise BucketHasTables(
                     f"a table or view of another bucket has its metadata here: drop it first. bucket={bucket.name}"
                 )
-        await release_catalog(tx, bucket.id)
+        for row in await tx.rows(rows.WAREHOUSES_OF_BUCKET, bucket.id):
+            warehouse = rows.warehouse_from(row)
+            if not warehouse.is_table_bucket:
+                # The bucket's own goes with it, as it came with it. Others were made by name, and are deleted by name.
+                raise BucketHasTables(
+                    f"a catalog has its files here: delete it first. bucket={bucket.name} catalog={warehouse.name}"
+                )
+            await release_catalog(tx, warehouse.id)

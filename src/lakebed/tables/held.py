@@ -34,7 +34,7 @@ async def held_names(
         found += await reader.rows(statement, namespace.id, kind, *batch)
     if not found:
         return None
-    one = entry_securable(warehouse.bucket.id, namespace.levels, str(found[0][0]))
+    one = entry_securable(warehouse.id, namespace.levels, str(found[0][0]))
     return sorted(str(name) for _, name in found), one
 
 
@@ -42,7 +42,7 @@ async def held_children(
     reader: Reader, caller: Caller, warehouse: Warehouse, parent: Levels
 ) -> tuple[list[Namespace], Securable] | None:
     """The direct children of a namespace, or of the warehouse, that the caller may list; as above."""
-    catalog = warehouse.bucket.id
+    catalog = warehouse.id
     start = namespace_key(catalog, (*parent, ""))
     whole = len(namespace_key(catalog, ()))
     paths = [

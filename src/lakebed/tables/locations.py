@@ -1,7 +1,8 @@
 """Where tables keep their files: chosen, checked, and kept apart.
 
 Invariant: of the directories of all tables and views on this server, none lies inside another. Whoever may read one
-table's directory therefore reads nothing of its neighbours, and a file belongs to one table at most.
+table's directory therefore reads nothing of its neighbours, and a file belongs to one table at most. Of the directories
+of warehouses the same is true (see `base_locations`), and those of a table lie in its warehouse's.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput, LocationTaken
 from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.bucket import Bucket
 from lakebed.objects.listing import successor
 
 from . import rows
 from .files import FileAddress, parse_location
 from .identifiers import Levels, levels_of
 from .metadata import TableMetadata, ViewMetadata
-from .model import Entry, EntryKind, Namespace, Warehouse
+from .model import RESERVED_FOLDER, Entry, EntryKind, Namespace, Warehouse
 
-RESERVED_PREFIX: Final = ".lakebed/"
-"""The directory of each table bucket that is the server's own."""
+QUARANTINE_FOLDER: Final = "quarantine/"
+"""Where, in the reserved directory, maintenance holds what it took out of tables' directories.
 
-QUARANTINE_PREFIX: Final = f"{RESERVED_PREFIX}quarantine/"
-"""Where maintenance holds what it took out of tables' directories. Their keys can be listed, not read."""
+Their keys can be listed, not read.
+"""
 
 PATH_PROPERTIES: Final = (
     "write.data.path",
@@ -36,30 +38,40 @@ PATH_PROPERTIES: Final = (
 
 def default_location(warehouse: Warehouse, kind: EntryKind, entry_id: str) -> str:
     """Where a table or view goes that was given no place: short, and not derived from its name, which may change."""
-    return f"s3://{warehouse.name}/{kind}s/{entry_id}"
+    return f"{warehouse.base_location}{kind}s/{entry_id}"
 
 
-def namespace_location(warehouse_name: str, namespace: Namespace) -> str:
+def namespace_location(warehouse: Warehouse, namespace: Namespace) -> str:
     """Where engines go that choose the places of tables themselves, if nobody has said where the namespace's are.
 
     Trino makes no tables in a namespace without a place. One of its own, and not derived from its name: tables of
     different namespaces never meet, and a namespace inside another lies beside it.
     """
-    return f"s3://{warehouse_name}/namespaces/{namespace.id}"
+    return f"{warehouse.base_location}namespaces/{namespace.id}"
 
 
 def check_location(warehouse: Warehouse, location: str) -> FileAddress:
     """The directory that a location names, if tables of this warehouse may be there. Raises InvalidInput."""
     address = parse_location(location)
-    if address.bucket != warehouse.name:
+    if address.bucket != warehouse.bucket.name:
         raise InvalidInput(
-            f"the location is outside the table bucket. location={location} table-bucket={warehouse.name}",
+            f"the location is outside the table bucket. location={location} table-bucket={warehouse.bucket.name}",
             argument="location",
         )
     if not address.key.strip("/"):
         raise InvalidInput("the location is the whole table bucket; name a directory in it", argument="location")
-    if address.directory.startswith(RESERVED_PREFIX):
-        raise InvalidInput(f"the location lies in the reserved directory {RESERVED_PREFIX}", argument="location")
+    directory = address.directory
+    if not warehouse.holds(address.bucket, directory):
+        raise InvalidInput(
+            f"the location is outside the catalog's allowed locations. location={location} catalog={warehouse.name}",
+            argument="location",
+        )
+    if directory == warehouse.base_prefix:
+        raise InvalidInput("the location is the whole catalog's; name a directory in it", argument="location")
+    if directory.startswith((warehouse.reserved_prefix, RESERVED_FOLDER)):
+        raise InvalidInput(
+            f"the location lies in the reserved directory {warehouse.reserved_prefix}", argument="location"
+        )
     if any(character in address.key for character in "*?"):
         # Policies that name the directory would read them as patterns.
         raise InvalidInput(f"the location holds a wildcard: {location!r}", argument="location")
@@ -129,16 +141,18 @@ async def check_unclaimed(reader: Reader, warehouse: Warehouse, address: FileAdd
 class Placed(NamedTuple):
     """The table or view to whose directory a key belongs. It may be a dropped one that can be restored."""
 
+    warehouse: Warehouse
     namespace: Levels
     entry: Entry
 
 
-async def placed_at(reader: Reader, bucket_id: int, key: str) -> Placed | None:
+async def placed_at(reader: Reader, bucket: Bucket, key: str) -> Placed | None:
     """What a key belongs to, with its row; None if to nothing. One statement."""
-    row = await reader.row(rows.ENTRY_OF_KEY, bucket_id, key)
+    row = await reader.row(rows.ENTRY_OF_KEY, bucket.id, key)
     if row is None or not key.startswith(row[0]):
         return None
-    return Placed(levels_of(row[1]), rows.entry_from(row, 2))
+    warehouse = rows.warehouse_in(bucket, row, 2)
+    return Placed(warehouse, levels_of(row[1]), rows.entry_from(row, 2 + rows.OWN_COLUMNS))
 
 
 async def entry_at(reader: Reader, bucket_id: int, key: str) -> str | None:

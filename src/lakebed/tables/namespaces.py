@@ -72,7 +72,7 @@ class Namespaces:
 
     async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels) -> Namespace:
         """The namespace of that name, whoever asks. Raises NoSuchNamespace."""
-        row = await reader.row(rows.NAMESPACE, warehouse.bucket.id, path_of(levels))
+        row = await reader.row(rows.NAMESPACE, warehouse.id, path_of(levels))
         if row is None:
             raise no_such_namespace(levels)
         return namespace_from(row)
@@ -86,10 +86,21 @@ class Namespaces:
         privileges: Privileges | None = None,
     ) -> Namespace:
         """The namespace, if the caller may see it; `privileges` are what that takes of who holds grants."""
+        return (await self.load(caller, warehouse_name, levels, privileges=privileges))[1]
+
+    async def load(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        levels: Sequence[str],
+        *,
+        privileges: Privileges | None = None,
+    ) -> tuple[Warehouse, Namespace]:
+        """The same with its warehouse."""
         name = check_namespace(levels)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
-        return await self.find(self._f.meta, warehouse, name)
+        return warehouse, await self.find(self._f.meta, warehouse, name)
 
     async def list(
         self, caller: Caller, warehouse_name: str, parent: Sequence[str], *, after: str, limit: int
@@ -110,9 +121,7 @@ class Namespaces:
             return NamespacePage(some[:limit], len(some) > limit)
         if parent_name:
             await self.find(self._f.meta, warehouse, parent_name)
-        found = await self._f.meta.rows(
-            rows.CHILD_NAMESPACES, warehouse.bucket.id, path_of(parent_name), after, limit + 1
-        )
+        found = await self._f.meta.rows(rows.CHILD_NAMESPACES, warehouse.id, path_of(parent_name), after, limit + 1)
         return NamespacePage([namespace_from(row) for row in found[:limit]], len(found) > limit)
 
     async def _held(self, caller: Caller, warehouse: Warehouse, parent: Levels) -> Sequence[Namespace] | None:
@@ -168,7 +177,7 @@ class Namespaces:
             namespace = await self.find(tx, warehouse, name)
             if await tx.row(rows.NAMESPACE_HAS_ENTRIES, namespace.id) is not None:
                 raise _not_empty(name, "tables or views, or dropped ones that can be restored")
-            if await tx.row(rows.NAMESPACE_HAS_CHILDREN, warehouse.bucket.id, namespace.path) is not None:
+            if await tx.row(rows.NAMESPACE_HAS_CHILDREN, warehouse.id, namespace.path) is not None:
                 raise _not_empty(name, "namespaces")
             if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
                 # They may hold elsewhere: whoever drops them sees to that.
@@ -194,7 +203,7 @@ async def _insert(
 ) -> int | None:
     row = await tx.row(
         rows.INSERT_NAMESPACE,
-        warehouse.bucket.id,
+        warehouse.id,
         path_of(levels),
         path_of(levels[:-1]),
         pack_properties(dict(properties)),

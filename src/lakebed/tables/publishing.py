@@ -193,7 +193,7 @@ class Publisher:
         entry = Entry(
             pointer.entry_id,
             pointer.kind,
-            found.warehouse.bucket.id,
+            found.warehouse.id,
             found.namespace.id,
             pointer.identifier.name,
             pointer.uuid,

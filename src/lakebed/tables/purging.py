@@ -83,8 +83,9 @@ class PurgeWorker:
 
     async def _empty(self, claim: Claim, purge: Purge, prefix: str) -> tuple[int, int]:
         removed = kept = 0
+        bucket_name = purge.bucket_name or purge.warehouse
         try:
-            bucket = await self._f.bucket(self._f.meta, purge.warehouse)
+            bucket = await self._f.bucket(self._f.meta, bucket_name)
         except NoSuchBucket:
             return 0, 0
         system = Caller(root_of(bucket.owner))
@@ -96,7 +97,7 @@ class PurgeWorker:
             if not doomed:
                 return removed, kept
             await self._tasks.heartbeat(claim, _LEASE_SECONDS)
-            outcomes = await self._deleter.delete_many(system, purge.warehouse, doomed)
+            outcomes = await self._deleter.delete_many(system, bucket_name, doomed)
             failed = sum(isinstance(outcome, LakebedError) for outcome in outcomes)
             removed += len(outcomes) - failed
             kept += failed

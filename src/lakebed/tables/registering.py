@@ -12,6 +12,7 @@ from lakebed.objects.model import Caller
 from .cache import MetadataCache
 from .committing import Committed
 from .entries import Entries, Found, name_taken
+from .external import check_own
 from .files import FileFacts, TableFiles, unpack_metadata
 from .gate import CREATE_OR_MOVE, Action, Gate, Privileges
 from .idempotency import Answer, Mutation
@@ -59,6 +60,7 @@ class Registration:
         operation: str = "register",
         commit_id: str = "",
         also: Also | None = None,
+        follows: bool = False,
     ) -> Committed:
         """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
 
@@ -66,10 +68,13 @@ class Registration:
         warehouse. Raises AlreadyExists, LocationTaken, InvalidInput, also when there is no such file; PointerMoved when
         one of the table's files, or its metadata file, changed while it was checked. With an `expected_token` the
         pointer moves from that version of the table to another of the same table: CommitConflict when the table moved
-        on, before anything else is looked at. `also` commits with it.
+        on, before anything else is looked at. `also` commits with it. `follows` says that the catalog which moves the
+        table's pointer has told of it: in an external catalog nobody else may.
         """
         caller = mutation.caller
-        found = await self._admitted(caller, warehouse_name, identifier, EntryKind.TABLE, overwrite=overwrite)
+        found = await self._admitted(
+            caller, warehouse_name, identifier, EntryKind.TABLE, overwrite=overwrite, follows=follows
+        )
         entry = found.live
         if expected_token is not None and (entry is None or entry.version_token != expected_token):
             raise CommitConflict(f"the table is not at the version that the change expects: {identifier}")
@@ -136,7 +141,14 @@ class Registration:
         return Committed(found, published, self._cache.keep(published.version_token, document))
 
     async def _admitted(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, overwrite: bool
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        *,
+        overwrite: bool,
+        follows: bool = False,
     ) -> Found:
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         self._gate.check(
@@ -150,8 +162,10 @@ class Registration:
             kind=kind,
             # Who only makes names is told that this one is taken. To move one takes what moving pointers takes.
             privileges=OPERATIONS["registerTable overwrite"].target if overwrite else _making(kind),
-            securable=None if overwrite else namespace_securable(sought.warehouse.bucket.id, identifier.namespace),
+            securable=None if overwrite else namespace_securable(sought.warehouse.id, identifier.namespace),
         )
+        if not follows:
+            check_own(sought.warehouse, f"register a {kind}")
         found = sought.found
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):

@@ -11,6 +11,7 @@ from . import rows
 from .bridges.moving import Place, move_bridge
 from .entries import Entries, name_taken, no_such_entry
 from .events import tell
+from .external import check_own
 from .gate import Action, Gate
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Identifier
@@ -44,6 +45,7 @@ class Renaming:
             name=target.name,
             privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
         )
+        check_own(found.warehouse, f"rename a {kind}")
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

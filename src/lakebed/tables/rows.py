@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.meta.seam import Row
-from lakebed.objects.bucket import bucket_from
+from lakebed.objects.bucket import Bucket, bucket_from
 from lakebed.objects.rows import BUCKET_COLUMNS
 
-from .model import Entry, EntryKind, Namespace, Warehouse
+from .model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
 
 _BUCKET: Final = "b.id, b.name, b.owner, b.region, b.created_ms, b.versioning, b.settings"
-_WAREHOUSE: Final = f"{_BUCKET}, w.enabled_ms, w.properties"
+_OWN_NAMES: Final = "id, name, base_prefix, kind, allowed, properties, created_ms"
+_OWN: Final = ", ".join(f"w.{column.strip()}" for column in _OWN_NAMES.split(","))
+_WAREHOUSE: Final = f"{_BUCKET}, {_OWN}"
 _NAMESPACE: Final = "n.id, n.path, n.properties"
 _ENTRY_NAMES: Final = (
     "id, kind, warehouse, namespace, name, uuid, format_version, location, metadata_at,"
@@ -25,21 +27,49 @@ def _marks(count: int) -> str:
     return ", ".join("?" for _ in range(count))
 
 
-WAREHOUSE_COLUMNS: Final = BUCKET_COLUMNS + 2
+OWN_COLUMNS: Final = len(_OWN_NAMES.split(","))
+"""Those of a warehouse without its bucket's."""
+WAREHOUSE_COLUMNS: Final = BUCKET_COLUMNS + OWN_COLUMNS
 NAMESPACE_COLUMNS: Final = 3
 ENTRY_COLUMNS: Final = len(_ENTRY_NAMES.split(","))
 
 # -- warehouses ---------------------------------------------------------------------------------------------------
 
-WAREHOUSE: Final = f"SELECT {_WAREHOUSE} FROM buckets b JOIN warehouses w ON w.bucket = b.id WHERE b.name = ?"  # noqa: S608  # constants only, here and below
+_WAREHOUSES: Final = "warehouses w JOIN buckets b ON b.id = w.bucket"
+WAREHOUSE: Final = f"SELECT {_WAREHOUSE} FROM {_WAREHOUSES} WHERE w.name = ?"  # noqa: S608  # constants only, here and below
 WAREHOUSES_AFTER: Final = (
-    f"SELECT {_WAREHOUSE} FROM buckets b JOIN warehouses w ON w.bucket = b.id"  # noqa: S608
-    " WHERE b.owner = ? AND b.name > ? ORDER BY b.name LIMIT ?"
+    f"SELECT {_WAREHOUSE} FROM warehouses w CROSS JOIN buckets b"  # noqa: S608
+    " WHERE b.id = w.bucket AND b.owner = ? AND w.name > ? ORDER BY w.name LIMIT ?"
 )
-ENABLE: Final = (
-    "INSERT INTO warehouses (bucket, enabled_ms, properties) VALUES (?, ?, ?) ON CONFLICT (bucket) DO NOTHING"
+"""In the order of names and not by owner first, which `CROSS` keeps SQLite from: it would sort them all."""
+WAREHOUSES_OF_BUCKET: Final = f"SELECT {_WAREHOUSE} FROM {_WAREHOUSES} WHERE w.bucket = ? ORDER BY w.name"  # noqa: S608
+INSERT_WAREHOUSE: Final = (
+    "INSERT INTO warehouses (name, bucket, base_prefix, kind, allowed, properties, version, created_ms, updated_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING id"
 )
-SET_WAREHOUSE_PROPERTIES: Final = "UPDATE warehouses SET properties = ? WHERE bucket = ?"
+CONFIGURE_WAREHOUSE: Final = (
+    "UPDATE warehouses SET allowed = ?, properties = ?, version = version + 1, updated_ms = ? WHERE id = ?"
+)
+DELETE_WAREHOUSE: Final = "DELETE FROM warehouses WHERE id = ?"
+WAREHOUSE_HAS_NAMESPACES: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? LIMIT 1"
+HAS_QUARANTINED_WITHIN: Final = (
+    "SELECT 1 FROM quarantined_objects WHERE bucket = ? AND held_key >= ? AND held_key < ? LIMIT 1"
+)
+
+CLAIM_DIRECTORY: Final = "INSERT INTO warehouse_locations (bucket, prefix, warehouse) VALUES (?, ?, ?)"
+RELEASE_DIRECTORIES: Final = "DELETE FROM warehouse_locations WHERE warehouse = ?"
+DIRECTORY_AT_OR_BEFORE: Final = (
+    "SELECT prefix, warehouse FROM warehouse_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1"
+)
+OTHER_DIRECTORY_FROM: Final = (
+    "SELECT prefix FROM warehouse_locations WHERE bucket = ? AND prefix >= ? AND warehouse <> ? ORDER BY prefix LIMIT 1"
+)
+WAREHOUSE_AT: Final = (
+    f"SELECT l.prefix, {_OWN}"  # noqa: S608
+    " FROM (SELECT prefix, warehouse FROM warehouse_locations WHERE bucket = ? AND prefix <= ?"
+    " ORDER BY prefix DESC LIMIT 1) l JOIN warehouses w ON w.id = l.warehouse"
+)
+"""The last directory at or before a key, and whose it is."""
 
 # -- namespaces ---------------------------------------------------------------------------------------------------
 
@@ -76,26 +106,26 @@ NAMESPACE_HAS_POLICIES: Final = "SELECT 1 FROM policies WHERE namespace = ? LIMI
 # -- entries ------------------------------------------------------------------------------------------------------
 
 _FIND: Final = (
-    " FROM buckets b JOIN warehouses w ON w.bucket = b.id"
-    " LEFT JOIN namespaces n ON n.warehouse = b.id AND n.path = ?"
+    " FROM warehouses w JOIN buckets b ON b.id = w.bucket"
+    " LEFT JOIN namespaces n ON n.warehouse = w.id AND n.path = ?"
     " LEFT JOIN entries e ON e.namespace = n.id AND e.name = ?"
 )
-FIND_ENTRY: Final = f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY}{_FIND} WHERE b.name = ?"
+FIND_ENTRY: Final = f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY}{_FIND} WHERE w.name = ?"
 """A name, resolved in one statement: a row tells which of warehouse, namespace and entry is missing."""
 
 ENTRY_BY_ID: Final = (
     f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
-    " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.id = ? AND e.dropped_ms IS NULL"
 )
 _TABLES: Final = (
     f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
-    " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.kind = 'table' AND e.dropped_ms IS NULL"
 )
 TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
-TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND b.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
-TABLES_OF_NAMESPACE_AFTER: Final = f"{_TABLES} AND b.name = ? AND n.path = ? AND e.id > ? ORDER BY e.id LIMIT ?"
+TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND w.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
+TABLES_OF_NAMESPACE_AFTER: Final = f"{_TABLES} AND w.name = ? AND n.path = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({_ENTRY_NAMES}) VALUES ({_ENTRY_MARKS}) ON CONFLICT (namespace, name) DO NOTHING"  # noqa: S608
     " RETURNING id"
@@ -133,7 +163,7 @@ DROPPED_IN: Final = (
 )
 EXPIRED: Final = (
     f"SELECT {_ENTRY}, n.path, {_WAREHOUSE} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
-    " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.expires_ms IS NOT NULL AND e.expires_ms <= ? ORDER BY e.expires_ms LIMIT ?"
 )
 
@@ -146,13 +176,15 @@ LOCATION_AT_OR_BEFORE: Final = (
     "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1"
 )
 ENTRY_OF_KEY: Final = (
-    f"SELECT l.prefix, n.path, {_ENTRY}"  # noqa: S608
+    f"SELECT l.prefix, n.path, {_OWN}, {_ENTRY}"  # noqa: S608
     " FROM (SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) l"
     " JOIN entries e ON e.id = l.entry JOIN namespaces n ON n.id = e.namespace"
+    " JOIN warehouses w ON w.id = e.warehouse"
 )
 IS_CURRENT_METADATA: Final = "SELECT 1 FROM entries WHERE metadata_at IN (?, ?, ?) LIMIT 1"
-WAREHOUSE_HAS_ENTRIES: Final = (
-    "SELECT 1 FROM namespaces n JOIN entries e ON e.namespace = n.id WHERE n.warehouse = ? LIMIT 1"
+BUCKET_HAS_ENTRIES: Final = (
+    "SELECT 1 FROM warehouses w JOIN namespaces n ON n.warehouse = w.id JOIN entries e ON e.namespace = n.id"
+    " WHERE w.bucket = ? LIMIT 1"
 )
 HAS_METADATA_WITHIN: Final = "SELECT 1 FROM entries WHERE metadata_at >= ? AND metadata_at < ? LIMIT 1"
 OTHERS_WITHIN: Final = (
@@ -218,7 +250,13 @@ IMPORT_OF: Final = (
 
 def warehouse_from(row: Row) -> Warehouse:
     """A warehouse, from the first columns of a row."""
-    return Warehouse(bucket_from(row), row[BUCKET_COLUMNS], row[BUCKET_COLUMNS + 1])
+    return warehouse_in(bucket_from(row), row, BUCKET_COLUMNS)
+
+
+def warehouse_in(bucket: Bucket, row: Row, at: int = 0) -> Warehouse:
+    """A warehouse of a bucket that is known, from columns beginning at `at`."""
+    warehouse_id, name, base_prefix, kind, allowed, properties, created_ms = row[at : at + OWN_COLUMNS]
+    return Warehouse(bucket, warehouse_id, name, base_prefix, WarehouseKind(kind), allowed, properties, created_ms)
 
 
 def namespace_from(row: Row, at: int = 0) -> Namespace:

@@ -11,6 +11,7 @@ from lakebed.objects.facilities import Facilities
 from .cache import MetadataCache
 from .committing import Committed, metadata_address
 from .entries import Entries, Found, name_taken, no_such_entry
+from .external import check_own
 from .files import TableFiles
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
@@ -66,6 +67,7 @@ class Views:
             name=identifier.name,
             kind=EntryKind.VIEW,
         )
+        check_own(sought.warehouse, "create a view")
         found = sought.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.VIEW)
@@ -105,6 +107,7 @@ class Views:
         found = await self._entries.get(
             mutation.caller, warehouse_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
         )
+        check_own(found.warehouse, "replace a view")
         entry = found.live
         if entry is None:
             raise no_such_entry(identifier, EntryKind.VIEW)

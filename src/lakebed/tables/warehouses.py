@@ -1,27 +1,31 @@
-"""Table buckets: ordinary buckets that are enabled for tables, one warehouse each."""
+"""Warehouses: found, listed, described; and table buckets, which are warehouses of a whole bucket under its name.
+
+Those of other names and in other places are made by `catalogs`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from lakebed.core.access import ResourceRules
-from lakebed.core.errors import InvalidInput, NoSuchWarehouse
-from lakebed.governance.rbac import SERVICE, Privilege
+from lakebed.core.access import Principal, ResourceRules
+from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchWarehouse
+from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.bootstrap import establish_catalog
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.bucket import encode_settings
+from lakebed.objects.bucket import Bucket, encode_settings
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 
 from . import rows
+from .base_locations import Places, claim_places
 from .events import tell
 from .gate import Action, Gate
-from .model import Properties, Warehouse, pack_properties
+from .model import Properties, Warehouse, WarehouseKind, pack_directories, pack_properties
 from .properties import changed_properties, check_properties
 from .rows import warehouse_from
 
@@ -39,8 +43,18 @@ class WarehousePage:
     truncated: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NewWarehouse:
+    """A warehouse to be made."""
+
+    name: str
+    places: Places
+    kind: WarehouseKind = WarehouseKind.INTERNAL
+    properties: Properties = field(default_factory=dict)
+
+
 class Warehouses:
-    """The use cases of table buckets."""
+    """The use cases of warehouses, and of table buckets."""
 
     def __init__(self, facilities: Facilities, gate: Gate) -> None:
         self._f = facilities
@@ -54,29 +68,36 @@ class Warehouses:
         return warehouse_from(row)
 
     async def enable(self, caller: Caller, name: str) -> Warehouse:
-        """Make a bucket a table bucket. Idempotent. Raises NoSuchBucket; InvalidInput if its objects are to expire."""
+        """Make a bucket a table bucket. Idempotent.
+
+        Raises NoSuchBucket; InvalidInput if its objects are to expire; LocationTaken if catalogs have directories in
+        it; AlreadyExists if a catalog of another place has its name.
+        """
         f = self._f
         now_ms = f.clock.now_ms()
         bucket = await f.bucket(f.meta, name)
-        self._gate.check(caller, Warehouse(bucket, 0, b""), Action.CREATE_TABLE_BUCKET)
+        there = await f.meta.row(rows.WAREHOUSE, name)
+        self._gate.check(
+            caller,
+            unmade(bucket, name),
+            Action.CREATE_TABLE_BUCKET,
+            securable=SERVICE if there is None else catalog_securable(warehouse_from(there).id),
+        )
 
         async def work(tx: Transaction) -> Warehouse:
             bucket = await f.bucket(tx, name)
-            if not bucket.holds_tables:
-                lifecycle = bucket.settings.lifecycle
-                if lifecycle is not None and lifecycle.expires_objects:
-                    # They would be kept and never run: what a file's age says of its use only its table knows.
-                    raise InvalidInput(
-                        f"the bucket has lifecycle rules that expire objects, and tables need theirs: remove the rules"
-                        f" first. bucket={name}",
-                        argument="lifecycle",
-                    )
-                settings = msgspec.structs.replace(bucket.settings, tables=True)
-                await tx.run(UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
-            if await tx.run(rows.ENABLE, bucket.id, now_ms, pack_properties({})):
-                await establish_catalog(tx, f.outbox, bucket.id, name, caller.principal, now_ms)
+            row = await tx.row(rows.WAREHOUSE, name)
+            if row is None:
+                new = NewWarehouse(name, Places(name, ""))
+                made = await make_warehouse(tx, f, bucket, new, caller.principal, now_ms)
                 await tell(f.outbox, tx, "TableBucketEnabled", caller, now_ms, name)
-            return await self.find(tx, name)
+                return made
+            found = warehouse_from(row)
+            if found.bucket.id != bucket.id or not found.is_table_bucket:
+                raise AlreadyExists(
+                    f"a catalog has the name of the bucket, and is elsewhere. catalog={name} at={found.base_location}"
+                )
+            return found
 
         return await f.meta.transact(work)
 
@@ -117,12 +138,57 @@ class Warehouses:
         async def work(tx: Transaction) -> Warehouse:
             warehouse = await self.find(tx, name)
             properties, _ = changed_properties(warehouse.properties, updates, removals)
-            _check_warehouse_properties(properties)
-            await tx.run(rows.SET_WAREHOUSE_PROPERTIES, pack_properties(properties), warehouse.bucket.id)
+            check_warehouse_properties(properties)
+            packed = pack_properties(properties)
+            await tx.run(rows.CONFIGURE_WAREHOUSE, warehouse.packed_allowed, packed, now_ms, warehouse.id)
             await tell(f.outbox, tx, "TableBucketConfigured", caller, now_ms, name)
-            return warehouse._replace(packed_properties=pack_properties(properties))
+            return warehouse._replace(packed_properties=packed)
 
         return await f.meta.transact(work)
+
+
+def unmade(bucket: Bucket, name: str) -> Warehouse:
+    """A warehouse that is not there yet, for the gate to be asked about: its number is nobody's."""
+    return Warehouse(bucket, 0, name, "", WarehouseKind.INTERNAL, None, pack_properties({}), 0)
+
+
+async def make_warehouse(
+    tx: Transaction, f: Facilities, bucket: Bucket, new: NewWarehouse, by: Principal, now_ms: int
+) -> Warehouse:
+    """The step of a transaction that makes a warehouse with its administrators, and its bucket one that holds tables.
+
+    Append no event before. Raises AlreadyExists, LocationTaken; InvalidInput if the bucket's objects are to expire.
+    """
+    if not bucket.holds_tables:
+        lifecycle = bucket.settings.lifecycle
+        if lifecycle is not None and lifecycle.expires_objects:
+            # They would be kept and never run: what a file's age says of its use only its table knows.
+            raise InvalidInput(
+                f"the bucket has lifecycle rules that expire objects, and tables need theirs: remove the rules"
+                f" first. bucket={bucket.name}",
+                argument="lifecycle",
+            )
+        settings = encode_settings(msgspec.structs.replace(bucket.settings, tables=True))
+        await tx.run(UPDATE_BUCKET_SETTINGS, settings, bucket.id)
+    made = await tx.row(
+        rows.INSERT_WAREHOUSE,
+        new.name,
+        bucket.id,
+        new.places.base_prefix,
+        new.kind,
+        pack_directories(new.places.allowed),
+        pack_properties(dict(new.properties)),
+        now_ms,
+        now_ms,
+    )
+    if made is None:
+        raise AlreadyExists(f"a catalog of that name is there. catalog={new.name}")
+    await claim_places(tx, bucket, new.places, int(made[0]))
+    await establish_catalog(tx, f.outbox, int(made[0]), new.name, by, now_ms)
+    found = await tx.row(rows.WAREHOUSE, new.name)
+    if found is None:
+        raise Corrupted(f"a catalog that was made just now is not there. catalog={new.name}")
+    return warehouse_from(found)
 
 
 def undrop_window_ms(warehouse: Warehouse) -> int:
@@ -130,7 +196,8 @@ def undrop_window_ms(warehouse: Warehouse) -> int:
     return int(warehouse.properties.get(UNDROP_WINDOW, "0")) * 1000
 
 
-def _check_warehouse_properties(properties: Properties) -> None:
+def check_warehouse_properties(properties: Properties) -> None:
+    """Return if a warehouse may have these. Raises InvalidInput."""
     check_properties(properties)
     window = properties.get(UNDROP_WINDOW, "0")
     if not (window.isascii() and window.isdigit() and int(window) <= MAX_UNDROP_SECONDS):

@@ -50,7 +50,11 @@ async def test_store_of_an_earlier_release_gets_what_a_new_one_has(address: str,
     try:
         await migrate(store, [step for step in steps if step.version < 12])
         world = World(store, clock, Outbox(store))
-        await world.catalog("old", established=False)
+        await world.run(
+            "INSERT INTO buckets (id, name, owner, region, created_ms, versioning, settings)"
+            " VALUES (8, 'old', '000000000000', 'us-east-1', 1, '', '')"
+        )
+        await world.run("INSERT INTO warehouses (bucket, enabled_ms, properties) VALUES (8, 5, ?)", b"\x80")
         await world.run(
             "INSERT INTO principals (name, user_id, account, enabled, created_ms)"
             " VALUES ('ann', 'U', '000000000000', 1, 77)"

@@ -93,7 +93,7 @@ async def test_roles_go_with_their_catalog(world: World) -> None:
     await world.granting.add(world.by, "lake", "reader", GrantTarget(GrantKind.CATALOG), Privilege.TABLE_LIST)
     for table in ("policies", "entries", "namespaces"):
         await world.run(f"DELETE FROM {table} WHERE warehouse = ?", lake)
-    await world.run("DELETE FROM warehouses WHERE bucket = ?", lake)
+    await world.run("DELETE FROM warehouses WHERE id = ?", lake)
     assert await world.store.rows("SELECT name FROM catalog_roles WHERE catalog = ?", lake) == []
     assert await world.store.rows("SELECT role FROM grants WHERE securable = ?", f"catalog {lake}") == []
     with pytest.raises(NoSuchWarehouse):

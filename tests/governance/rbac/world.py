@@ -69,7 +69,7 @@ class World:
         """Somebody else who asks."""
         return Administrator(principal, self.questions)
 
-    async def catalog(self, name: str, *, established: bool = True) -> int:
+    async def catalog(self, name: str) -> int:
         """A catalog; its id."""
 
         async def work(tx: Transaction) -> int:
@@ -81,10 +81,17 @@ class World:
                 _EMPTY,
             )
             assert made is not None
-            catalog = int(made[0])
-            await tx.run("INSERT INTO warehouses (bucket, enabled_ms, properties) VALUES (?, 5, ?)", catalog, _EMPTY)
-            if established:
-                await establish_catalog(tx, self.outbox, catalog, name, ROOT, self.clock.now_ms())
+            # Numbers that are no bucket's: whoever takes one for the other finds nothing.
+            catalog = int(made[0]) + 1000
+            await tx.run(
+                "INSERT INTO warehouses (id, name, bucket, base_prefix, kind, properties, version, created_ms,"
+                " updated_ms) VALUES (?, ?, ?, '', 'INTERNAL', ?, 1, 5, 5)",
+                catalog,
+                name,
+                made[0],
+                _EMPTY,
+            )
+            await establish_catalog(tx, self.outbox, catalog, name, ROOT, self.clock.now_ms())
             return catalog
 
         return await self.store.transact(work)
@@ -132,7 +139,7 @@ class World:
             b"{}",
         )
 
-    async def run(self, statement: str, *values: int | str) -> None:
+    async def run(self, statement: str, *values: int | str | bytes) -> None:
         """Change rows behind the services' backs."""
 
         async def work(tx: Transaction) -> None:

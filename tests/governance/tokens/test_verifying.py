@@ -12,7 +12,14 @@ from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthen
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, MasterKeys, Principals
 from lakebed.governance.rbac import SERVICE, Privilege
-from lakebed.governance.tokens import ClientCredentials, Clients, SigningKeys, TokenIssuer, TokenVerifier
+from lakebed.governance.tokens import (
+    ClientCredentials,
+    Clients,
+    NewCredentials,
+    SigningKeys,
+    TokenIssuer,
+    TokenVerifier,
+)
 from lakebed.governance.tokens.compact import read_unverified
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
@@ -44,6 +51,30 @@ async def test_who_calls_is_the_user_as_the_store_has_it_now(
     assert await verifier.principal(token) is caller
     await principals.attach_canned("bob", "readonly")
     assert len((await verifier.principal(token)).policies) == 1
+
+
+async def test_first_secret_may_be_good_for_its_rotation_alone(
+    store: MetaStore,
+    principals: Principals,
+    client_credentials: ClientCredentials,
+    clients: Clients,
+    issuer: TokenIssuer,
+    verifier: TokenVerifier,
+) -> None:
+    user = await principals.create_user("new")
+
+    async def work(tx: Transaction) -> NewCredentials:
+        return await client_credentials.create(tx, user, rotation_required=True)
+
+    first = await store.transact(work)
+    old = await token_for(clients, issuer, first)
+    assert (await verifier.principal(old)).must_rotate
+    second = await client_credentials.rotate(user)
+    assert not (await verifier.principal(await token_for(clients, issuer, second))).must_rotate
+    for still in (old, await token_for(clients, issuer, first)):
+        assert (await verifier.principal(still)).must_rotate
+    reset = await client_credentials.reset(user)
+    assert not (await verifier.principal(await token_for(clients, issuer, reset))).must_rotate
 
 
 async def test_root_calls_with_a_token_for_its_access_key(

@@ -22,7 +22,8 @@ from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.rows import REPLACED_SINCE
 from lakebed.tables.manifests import DataFile, EntryStatus, ManifestFile
 from lakebed.tables.metadata import TableMetadata, parse_table
-from lakebed.tables.model import Entry, EntryKind, Namespace, Warehouse
+from lakebed.tables.model import Entry, EntryKind, Namespace
+from lakebed.tables.warehouses import unmade
 from tests.tables.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 from tests.tables.validation.lake import Lake, MemoryFiles
 
@@ -227,7 +228,7 @@ class History:
             0,
             protected=False,
         )
-        return Known(Warehouse(bucket, 0, b""), Namespace(1, "ns", b""), entry)
+        return Known(unmade(bucket, bucket.name), Namespace(1, "ns", b""), entry)
 
     @property
     def reader(self) -> HistoryReader:

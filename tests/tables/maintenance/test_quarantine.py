@@ -5,15 +5,19 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import AccessDenied, NotFound, StateConflict, Unavailable
+from lakebed.core.ids import BucketId
+from lakebed.objects.bucket import Bucket
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import MAX_KEY_BYTES, ObjectAttributes
 from lakebed.objects.rows import CURRENT
+from lakebed.tables.base_locations import MAX_PREFIX_BYTES
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance import quarantine, removal
 from lakebed.tables.maintenance.machine import SchedulerStatus
 from lakebed.tables.maintenance.model import Action, JobStatus, ObjectState, Step
 from lakebed.tables.maintenance.quarantine import held_key
 from lakebed.tables.maintenance.review import QuarantineAction
+from lakebed.tables.warehouses import unmade
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import may
@@ -21,6 +25,7 @@ from tests.tables.catalogs import may
 from .workshop import BODY, Workshop
 
 RETENTION_SECONDS = 3600
+LAKE = unmade(Bucket(BucketId(1), "lake", "0", "r", 0, "", b"\x80"), "lake")
 HOLDS = {"delete_enabled": True, "quarantine_enabled": True, "quarantine_retention_seconds": RETENTION_SECONDS}
 
 
@@ -45,7 +50,8 @@ async def test_files_are_moved_aside_and_nothing_is_copied(workshop: Workshop) -
     attributes = ObjectAttributes(content_type="application/x-parquet", metadata={"colour": "red"})
     key = await workshop.home(table) + "data/o.parquet"
     await workshop.store.put("lake", key, BODY, attributes=attributes)
-    bucket = (await workshop.catalog.warehouses.get(ROOT, "lake")).bucket
+    warehouse = await workshop.catalog.warehouses.get(ROOT, "lake")
+    bucket = warehouse.bucket
     before = await workshop.store.meta.row(CURRENT, bucket.id, key)
     workshop.age()
     blobs = await workshop.store.stored_blobs()
@@ -56,7 +62,7 @@ async def test_files_are_moved_aside_and_nothing_is_copied(workshop: Workshop) -
     (report,) = stored.findings.objects
     assert report.state is ObjectState.QUARANTINED
     assert key not in await workshop.keys()
-    place = held_key(stored.job.id, key)
+    place = held_key(warehouse, stored.job.id, key)
     assert await workshop.held() == [place] == [f".lakebed/quarantine/{stored.job.id}/{key}"]
     after = await workshop.store.meta.row(CURRENT, bucket.id, place)
     assert before is not None
@@ -271,8 +277,16 @@ async def test_what_is_held_shows_in_the_scheduler_s_report(light_workshop: Work
 
 def test_a_key_that_would_be_too_long_is_held_under_another() -> None:
     key = "k" * (MAX_KEY_BYTES - 2)
-    place = held_key("j" * 32, key)
+    place = held_key(LAKE, "j" * 32, key)
     assert len(place) <= MAX_KEY_BYTES
     assert place.startswith(f".lakebed/quarantine/{'j' * 32}/")
-    assert held_key("j", "a/é") == ".lakebed/quarantine/j/a/é"
-    assert held_key("j" * 32, key) != held_key("j" * 32, "l" + key[1:])
+    assert held_key(LAKE, "j", "a/é") == ".lakebed/quarantine/j/a/é"
+    assert held_key(LAKE, "j" * 32, key) != held_key(LAKE, "j" * 32, "l" + key[1:])
+
+
+def test_files_of_a_catalog_are_held_in_its_own_directory() -> None:
+    deep = LAKE._replace(base_prefix="d" * (MAX_PREFIX_BYTES - 1) + "/")
+    assert held_key(deep, "j", "k") == f"{deep.base_prefix}.lakebed/quarantine/j/k"
+    place = held_key(deep, "j" * 32, deep.base_prefix + "k" * 400)
+    assert place.startswith(f"{deep.base_prefix}.lakebed/quarantine/{'j' * 32}/")
+    assert len(place) <= MAX_KEY_BYTES

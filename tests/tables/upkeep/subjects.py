@@ -13,8 +13,9 @@ from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.walking import LiveFiles, Problem
 from lakebed.tables.manifests import DataFile, ManifestFile
 from lakebed.tables.metadata import TableMetadata, parse_table
-from lakebed.tables.model import Entry, EntryKind, Namespace, Warehouse
+from lakebed.tables.model import Entry, EntryKind, Namespace
 from lakebed.tables.upkeep.triggers import Subject
+from lakebed.tables.warehouses import unmade
 from tests.tables.manifests.avro_files import a_file, a_manifest
 from tests.tables.validation.lake import Lake
 
@@ -72,7 +73,7 @@ def known(token: str = "token", created_ms: int = NOW_MS - 10 * DAY_MS) -> Known
     entry = Entry(
         "e", EntryKind.TABLE, 1, 1, "t", "u", 2, "s3://lake/t", "", token, 1, created_ms, created_ms, protected=False
     )
-    return Known(Warehouse(bucket, 0, b""), Namespace(1, "ns", b""), entry)
+    return Known(unmade(bucket, bucket.name), Namespace(1, "ns", b""), entry)
 
 
 def subject(table: TableMetadata, *, now_ms: int = NOW_MS, token: str = "token", **more: Any) -> Subject:

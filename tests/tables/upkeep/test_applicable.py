@@ -26,8 +26,8 @@ async def test_what_is_read_together_is_what_is_read_alone(catalog: Catalog) -> 
     await policing.attach("p", NS)
     await policing.attach("q", TargetName.of(["ns"], "b"), {"mode": "quick"})
     await policing.attach("n", TargetName.of(["ns"], "c"))
-    lake = (await catalog.warehouses.find(meta, "lake")).bucket.id
-    pond = (await catalog.warehouses.find(meta, "pond")).bucket.id
+    lake = (await catalog.warehouses.find(meta, "lake")).id
+    pond = (await catalog.warehouses.find(meta, "pond")).id
     entries = [await catalog.entry(name(target)) for target in ("a", "b", "c")]
     entries.append(await catalog.entry(name("d", "plain")))
     ids = sorted(entry.id for entry in entries)

@@ -21,6 +21,17 @@ _VERSION: Final = {"currentEntityVersion": 1, "properties": {"a": "b"}}
 _GRANT: Final = {"grant": {"type": "table", "namespace": ["ns"], "tableName": "t", "privilege": "TABLE_READ_DATA"}}
 
 
+def _catalog(name: str) -> Json:
+    return {
+        "catalog": {
+            "type": "INTERNAL",
+            "name": name,
+            "properties": {"default-base-location": f"s3://pond/{name}"},
+            "storageConfigInfo": {"storageType": "S3", "allowedLocations": [f"s3://pond/{name}/"]},
+        }
+    }
+
+
 class ManagementContract(Contract):
     """The contract of users, roles and grants."""
 
@@ -30,8 +41,13 @@ class ManagementContract(Contract):
         "principalRoleName": "engineer",
         "catalogRoleName": "reader",
     }
-    names_of: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    names_of: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "updateCatalog": {"catalogName": "spare"},
+        "deleteCatalog": {"catalogName": "spare"},
+    }
     good: ClassVar[Mapping[str, Json]] = {
+        "createCatalog": _catalog("made"),
+        "updateCatalog": _VERSION,
         "createPrincipal": {"principal": {"name": "made"}},
         "updatePrincipal": _VERSION,
         "assignPrincipalRole": {"principalRole": {"name": "engineer"}},
@@ -47,6 +63,7 @@ class ManagementContract(Contract):
     def __init__(self, document: Json, server: RunningServer) -> None:
         super().__init__(document, server)
         self._catalog = self.base
+        assert self.session.put(f"{server.endpoint}/pond").status_code == 200
         self.base = f"{server.endpoint}/api/management/v1"
 
     def checks(self) -> Sequence[Check]:
@@ -59,12 +76,15 @@ class ManagementContract(Contract):
         assert self.session.post(lake, json={"namespace": ["ns"]}).status_code in (200, 409)
         assert self.session.post(f"{lake}/ns/tables", json={"name": "t", "schema": SCHEMA}).status_code in (200, 409)
         roles = f"{self.base}/catalogs/lake/catalog-roles"
+        for name in ("made", "spare"):
+            assert self.session.delete(f"{self.base}/catalogs/{name}").status_code in (204, 404)
         for place, names in (("principals", ("ann", "made")), ("principal-roles", ("engineer", "made"))):
             for name in names:
                 assert self.session.delete(f"{self.base}/{place}/{name}").status_code in (204, 404)
         for name in ("reader", "made"):
             assert self.session.delete(f"{roles}/{name}").status_code in (204, 404)
         for method, address, body in (
+            ("POST", f"{self.base}/catalogs", _catalog("spare")),
             ("POST", f"{self.base}/principals", {"principal": {"name": "ann"}}),
             ("POST", f"{self.base}/principal-roles", {"principalRole": {"name": "engineer"}}),
             ("POST", roles, {"catalogRole": {"name": "reader"}}),

@@ -52,11 +52,14 @@ async def test_credentials_are_rotated_and_reset(office: Office) -> None:
     assert taken.error == (409, "AlreadyExistsException")
 
 
-async def test_credentials_that_must_be_rotated_are_not_made(office: Office) -> None:
-    asked = {"principal": {"name": "ann"}, "credentialRotationRequired": True}
-    assert (await office.call("POST", "/principals", asked)).error == (406, "UnsupportedOperationException")
-    assert (await office.call("GET", "/principals/ann")).status == 404
-    assert (await office.call("POST", "/principals", {**asked, "credentialRotationRequired": False})).status == 201
+async def test_credentials_may_have_to_be_rotated(office: Office) -> None:
+    for name, required in (("ann", True), ("bob", False), ("eve", None)):
+        asked = {"principal": {"name": name}, "credentialRotationRequired": required}
+        assert (await office.call("POST", "/principals", asked)).status == 201
+    rows = await office.lake.store.meta.rows(
+        "SELECT p.name, c.rotate_only FROM principals p JOIN client_credentials c ON c.user_id = p.user_id ORDER BY 1"
+    )
+    assert rows == [("ann", 1), ("bob", None), ("eve", None)]
 
 
 async def test_stale_change_is_a_conflict(office: Office) -> None:

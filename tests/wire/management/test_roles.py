@@ -96,6 +96,8 @@ async def test_catalogs_are_shown(office: Office) -> None:
         "name": "lake",
         "properties": {"default-base-location": "s3://lake/"},
         "createTimestamp": office.lake.clock.now_ms(),
+        "lastUpdateTimestamp": office.lake.clock.now_ms(),
+        "entityVersion": 1,
         "storageConfigInfo": {"storageType": "S3", "allowedLocations": ["s3://lake/"], "region": "us-east-1"},
     }
     assert await office.done("GET", "/catalogs/lake") == shown
@@ -104,6 +106,6 @@ async def test_catalogs_are_shown(office: Office) -> None:
 
 
 async def test_methods_and_paths_that_are_not_served_are_told(office: Office) -> None:
-    assert (await office.call("POST", "/catalogs", {})).status == 405
-    assert (await office.call("DELETE", "/catalogs/lake")).status == 405
+    assert (await office.call("PUT", "/catalogs", {})).status == 405
+    assert (await office.call("POST", "/catalogs/lake")).status == 405
     assert (await office.call("GET", "/nothing")).status == 404

@@ -67,6 +67,26 @@ def test_token_activates_the_roles_of_its_scope(server: RunningServer, root: req
     assert lists(everything) == 401
 
 
+def test_secret_that_must_be_rotated_opens_nothing_else(server: RunningServer, root: requests.Session) -> None:
+    base = f"{server.endpoint}/api/management/v1"
+    made = root.post(f"{base}/principals", json={"principal": {"name": "new"}, "credentialRotationRequired": True})
+    first = made.json()["credentials"]
+    given = {"principalRole": {"name": "service_admin"}}
+    assert root.put(f"{base}/principals/new/principal-roles", json=given).status_code == 201
+    old = token(server, first, "PRINCIPAL_ROLE:ALL")
+
+    def status(headers: dict[str, str], method: str = "GET", path: str = "principals") -> int:
+        return requests.request(method, f"{base}/{path}", headers=headers, timeout=60).status_code
+
+    assert [status(old), status(old, path="catalogs"), status(old, "POST", "principals/root/rotate")] == [403] * 3
+    rotated = requests.post(f"{base}/principals/new/rotate", headers=old, timeout=60)
+    assert rotated.status_code == 200, rotated.text
+    assert status(token(server, rotated.json()["credentials"], "PRINCIPAL_ROLE:ALL")) == 200
+    # The first secret is still that: whoever made the user knows it.
+    assert status(old) == 403
+    assert status(token(server, first, "PRINCIPAL_ROLE:ALL")) == 403
+
+
 def test_user_rotates_its_own_credentials_with_a_token(server: RunningServer, root: requests.Session) -> None:
     base = f"{server.endpoint}/api/management/v1"
     made = root.post(f"{base}/principals", json={"principal": {"name": "ann"}})

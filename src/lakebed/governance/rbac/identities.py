@@ -32,7 +32,13 @@ class Issuer(Protocol):
         ...
 
     async def create(
-        self, tx: Transaction, user: User, fresh: FreshSecret | None = None, *, caller: Principal | None = None
+        self,
+        tx: Transaction,
+        user: User,
+        fresh: FreshSecret | None = None,
+        *,
+        caller: Principal | None = None,
+        rotation_required: bool = False,
     ) -> NewCredentials:
         """Credentials for a new user. The last thing in its transaction."""
         ...
@@ -70,8 +76,13 @@ class ManagedPrincipals:
         self._root = root
         self._issuer = issuer
 
-    async def create(self, by: Administrator, name: str, *, properties: Properties) -> PrincipalWithSecret:
-        """Make a user of root's account, with client credentials. Raises InvalidName, InvalidInput, AlreadyExists."""
+    async def create(
+        self, by: Administrator, name: str, *, properties: Properties, rotation_required: bool = False
+    ) -> PrincipalWithSecret:
+        """Make a user of root's account, with client credentials. Raises InvalidName, InvalidInput, AlreadyExists.
+
+        With `rotation_required`, these are good for nothing but to be rotated by the user, who then knows them alone.
+        """
         by.check("createPrincipal")
         check_user_name(name)
         kept = check_properties(properties)
@@ -84,7 +95,9 @@ class ManagedPrincipals:
             if kept:
                 await tx.run(rows.SET_PROPERTIES, pack_properties(kept), name)
             await tell_of_user(self._outbox, tx, "UserCreated", user, by.principal, now_ms)
-            credentials = await self._issuer.create(tx, user, fresh, caller=by.principal)
+            credentials = await self._issuer.create(
+                tx, user, fresh, caller=by.principal, rotation_required=rotation_required
+            )
             return PrincipalWithSecret(await find_principal(tx, name), credentials)
 
         return await self._store.transact(work)

@@ -78,15 +78,35 @@ class CatalogRole:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """A catalog: what the management API tells of a table bucket."""
+    """A catalog, as the management API has it."""
 
     id: int
     name: str
     owner: str
     """The account of its bucket."""
     region: str
+    bucket: str
+    base_prefix: str
+    """The directory of the bucket in which its files are, ending in a slash; empty for all of it."""
+    allowed: tuple[str, ...]
+    """Further directories of the bucket in which its tables may be."""
+    kind: str
+    """INTERNAL or EXTERNAL."""
     properties: Properties
+    version: int
+    """One more with every change of it."""
     created_ms: int
+    updated_ms: int
+
+    @property
+    def base_location(self) -> str:
+        """Where its files are."""
+        return f"s3://{self.bucket}/{self.base_prefix}"
+
+    @property
+    def allowed_locations(self) -> list[str]:
+        """Where its tables may be."""
+        return [self.base_location, *(f"s3://{self.bucket}/{directory}" for directory in self.allowed)]
 
     @property
     def arn(self) -> str:
@@ -121,7 +141,7 @@ class HeldGrant(NamedTuple):
 
 
 def check_role_name(name: str) -> str:
-    """The name, if a role may be called so. Raises InvalidName."""
+    """The name, if a role or a catalog may be called so. Raises InvalidName."""
     if not 1 <= len(name) <= MAX_NAME_CHARS or name in (".", "..") or name != name.strip():
         raise _refused(f"a name has 1 to {MAX_NAME_CHARS} characters and no blank at its ends", name)
     if any(character in _FORBIDDEN or not character.isprintable() for character in name):
@@ -179,6 +199,14 @@ def unpack_properties(packed: bytes | None) -> dict[str, str]:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+def unpack_directories(packed: bytes | None) -> tuple[str, ...]:
+    """Directories from their column."""
+    return () if packed is None else _decode_directories(packed)
+
+
+_decode_directories = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 
 def _refused(message: str, name: str) -> InvalidName:

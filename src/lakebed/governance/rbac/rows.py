@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from lakebed.meta.seam import Row
 
 from .model import LEVEL_SEPARATOR, Catalog, CatalogRole, GrantTarget, HeldGrant, ManagedPrincipal, PrincipalRole
+from .model import unpack_directories as _directories
 from .model import unpack_properties as _properties
 from .privileges import MASKS, GrantKind, Privilege
 from .securables import SERVICE_KEY
@@ -119,16 +120,19 @@ PRINCIPAL_ROLES_OF_CATALOG_ROLE: Final = (
     " WHERE m.catalog_role = ? ORDER BY r.name"
 )
 CATALOG_ROLES_HELD: Final = (
-    "SELECT b.name, r.name FROM catalog_role_members m JOIN catalog_roles r ON r.id = m.catalog_role"
-    " JOIN buckets b ON b.id = r.catalog WHERE m.principal_role = ? ORDER BY b.name, r.name"
+    "SELECT w.name, r.name FROM catalog_role_members m JOIN catalog_roles r ON r.id = m.catalog_role"
+    " JOIN warehouses w ON w.id = r.catalog WHERE m.principal_role = ? ORDER BY w.name, r.name"
 )
 
 # -- catalogs and what is in them ---------------------------------------------------------------------------------
 
-_CATALOG: Final = "b.id, b.name, b.owner, b.region, w.properties, w.enabled_ms"
-_CATALOGS: Final = "buckets b JOIN warehouses w ON w.bucket = b.id"
-CATALOG: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE b.name = ?"  # noqa: S608
-CATALOGS: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} ORDER BY b.name"  # noqa: S608
+_CATALOG: Final = (
+    "w.id, w.name, b.owner, b.region, b.name, w.base_prefix, w.allowed, w.kind, w.properties, w.version, w.created_ms,"
+    " w.updated_ms"
+)
+_CATALOGS: Final = "warehouses w JOIN buckets b ON b.id = w.bucket"
+CATALOG: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE w.name = ?"  # noqa: S608
+CATALOGS: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} ORDER BY w.name"  # noqa: S608
 NAMESPACE: Final = "SELECT id FROM namespaces WHERE warehouse = ? AND path = ?"
 ENTRY: Final = "SELECT id FROM entries WHERE namespace = ? AND name = ? AND kind = ? AND dropped_ms IS NULL"
 POLICY: Final = "SELECT id FROM policies WHERE namespace = ? AND name = ?"
@@ -170,8 +174,20 @@ def catalog_role_from(row: Row) -> CatalogRole:
 
 def catalog_from(row: Row) -> Catalog:
     """A catalog."""
-    catalog_id, name, owner, region, properties, created_ms = row
-    return Catalog(catalog_id, name, owner, region, _properties(properties), created_ms)
+    catalog_id, name, owner, region, bucket, base_prefix, allowed, kind, properties, version, *times = row
+    return Catalog(
+        catalog_id,
+        name,
+        owner,
+        region,
+        bucket,
+        base_prefix,
+        _directories(allowed),
+        kind,
+        _properties(properties),
+        version,
+        *times,
+    )
 
 
 class StoredGrant(NamedTuple):

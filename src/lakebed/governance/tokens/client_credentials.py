@@ -26,8 +26,8 @@ from .secret_hashes import SecretHashes
 _COLUMNS: Final = "client_id, user_id, generation, secondary IS NOT NULL, created_ms, rotated_ms"
 _PAIR: Final = f"SELECT {_COLUMNS} FROM client_credentials WHERE user_id = ?"  # noqa: S608 - columns are ours
 _INSERT: Final = (
-    "INSERT INTO client_credentials (client_id, user_id, main, generation, created_ms, rotated_ms)"
-    " VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO NOTHING"
+    "INSERT INTO client_credentials (client_id, user_id, main, generation, created_ms, rotated_ms, rotate_only)"
+    " VALUES (?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 _ROTATE: Final = (
     "UPDATE client_credentials SET secondary = main, main = ?, generation = generation + 1, rotated_ms = ?"
@@ -82,17 +82,24 @@ class ClientCredentials:
         return await _pair(self._store, user.user_id)
 
     async def create(
-        self, tx: Transaction, user: User, fresh: FreshSecret | None = None, *, caller: Principal | None = None
+        self,
+        tx: Transaction,
+        user: User,
+        fresh: FreshSecret | None = None,
+        *,
+        caller: Principal | None = None,
+        rotation_required: bool = False,
     ) -> NewCredentials:
         """Give a user credentials, in the transaction that makes the user or another one. The last thing in it.
 
-        Without a `fresh` secret one is made and hashed on the spot, while others wait. Raises StateConflict for a user
-        who has credentials.
+        Without a `fresh` secret one is made and hashed on the spot, while others wait. With `rotation_required`, tokens
+        of this first secret are good for nothing but to rotate it. Raises StateConflict for a user who has credentials.
         """
         if fresh is None:
             fresh = self._hashes.hash_now(new_client_secret())
         client_id, now_ms = new_client_id(), self._clock.now_ms()
-        if not await tx.run(_INSERT, client_id, user.user_id, fresh.hash, now_ms, now_ms):
+        rotate_only = 1 if rotation_required else None
+        if not await tx.run(_INSERT, client_id, user.user_id, fresh.hash, now_ms, now_ms, rotate_only):
             raise StateConflict(f"the user has client credentials. user={user.name}")
         await self._tell(tx, "ClientCredentialsCreated", user, client_id, caller, now_ms)
         return NewCredentials(client_id, fresh.secret)

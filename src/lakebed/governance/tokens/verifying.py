@@ -38,6 +38,7 @@ _SKEW_SECONDS: Final = 60
 
 _LOOKUP: Final = (
     f"SELECT k.algorithm, k.public, k.expires_ms, c.generation, c.secondary IS NOT NULL, {CHANGE_NUMBER},"  # noqa: S608 - ours
+    " c.rotate_only,"
     " p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"
     " FROM token_keys k LEFT JOIN principals p ON p.user_id = ?"
     " LEFT JOIN client_credentials c ON c.user_id = p.user_id AND c.client_id = ?"
@@ -96,7 +97,7 @@ class TokenVerifier:
             raise CredentialsExpired("the token has expired")
         if now_ms < (claims.nbf - _SKEW_SECONDS) * 1000:
             raise invalid_token()
-        generation, has_secondary, number = rows[0][3:6]
+        generation, has_secondary, number, rotate_only = rows[0][3:7]
         if generation is None:
             return VerifiedToken(claims, await self._by_access_key(claims, number))
         if not claims.gen.isdecimal() or not is_accepted(
@@ -105,11 +106,13 @@ class TokenVerifier:
             raise CredentialsRevoked("the secret that the token was given for is not good any more")
         known = self._callers.recall(text, rows)
         if known is None:
-            user = user_from(rows[0][6:11])
+            user = user_from(rows[0][7:12])
             if not user.enabled:
                 raise CredentialsRevoked("the user is disabled")
             key = client_key(claims.client_id, claims.gen)
-            caller = principal_from(user, (row[11:] for row in rows), key)
+            caller = principal_from(user, (row[12:] for row in rows), key)
+            # Of this very secret: whoever made it knows it, and the one that its user rotates to nobody else does.
+            caller = replace(caller, must_rotate=int(claims.gen) == rotate_only)
             known = self._callers.keep(text, rows, await self._activated(caller, claims, number))
         return VerifiedToken(claims, known)
 

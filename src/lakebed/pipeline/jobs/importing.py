@@ -22,7 +22,7 @@ from lakebed.pipeline.catalog_copies import (
     metadata_of,
     register,
 )
-from lakebed.pipeline.folders import open_folder
+from lakebed.pipeline.folders import home_of, open_folder
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.listing import inside
 from lakebed.pipeline.options import Names, Options, Text
@@ -87,7 +87,7 @@ def _import_folder(
     if not location.startswith("s3://"):
         _import_by_spark(spark, table, location, mode, draft, progress)
         return
-    if mode == IN_PLACE and not inside(location, f"s3://{table.ref.warehouse}"):
+    if mode == IN_PLACE and not inside(location, home_of(table)):
         raise InvalidInput(
             f"a table's files are in its own table bucket: copy the folder, or move it there. source={location}"
             f" table-bucket={table.ref.warehouse}",

@@ -125,6 +125,7 @@ class Following:
                     operation=OPERATION,
                     commit_id=commit_id,
                     also=record,
+                    follows=True,
                 )
             except CommitConflict:
                 tidied = None if local is None else await self._tidied(bridged, local)

@@ -90,12 +90,12 @@ class Polling:
 
 
 def _check_reach(warehouse: Warehouse, config: BridgeConfig, external: ExternalTable) -> None:
-    """Refuse to read, on nobody's word, what lies outside the table bucket and the folder that was named.
+    """Refuse to read, on nobody's word, what lies outside the warehouse and the folder that was named.
 
     Who configured the bridge was asked whether he may read that folder, and about no other place. Raises AccessDenied.
     """
-    bucket = parse_location(external.metadata_at).bucket
-    if bucket == warehouse.name or (config.folder and bucket == parse_location(config.folder).bucket):
+    address = parse_location(external.metadata_at)
+    if warehouse.holds(*address) or (config.folder and address.bucket == parse_location(config.folder).bucket):
         return
     raise AccessDenied(
         f"a bridge that is polled reads metadata files from its table bucket. metadata-location={external.metadata_at}"

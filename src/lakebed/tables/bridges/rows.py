@@ -23,8 +23,8 @@ DELETE: Final = "DELETE FROM bridges WHERE namespace = ? AND name = ?"
 SET_STATE: Final = "UPDATE bridges SET state = ?, due_ms = ? WHERE namespace = ? AND name = ? AND revision = ?"
 CLAIM: Final = "UPDATE bridges SET due_ms = ? WHERE namespace = ? AND name = ? AND revision = ? AND due_ms = ?"
 DUE: Final = (
-    f"SELECT {_COLUMNS}, n.path, b.name FROM bridges r JOIN namespaces n ON n.id = r.namespace"  # noqa: S608
-    " JOIN buckets b ON b.id = n.warehouse WHERE r.due_ms <= ? ORDER BY r.due_ms LIMIT ?"
+    f"SELECT {_COLUMNS}, n.path, w.name FROM bridges r JOIN namespaces n ON n.id = r.namespace"  # noqa: S608
+    " JOIN warehouses w ON w.id = n.warehouse WHERE r.due_ms <= ? ORDER BY r.due_ms LIMIT ?"
 )
 
 

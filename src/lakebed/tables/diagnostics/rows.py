@@ -24,7 +24,9 @@ CLIENT_ID_COUNT: Final = (
     "SELECT count(*) FROM entry_commits c JOIN entries e ON e.id = c.entry"
     " WHERE e.warehouse = ? AND c.commit_id <> c.version_token"
 )
-LOCATIONS: Final = "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix > ? ORDER BY prefix LIMIT ?"
+LOCATIONS: Final = (
+    "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix > ? ORDER BY prefix LIMIT ?"
+)
 UNPLACED_COUNT: Final = (
     "SELECT count(*) FROM entries e WHERE e.warehouse = ?"
     " AND NOT EXISTS (SELECT 1 FROM entry_locations l WHERE l.entry = e.id)"

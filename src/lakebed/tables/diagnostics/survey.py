@@ -11,6 +11,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from ..gate import Action, Gate
+from ..locations import outermost
 from ..model import EntryKind, Warehouse
 from ..warehouses import Warehouses
 from . import rows
@@ -77,31 +78,31 @@ class Surveys:
 
         async def work(tx: Transaction) -> Survey:
             warehouse = await self._admitted(tx, caller, warehouse_name, Action.GET_TABLE_BUCKET)
-            bucket = warehouse.bucket.id
+            number = warehouse.id
             tables = views = dropped = 0
-            for kind, is_live, count in await tx.rows(rows.ENTRY_COUNTS, bucket):
+            for kind, is_live, count in await tx.rows(rows.ENTRY_COUNTS, number):
                 if not is_live:
                     dropped += count
                 elif kind == EntryKind.TABLE:
                     tables += count
                 else:
                     views += count
-            directories, overlapping = await _directories(tx, bucket)
+            directories, overlapping = await _directories(tx, warehouse)
             return Survey(
                 warehouse=warehouse,
                 store=self._f.meta.dialect,
-                namespaces=await _count(tx, rows.NAMESPACE_COUNT, bucket),
+                namespaces=await _count(tx, rows.NAMESPACE_COUNT, number),
                 tables=tables,
                 views=views,
                 dropped=dropped,
-                commits=await _count(tx, rows.COMMIT_COUNT, bucket),
-                client_ids=await _count(tx, rows.CLIENT_ID_COUNT, bucket),
+                commits=await _count(tx, rows.COMMIT_COUNT, number),
+                client_ids=await _count(tx, rows.CLIENT_ID_COUNT, number),
                 directories=directories,
-                unplaced=await _count(tx, rows.UNPLACED_COUNT, bucket),
+                unplaced=await _count(tx, rows.UNPLACED_COUNT, number),
                 overlapping=overlapping,
-                shared_uuids=await _count(tx, rows.SHARED_UUIDS, bucket),
-                unlogged=await _count(tx, rows.UNLOGGED_COUNT, bucket),
-                ahead=await _count(tx, rows.AHEAD_COUNT, bucket),
+                shared_uuids=await _count(tx, rows.SHARED_UUIDS, number),
+                unlogged=await _count(tx, rows.UNLOGGED_COUNT, number),
+                ahead=await _count(tx, rows.AHEAD_COUNT, number),
             )
 
         return await self._f.meta.transact(work)
@@ -113,7 +114,7 @@ class Surveys:
             warehouse = await self._admitted(tx, caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
             digest = hashlib.sha256()
             after = ""
-            while page := await tx.rows(rows.POINTERS_AFTER, warehouse.bucket.id, after, _PAGE_ROWS):
+            while page := await tx.rows(rows.POINTERS_AFTER, warehouse.id, after, _PAGE_ROWS):
                 for row in page:
                     digest.update("\0".join(map(str, row)).encode() + b"\n")
                 after = page[-1][0]
@@ -138,16 +139,20 @@ async def _count(tx: Transaction, statement: str, *args: Value) -> int:
     return int(row[0])
 
 
-async def _directories(tx: Transaction, bucket: int) -> tuple[int, int]:
+async def _directories(tx: Transaction, warehouse: Warehouse) -> tuple[int, int]:
     """How many directories are on record, and how many of them lie inside the one before or around it."""
     count = overlapping = 0
-    around, after = "", ""
-    while page := await tx.rows(rows.LOCATIONS, bucket, after, _PAGE_ROWS):
-        for prefix, _ in page:
-            count += 1
-            if around and prefix.startswith(around):
-                overlapping += 1
-            else:
-                around = prefix
-        after = page[-1][0]
+    for home in outermost(warehouse.directories):
+        around, after, is_within = "", "", True
+        while is_within and (page := await tx.rows(rows.LOCATIONS, warehouse.bucket.id, home, after, _PAGE_ROWS)):
+            for prefix, _ in page:
+                is_within = prefix.startswith(home)
+                if not is_within:
+                    break
+                count += 1
+                if around and prefix.startswith(around):
+                    overlapping += 1
+                else:
+                    around = prefix
+            after = page[-1][0]
     return count, overlapping

@@ -90,7 +90,7 @@ class Configs:
         """What holds for tables of a table bucket that set nothing themselves."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         self._gate.check(caller, warehouse, Action.GET_MAINTENANCE)
-        row = await self._f.meta.row(rows.DEFAULT_OF, warehouse.bucket.id)
+        row = await self._f.meta.row(rows.DEFAULT_OF, warehouse.id)
         if row is None:
             return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
         return EffectiveConfig(_decode(row[0]), ConfigSource.TABLE_BUCKET_DEFAULT)
@@ -108,9 +108,9 @@ class Configs:
         async def work(tx: Transaction) -> None:
             warehouse = await self._warehouses.find(tx, warehouse_name)
             if config is None:
-                await tx.run(rows.REMOVE_DEFAULT, warehouse.bucket.id)
+                await tx.run(rows.REMOVE_DEFAULT, warehouse.id)
             else:
-                await tx.run(rows.SET_DEFAULT, warehouse.bucket.id, _in_background(config), _encode(config))
+                await tx.run(rows.SET_DEFAULT, warehouse.id, _in_background(config), _encode(config))
             await tell(f.outbox, tx, "TableBucketMaintenanceConfigured", caller, now_ms, warehouse_name)
 
         await f.meta.transact(work)

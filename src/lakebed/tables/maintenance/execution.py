@@ -74,7 +74,7 @@ class Executor:
             findings = findings_of(plan)
             record = await self._note_plan(planned(job, plan), findings, actor)
             if job.operation is Operation.DELETE:
-                removal = await self._remover.remove(caller, record.job, surveyed.known.warehouse.name, plan)
+                removal = await self._remover.remove(caller, record.job, plan)
                 findings = with_outcomes(findings, removal.outcomes)
             return await self._succeed(caller, surveyed.known, record.job, findings, actor)
         except Fenced:

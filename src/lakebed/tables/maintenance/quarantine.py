@@ -21,7 +21,8 @@ from lakebed.objects.events import tell_of_object
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import MAX_KEY_BYTES, Caller, StoredObject
 from lakebed.objects.publish import Displaced, add_marker, current_of, make_current, remove_current
-from lakebed.tables.locations import QUARANTINE_PREFIX, entry_at
+from lakebed.tables.locations import QUARANTINE_FOLDER, entry_at
+from lakebed.tables.model import Warehouse
 
 from . import rows
 from .audit import noted
@@ -58,18 +59,19 @@ class LetGo(NamedTuple):
     """Still held: another file has taken the place, or object lock keeps it."""
 
 
-def held_key(job_id: str, key: str) -> str:
+def held_key(warehouse: Warehouse, job_id: str, key: str) -> str:
     """Where a file is held: under its own key where that fits."""
-    plain = f"{QUARANTINE_PREFIX}{job_id}/{key}"
+    folder = f"{warehouse.reserved_prefix}{QUARANTINE_FOLDER}{job_id}/"
+    plain = f"{folder}{key}"
     if len(plain.encode("utf-8", "replace")) <= MAX_KEY_BYTES:
         return plain
-    return f"{QUARANTINE_PREFIX}{job_id}/{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()}"
+    return f"{folder}{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()}"
 
 
 async def hold(
     f: Facilities,
     tx: Transaction,
-    bucket: Bucket,
+    warehouse: Warehouse,
     job: Job,
     current: StoredObject,
     kind: ObjectKind,
@@ -77,7 +79,7 @@ async def hold(
     displaced: Displaced,
 ) -> None:
     """The step of a transaction that puts a copy of a file into quarantine."""
-    place = held_key(job.id, current.key)
+    bucket, place = warehouse.bucket, held_key(warehouse, job.id, current.key)
     # Its time stays: that of a held file says when it was written.
     await _share(f, tx, bucket, current, place, current.modified_ms, displaced)
     purge_ms = now_ms + job.config.quarantine_retention_seconds * 1000

@@ -22,14 +22,12 @@ import msgspec
 
 from lakebed.core.errors import AccessDenied, CommitConflict
 from lakebed.meta.seam import Transaction
-from lakebed.objects.bucket import Bucket
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.objects.publish import Displaced, current_of
 from lakebed.tables import rows as catalog_rows
-from lakebed.tables.locations import RESERVED_PREFIX
-from lakebed.tables.model import Entry
-from lakebed.tables.rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from
+from lakebed.tables.entries import Known, known_from
+from lakebed.tables.model import Entry, Warehouse
 
 from . import rows
 from .jobs import Jobs
@@ -47,7 +45,6 @@ _A_COMMIT: Final = 64
 _PAUSE: Final = 3.0
 """How many times as long as a batch took nothing is done, so that commits to the same table find a gap."""
 _LONGEST_PAUSE_SECONDS: Final = 1.0
-_ENTRY_AT: Final = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
 
 
 @dataclass(slots=True)
@@ -69,7 +66,7 @@ class Remover:
         self._f = facilities
         self._jobs = jobs
 
-    async def remove(self, caller: Caller, job: Job, bucket_name: str, plan: Plan) -> Removal:
+    async def remove(self, caller: Caller, job: Job, plan: Plan) -> Removal:
         """Remove what is deletable. Raises CommitConflict when the table moved on, Fenced when the job did.
 
         What was removed before it raised stays removed, and is counted in the job.
@@ -79,7 +76,7 @@ class Remover:
         doomed = plan.deletable
         for start in range(0, len(doomed), _A_COMMIT):
             began = clock.monotonic()
-            await self._batch(caller, job, bucket_name, plan, doomed[start : start + _A_COMMIT], removal)
+            await self._batch(caller, job, plan, doomed[start : start + _A_COMMIT], removal)
             if start + _A_COMMIT < len(doomed):
                 await asyncio.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE * (clock.monotonic() - began)))
         return removal
@@ -88,7 +85,6 @@ class Remover:
         self,
         caller: Caller,
         job: Job,
-        bucket_name: str,
         plan: Plan,
         doomed: Sequence[ObjectReport],
         removal: Removal,
@@ -101,13 +97,13 @@ class Remover:
         async def work(tx: Transaction) -> tuple[dict[str, tuple[ObjectState, Reason]], int | None]:
             displaced.blobs.clear()
             record = await self._jobs.mine(tx, job)
-            entry = await self._unmoved(tx, job.entry, removal.version_token)
-            bucket = await f.bucket(tx, bucket_name)
+            known = await self._unmoved(tx, job.entry, removal.version_token)
+            entry = known.entry
             prefixes = tuple(str(row[0]) for row in await tx.rows(catalog_rows.LOCATIONS_OF, entry.id))
             outcomes: dict[str, tuple[ObjectState, Reason]] = {}
             for one in doomed:
                 outcomes[one.location] = await self._one(
-                    tx, caller, record.job, bucket, prefixes, plan, one, now_ms, displaced
+                    tx, caller, record.job, known.warehouse, prefixes, plan, one, now_ms, displaced
                 )
             generation = removal.generation
             gone = [one for one in doomed if outcomes[one.location][0] is not ObjectState.RETAINED]
@@ -125,30 +121,30 @@ class Remover:
             removal.version_token, removal.generation = next_token, generation
         removal.outcomes.update(outcomes)
 
-    async def _unmoved(self, tx: Transaction, entry_id: str, version_token: str) -> Entry:
+    async def _unmoved(self, tx: Transaction, entry_id: str, version_token: str) -> Known:
         row = await tx.row(catalog_rows.ENTRY_BY_ID, entry_id)
-        entry = None if row is None else entry_from(row, _ENTRY_AT)
-        if entry is None or entry.version_token != version_token:
+        known = None if row is None else known_from(row)
+        if known is None or known.entry.version_token != version_token:
             raise CommitConflict(
                 "the table was changed or dropped since the plan was made: plan again", condition="version-token"
             )
-        return entry
+        return known
 
     async def _one(
         self,
         tx: Transaction,
         caller: Caller,
         job: Job,
-        bucket: Bucket,
+        warehouse: Warehouse,
         prefixes: tuple[str, ...],
         plan: Plan,
         doomed: ObjectReport,
         now_ms: int,
         displaced: Displaced,
     ) -> tuple[ObjectState, Reason]:
-        planned = plan.files[doomed.location]
+        planned, bucket = plan.files[doomed.location], warehouse.bucket
         key = planned.key
-        if not key.startswith(prefixes) or key.startswith(RESERVED_PREFIX):
+        if not key.startswith(prefixes) or key.startswith(warehouse.reserved_prefix):
             return ObjectState.RETAINED, Reason.CHANGED_SINCE_PLAN
         current = await current_of(tx, bucket, key)
         if (
@@ -163,7 +159,7 @@ class Remover:
         except AccessDenied:
             return ObjectState.RETAINED, Reason.IN_USE
         if job.config.quarantine_enabled:
-            await hold(self._f, tx, bucket, job, current, doomed.kind, now_ms, displaced)
+            await hold(self._f, tx, warehouse, job, current, doomed.kind, now_ms, displaced)
         await take_away(self._f, tx, bucket, current, caller, now_ms, displaced)
         if job.config.quarantine_enabled:
             return ObjectState.QUARANTINED, Reason.QUARANTINE_ENABLED

@@ -52,10 +52,12 @@ SET_DUE: Final = (
     " ON CONFLICT (entry) DO UPDATE SET due_ms = excluded.due_ms, idle_token = excluded.idle_token"
 )
 DUE_TABLES: Final = (
-    "SELECT e.id FROM entries e LEFT JOIN maintenance_configs c ON c.entry = e.id"
+    "SELECT e.id FROM entries e JOIN warehouses w ON w.id = e.warehouse"
+    " LEFT JOIN maintenance_configs c ON c.entry = e.id"
     " LEFT JOIN maintenance_defaults d ON d.warehouse = e.warehouse"
     " LEFT JOIN maintenance_states s ON s.entry = e.id"
     " WHERE e.kind = 'table' AND e.dropped_ms IS NULL AND COALESCE(c.background, d.background, 0) = 1"
+    " AND w.kind = 'INTERNAL'"
     " AND (s.entry IS NULL OR (s.due_ms <= ? AND s.idle_token <> e.version_token) OR s.due_ms <= ?)"
     " AND e.id > ? ORDER BY e.id LIMIT ?"
 )

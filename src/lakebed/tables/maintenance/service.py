@@ -10,6 +10,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import Commits
 from lakebed.tables.entries import Entries, Known, no_such_entry
+from lakebed.tables.external import check_own
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Action, Gate
 from lakebed.tables.identifiers import Identifier
@@ -125,6 +126,8 @@ class Maintenance:
 
     async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
         found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
+        if action is Action.RUN_MAINTENANCE:
+            check_own(found.warehouse, "maintain a table")
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return Known(found.warehouse, found.namespace, found.live)

@@ -15,6 +15,7 @@ from lakebed.core.jobs import JobKind, Option, TaskOrder
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, Known, Sought
+from lakebed.tables.external import check_own
 from lakebed.tables.files import SCHEMES, parse_location
 from lakebed.tables.gate import Action, Gate, ServerAction
 from lakebed.tables.identifiers import Identifier, check_identifier
@@ -66,10 +67,12 @@ class Admission:
             if not order.namespace and not order.table:
                 warehouse = await self._warehouses.find(self._f.meta, order.warehouse)
                 self._gate.check(caller, warehouse, Action.CREATE_TABLE)
+                check_own(warehouse, "run a job")
                 return plain
         identifier = check_identifier(order.namespace, order.table)
         named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
         sought = await self._entries.seek(self._f.meta, order.warehouse, identifier)
+        check_own(sought.warehouse, "run a job")
         if order.job is JobKind.IMPORT:
             await self._check_source(caller, sought.warehouse, identifier, options)
         if order.job in _MAKES_TABLE and sought.live is None:

@@ -70,7 +70,7 @@ class _Sought(NamedTuple):
             return rows.entry_key(self.entry.id)
         if self.namespace is not None and not self.name.name:
             return rows.namespace_key(self.namespace.id)
-        return rows.warehouse_key(self.warehouse.bucket.id)
+        return rows.warehouse_key(self.warehouse.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Attaching:
                 rows.ATTACH,
                 sought.key,
                 policy.id,
-                warehouse.bucket.id,
+                warehouse.id,
                 None if sought.namespace is None or sought.entry is not None else sought.namespace.id,
                 None if sought.entry is None else sought.entry.id,
                 policy.type,
@@ -195,7 +195,7 @@ class Attaching:
             raise no_such_entry(Identifier(*target), EntryKind.TABLE)
         if kind:
             await self._types.stated(self._f.meta, sought.warehouse, kind)
-        found = await applicable_to(self._f.meta, sought.warehouse.bucket.id, target.namespace, sought.entry)
+        found = await applicable_to(self._f.meta, sought.warehouse.id, target.namespace, sought.entry)
         return [one for one in found if not kind or one.policy.type == kind]
 
     # -- steps ----------------------------------------------------------------------------------------------------

@@ -164,11 +164,17 @@ class Planner:
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def _with_policies(self, reader: Reader, tables: Sequence[Known]) -> list[tuple[Known, Sequence[Applicable]]]:
-        """Tables with what holds for them; a few statements for each table bucket."""
+        """Tables with what holds for them; a few statements for each table bucket.
+
+        Nothing holds for those of external catalogs: who moves their pointers looks after them.
+        """
         found: list[tuple[Known, Sequence[Applicable]]] = []
         in_order = sorted(tables, key=lambda known: (known.entry.warehouse, known.entry.id))
         for warehouse, group in groupby(in_order, key=lambda known: known.entry.warehouse):
             members = list(group)
+            if members[0].warehouse.is_external:
+                found += [(known, ()) for known in members]
+                continue
             attached = await read_attached(reader, warehouse)
             attached = await attached.with_entries(reader, members[0].entry.id, members[-1].entry.id)
             found += [(known, attached.applicable_to(known.namespace.levels, known.entry)) for known in members]

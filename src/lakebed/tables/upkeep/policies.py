@@ -87,7 +87,7 @@ class Policies:
 
     async def seek(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy | None:
         """The same for a caller whom the gate has yet to pass: None if it is not there."""
-        row = await reader.row(rows.POLICY, warehouse.bucket.id, path_of(levels), name)
+        row = await reader.row(rows.POLICY, warehouse.id, path_of(levels), name)
         return None if row is None else rows.policy_from(row)
 
     def pass_gate(
@@ -97,7 +97,7 @@ class Policies:
 
         Policies of access go by the namespace, grants by the policy itself.
         """
-        on = None if policy is None else policy_securable(warehouse.bucket.id, home, policy.id)
+        on = None if policy is None else policy_securable(warehouse.id, home, policy.id)
         self._gate.check(caller, warehouse, action, namespace=home, kind=GrantKind.POLICY, securable=on)
 
     async def create(
@@ -134,7 +134,7 @@ class Policies:
             await self._confirm_type(tx, warehouse, kind)
             made = await tx.row(
                 rows.INSERT_POLICY,
-                warehouse.bucket.id,
+                warehouse.id,
                 namespace.id,
                 new.name,
                 new.type,

@@ -41,7 +41,7 @@ class PolicyTypes:
         found = SYSTEM_TYPES.get(name)
         if found is not None:
             return found
-        row = await reader.row(rows.TYPE, warehouse.bucket.id, name)
+        row = await reader.row(rows.TYPE, warehouse.id, name)
         if row is None:
             raise NoSuchPolicyType(f"no such type of policies. type={name[:80]} system={','.join(SYSTEM_TYPES)}")
         return rows.type_from(row)
@@ -67,7 +67,7 @@ class PolicyTypes:
         async def work(tx: Transaction) -> PolicyType:
             await self._keys.keep(tx, mutation.key, Answer(200, body=show(made)))
             warehouse = await self._warehouses.find(tx, warehouse_name)
-            if await tx.row(rows.INSERT_TYPE, warehouse.bucket.id, *rows.type_columns(made)) is None:
+            if await tx.row(rows.INSERT_TYPE, warehouse.id, *rows.type_columns(made)) is None:
                 raise AlreadyExists(f"the policy type exists already. type={made.name}")
             await tell(
                 f.outbox, tx, "CatalogPolicyTypeCreated", caller, now_ms, warehouse_name, facts={"type": made.name}
@@ -86,7 +86,7 @@ class PolicyTypes:
         """The types there are, the system's among them, by name."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         self._gate.check(caller, warehouse, Action.LIST_POLICIES)
-        found = await self._f.meta.rows(rows.TYPES_AFTER, warehouse.bucket.id, after, limit + 1)
+        found = await self._f.meta.rows(rows.TYPES_AFTER, warehouse.id, after, limit + 1)
         types = [*map(rows.type_from, found), *(one for one in SYSTEM_TYPES.values() if one.name > after)]
         types.sort(key=lambda one: one.name)
         return PolicyTypePage(types[:limit], len(types) > limit)
@@ -102,9 +102,9 @@ class PolicyTypes:
             warehouse = await self._warehouses.find(tx, warehouse_name)
             if (await self.find(tx, warehouse, name)).is_system:
                 raise PolicyInUse(f"the type is the server's own, and stays. type={name}")
-            if await tx.row(rows.TYPE_HAS_POLICIES, warehouse.bucket.id, name) is not None:
+            if await tx.row(rows.TYPE_HAS_POLICIES, warehouse.id, name) is not None:
                 raise PolicyInUse(f"there are policies of the type; drop them first. type={name}")
-            await tx.run(rows.DELETE_TYPE, warehouse.bucket.id, name)
+            await tx.run(rows.DELETE_TYPE, warehouse.id, name)
             await tell(f.outbox, tx, "CatalogPolicyTypeDropped", caller, now_ms, warehouse_name, facts={"type": name})
 
         await f.meta.transact(work)

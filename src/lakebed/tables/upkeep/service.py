@@ -95,7 +95,7 @@ class Upkeep:
         self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace)
         if namespace:
             path = path_of(namespace)
-            if await self._f.meta.row(rows.NAMESPACE, warehouse.bucket.id, path) is None:
+            if await self._f.meta.row(rows.NAMESPACE, warehouse.id, path) is None:
                 raise NoSuchNamespace(f"Namespace does not exist: {display(namespace)}")
             found = await self._f.meta.rows(rows.TABLES_OF_NAMESPACE_AFTER, warehouse_name, path, after, limit + 1)
         else:

@@ -60,6 +60,7 @@ CATALOG_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
     e.PolicyVersionMismatch: Refusal(409, "PolicyVersionMismatchException"),
     e.StateConflict: Refusal(409, "CommitFailedException"),
     e.NamespaceNotEmpty: Refusal(409, "NamespaceNotEmptyException"),
+    e.CatalogNotEmpty: Refusal(400, "BadRequestException"),
     e.TableProtected: Refusal(409, "TableProtectedException"),
     e.PolicyInUse: Refusal(400, "PolicyInUseException"),
     e.AttachmentConflict: Refusal(409, "ConflictPolicyAttachmentException"),

@@ -17,6 +17,7 @@ from lakebed.governance.rbac.model import (
     PrincipalRole,
 )
 from lakebed.governance.rbac.privileges import GrantKind, Privilege, privilege_named
+from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.errors import JSON
 
@@ -117,14 +118,19 @@ def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
 
 
 def catalog_document(catalog: Catalog) -> dict[str, Any]:
-    """A catalog, whose tables are in the bucket of its name."""
-    base = f"s3://{catalog.name}/"
+    """A catalog."""
     return {
-        "type": "INTERNAL",
+        "type": catalog.kind,
         "name": catalog.name,
-        "properties": {**catalog.properties, "default-base-location": base},
+        "properties": {**catalog.properties, BASE_LOCATION: catalog.base_location},
         "createTimestamp": catalog.created_ms,
-        "storageConfigInfo": {"storageType": "S3", "allowedLocations": [base], "region": catalog.region},
+        "lastUpdateTimestamp": catalog.updated_ms,
+        "entityVersion": catalog.version,
+        "storageConfigInfo": {
+            "storageType": "S3",
+            "allowedLocations": catalog.allowed_locations,
+            "region": catalog.region,
+        },
     }
 
 

@@ -15,6 +15,8 @@ from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
+from lakebed.tables.catalogs import CatalogManagement
+from lakebed.tables.gate import Gate
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.request import CatalogRequest
 
@@ -31,6 +33,7 @@ class ManagementServices:
     catalog_roles: CatalogRoles
     granting: Granting
     catalogs: Catalogs
+    catalog_management: CatalogManagement
 
     @staticmethod
     def on(facilities: Facilities, root: Credential, issuer: Issuer) -> ManagementServices:
@@ -44,6 +47,7 @@ class ManagementServices:
             CatalogRoles(meta, outbox, clock),
             Granting(meta, outbox, clock),
             Catalogs(meta),
+            CatalogManagement(facilities, Gate(facilities)),
         )
 
     def administrator(self, caller: Caller) -> Administrator:

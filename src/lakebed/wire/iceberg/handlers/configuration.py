@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
+from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.wire.http.message import Response
 
 from ..answers import ok
@@ -35,7 +36,10 @@ def configuration_route(endpoints: list[str]) -> Route:
         overrides = {"namespace-separator": "%1F"}
         if stated is not None:
             warehouse = await services.warehouses.enter(request.caller, warehouse_name(stated))
-            defaults["warehouse-location"] = f"s3://{warehouse.name}/"
+            if not warehouse.is_table_bucket:
+                # As the contract of catalogs has it; those that a bucket came with have never told theirs here.
+                defaults = {**warehouse.properties, BASE_LOCATION: warehouse.base_location, **defaults}
+            defaults["warehouse-location"] = warehouse.base_location
             overrides["prefix"] = warehouse.name
         return ok(
             {
@@ -50,14 +54,17 @@ def configuration_route(endpoints: list[str]) -> Route:
 
 
 def warehouse_name(stated: str) -> str:
-    """The table bucket that a client's `warehouse` names: by name, location or ARN. Raises InvalidInput."""
+    """The catalog that a client's `warehouse` names: by name or ARN, a table bucket by its location too.
+
+    Raises InvalidInput.
+    """
     arn = _ARN.fullmatch(stated)
     if arn is not None:
         return arn["name"]
     name = stated.removeprefix("s3://").removeprefix("s3a://").rstrip("/")
     if not name or "/" in name:
         raise InvalidInput(
-            "warehouse is the name of a table bucket, its location s3://NAME/ or its ARN",
+            "warehouse is the name of a table bucket or catalog, the bucket's location s3://NAME/ or an ARN",
             argument="warehouse",
             value=stated,
         )

@@ -89,10 +89,10 @@ def _export(recorded: Recorded) -> dict[str, Any]:
             "version": _VERSION,
             "table_bucket": warehouse.name,
             "catalog_type": "iceberg-rest",
-            "warehouse_root": f"s3://{warehouse.name}/",
+            "warehouse_root": warehouse.base_location,
             "state": "ACTIVE",
             "properties": warehouse.properties,
-            "created_at": _moment(warehouse.enabled_ms),
+            "created_at": _moment(warehouse.created_ms),
         },
         "namespace": {
             "version": _VERSION,

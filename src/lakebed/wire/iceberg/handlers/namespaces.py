@@ -71,8 +71,8 @@ async def create_namespace(services: CatalogServices, request: CatalogRequest) -
 
 async def load_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
     """A namespace and its properties, and where its tables are put by clients that put them somewhere."""
-    found = await services.namespaces.get(request.caller, request.warehouse, request.namespace)
-    properties = {"location": namespace_location(request.warehouse, found)} | found.properties
+    warehouse, found = await services.namespaces.load(request.caller, request.warehouse, request.namespace)
+    properties = {"location": namespace_location(warehouse, found)} | found.properties
     return ok({"namespace": found.levels, "properties": properties})
 
 

@@ -9,8 +9,10 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NoSuchWarehouse, NotSupported
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
+from lakebed.objects.bucket import bucket_from
+from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.tables.data_access import TableData
 from lakebed.tables.gate import Action
 from lakebed.tables.locations import placed_at
@@ -78,17 +80,13 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
 async def sign_s3_request(services: CatalogServices, request: CatalogRequest) -> Response:
     """Sign a request for the files of whichever table they are of: for clients that do not say which."""
     wanted = _read(services, request)
-    bucket = wanted.address.target.bucket
-    try:
-        warehouse = await services.warehouses.find(services.meta, bucket)
-    except NoSuchWarehouse as error:
-        raise AccessDenied("the request is not for the files of a table") from error
-    placed = await placed_at(services.meta, warehouse.bucket.id, wanted.reach.first)
+    bucket = await services.meta.row(BUCKET_BY_NAME, wanted.address.target.bucket)
+    placed = None if bucket is None else await placed_at(services.meta, bucket_from(bucket), wanted.reach.first)
     if placed is None or placed.entry.kind is not EntryKind.TABLE:
         raise AccessDenied("the request is not for the files of a table")
     if placed.entry.dropped_ms is not None and not _is_look(wanted):
         raise AccessDenied("the request is for the files of a table that was dropped")
-    data = await services.data_access.of_entry(request.caller, warehouse, placed.namespace, placed.entry)
+    data = await services.data_access.of_entry(request.caller, placed.warehouse, placed.namespace, placed.entry)
     return _signed(services, request, wanted, data)
 
 

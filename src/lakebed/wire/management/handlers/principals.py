@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from lakebed.core.errors import NotSupported
 from lakebed.core.secrets import Secret
 from lakebed.governance.rbac.identities import PrincipalWithSecret
 from lakebed.wire.http.message import Response
@@ -40,10 +39,11 @@ class RoleAssignment(msgspec.Struct, rename="camel"):
 async def create_principal(services: ManagementServices, request: CatalogRequest) -> Response:
     """Make a user, and show its client credentials this once."""
     asked = request.document(NewPrincipal)
-    if asked.credential_rotation_required:
-        raise NotSupported("credentials that are good for nothing but to be rotated are not made here")
     made = await services.principals.create(
-        services.administrator(request.caller), asked.principal.name, properties=asked.principal.properties or {}
+        services.administrator(request.caller),
+        asked.principal.name,
+        properties=asked.principal.properties or {},
+        rotation_required=bool(asked.credential_rotation_required),
     )
     return created(_with_secret(made))
 

@@ -1,0 +1,181 @@
+"""Catalogs made by name: several in one bucket, each in directories of its own. Each change commits with its events.
+
+A table bucket is such a catalog too, made another way (`warehouses`): it is shown, changed and deleted here as any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from lakebed.core.errors import CatalogNotEmpty, InvalidInput, InvalidName, NoSuchBucket, NoSuchWarehouse
+from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
+from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.catalogs import find_catalog
+from lakebed.governance.rbac.model import Catalog, check_role_name, check_version
+from lakebed.governance.rbac.releasing import release_catalog
+from lakebed.meta.seam import Transaction
+from lakebed.objects.bucket import encode_settings
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.listing import successor
+from lakebed.objects.model import Caller
+from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
+
+from . import rows
+from .base_locations import BASE_LOCATION, Places, claim_places, read_places
+from .events import tell
+from .gate import Action, Gate
+from .locations import QUARANTINE_FOLDER
+from .model import Properties, Warehouse, WarehouseKind, pack_directories, pack_properties
+from .rows import warehouse_from
+from .warehouses import NewWarehouse, check_warehouse_properties, make_warehouse, unmade
+
+_TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
+"""Names that would be read as another part of the catalog's paths."""
+
+
+class CatalogManagement:
+    """The use cases of catalogs, for those who may manage them."""
+
+    def __init__(self, facilities: Facilities, gate: Gate) -> None:
+        self._f = facilities
+        self._gate = gate
+
+    async def create(
+        self,
+        by: Administrator,
+        caller: Caller,
+        name: str,
+        *,
+        kind: WarehouseKind,
+        properties: Mapping[str, str],
+        allowed: Sequence[str],
+    ) -> Catalog:
+        """Make a catalog in a bucket that is there; its `default-base-location` is among the properties.
+
+        Whoever makes it needs the right to make catalogs, and none is made in a bucket whose policy denies it. Raises
+        InvalidName, InvalidInput, LocationTaken, NoSuchBucket, AlreadyExists, AccessDenied.
+        """
+        by.check("createCatalog")
+        f = self._f
+        _check_name(name)
+        base, kept = _split(properties)
+        if base is None:
+            raise InvalidInput(f"a catalog has a {BASE_LOCATION} among its properties", argument=BASE_LOCATION)
+        check_warehouse_properties(kept)
+        places = read_places(base, allowed)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Catalog:
+            bucket = await f.bucket(tx, places.bucket)
+            self._gate.check(
+                caller,
+                unmade(bucket, name),
+                Action.CREATE_TABLE_BUCKET,
+                securable=SERVICE,
+                privileges=(Privilege.CATALOG_CREATE,),
+            )
+            await make_warehouse(tx, f, bucket, NewWarehouse(name, places, kind, kept), by.principal, now_ms)
+            await tell(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
+            return await find_catalog(tx, name)
+
+        try:
+            return await f.meta.transact(work)
+        except NoSuchBucket as error:
+            raise InvalidInput(
+                f"catalogs are made in buckets of this server: create the bucket first. bucket={places.bucket}",
+                argument=BASE_LOCATION,
+            ) from error
+
+    async def update(
+        self,
+        by: Administrator,
+        caller: Caller,
+        name: str,
+        *,
+        version: int,
+        properties: Mapping[str, str] | None = None,
+        allowed: Sequence[str] | None = None,
+    ) -> Catalog:
+        """Replace the properties, or the allowed locations, of a catalog that is at `version`; None leaves them.
+
+        What is not allowed any more is not handed out from the next request on, though tables are there. Raises
+        NoSuchWarehouse, PreconditionFailed, InvalidInput, LocationTaken, AccessDenied.
+        """
+        f = self._f
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Catalog:
+            warehouse = await self._admitted(tx, by, "updateCatalog", name)
+            check_version((await find_catalog(tx, name)).version, version)
+            kept = warehouse.properties if properties is None else _unmoved(warehouse, properties)
+            check_warehouse_properties(kept)
+            places = Places(warehouse.bucket.name, warehouse.base_prefix, warehouse.allowed)
+            if allowed is not None:
+                places = read_places(warehouse.base_location, allowed)
+                await claim_places(tx, warehouse.bucket, places, warehouse.id)
+            packed = pack_directories(places.allowed)
+            await tx.run(rows.CONFIGURE_WAREHOUSE, packed, pack_properties(kept), now_ms, warehouse.id)
+            await tell(f.outbox, tx, "CatalogConfigured", caller, now_ms, name)
+            return await find_catalog(tx, name)
+
+        return await f.meta.transact(work)
+
+    async def delete(self, by: Administrator, caller: Caller, name: str) -> None:
+        """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchWarehouse, CatalogNotEmpty."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            warehouse = await self._admitted(tx, by, "deleteCatalog", name)
+            bucket = warehouse.bucket
+            if await tx.row(rows.WAREHOUSE_HAS_NAMESPACES, warehouse.id) is not None:
+                raise CatalogNotEmpty(f"the catalog is not empty: it still holds namespaces. catalog={name}")
+            held = f"{warehouse.reserved_prefix}{QUARANTINE_FOLDER}"
+            if await tx.row(rows.HAS_QUARANTINED_WITHIN, bucket.id, held, successor(held)) is not None:
+                # Nobody may read them while the catalog stands, and nobody would keep them from anybody without it.
+                raise CatalogNotEmpty(
+                    f"the catalog is not empty: maintenance holds files in quarantine: release or purge them."
+                    f" catalog={name}"
+                )
+            await release_catalog(tx, warehouse.id)
+            await tx.run(rows.DELETE_WAREHOUSE, warehouse.id)
+            if not await tx.rows(rows.WAREHOUSES_OF_BUCKET, bucket.id):
+                settings = msgspec.structs.replace(bucket.settings, tables=False)
+                await tx.run(UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
+            await tell(f.outbox, tx, "CatalogDeleted", caller, now_ms, name)
+
+        await f.meta.transact(work)
+
+    async def _admitted(self, tx: Transaction, by: Administrator, operation: str, name: str) -> Warehouse:
+        """The catalog, if the caller may do the operation. Raises NoSuchWarehouse, AccessDenied."""
+        row = await tx.row(rows.WAREHOUSE, name)
+        if row is None:
+            raise NoSuchWarehouse(f"no such catalog. name={name}")
+        warehouse = warehouse_from(row)
+        by.check(operation, catalog_securable(warehouse.id), resource=warehouse.arn)
+        return warehouse
+
+
+def _check_name(name: str) -> None:
+    check_role_name(name)
+    if name in _TAKEN_BY_ROUTES:
+        raise InvalidName(f"paths of the catalog begin with this word: {name!r}", argument="name", value=name)
+
+
+def _split(properties: Mapping[str, str]) -> tuple[str | None, Properties]:
+    """The base location, and the rest: the first is a column of its own."""
+    return properties.get(BASE_LOCATION), {key: value for key, value in properties.items() if key != BASE_LOCATION}
+
+
+def _unmoved(warehouse: Warehouse, properties: Mapping[str, str]) -> Properties:
+    """The properties to be kept. Raises InvalidInput if they would move the catalog."""
+    base, kept = _split(properties)
+    if base is not None and read_places(base, ()) != Places(warehouse.bucket.name, warehouse.base_prefix):
+        raise InvalidInput(
+            f"a catalog stays where it was made: allow further locations instead. at={warehouse.base_location}",
+            argument=BASE_LOCATION,
+        )
+    return kept

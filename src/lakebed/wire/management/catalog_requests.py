@@ -1,0 +1,78 @@
+"""What clients ask of catalogs: documents in camel case, and what of them this server can do."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.model import WarehouseKind
+
+from .unsupported import FEDERATION, STORAGE_FIELDS, STORES
+
+
+class StorageDocument(msgspec.Struct, rename="camel"):
+    """Where a catalog's files are. What clients say of other kinds of stores is refused with the kind."""
+
+    storage_type: str
+    allowed_locations: list[str] | None = None
+    region: str | None = None
+    role_arn: str | None = None
+    external_id: str | None = None
+    user_arn: str | None = None
+    current_kms_key: str | None = None
+    allowed_kms_keys: list[str] | None = None
+    endpoint: str | None = None
+    endpoint_internal: str | None = None
+    sts_endpoint: str | None = None
+    sts_unavailable: bool | None = None
+    storage_name: str | None = None
+
+    def locations(self, region: str) -> list[str] | None:
+        """The allowed locations, if it says any and asks for nothing that is not so. Raises InvalidInput, NotSupported.
+
+        `pathStyleAccess` and `kmsUnavailable` are not looked at: clients are told what reaches this server, and no keys
+        of a KMS are in the policies of theirs.
+        """
+        if self.storage_type in STORES:
+            raise STORES[self.storage_type].error
+        if self.storage_type != "S3":
+            raise InvalidInput(f"not a storageType: {self.storage_type[:80]!r}", argument="storageType")
+        given = msgspec.to_builtins(self)
+        for field, refused in STORAGE_FIELDS.items():
+            if given.get(field):
+                raise refused.error
+        if self.region not in (None, region):
+            raise InvalidInput(
+                f"the region is another than the store's. region={self.region} expected={region}", argument="region"
+            )
+        return self.allowed_locations
+
+
+class CatalogDocument(msgspec.Struct, rename="camel"):
+    """A catalog to be made. What else it says of itself is the server's to say."""
+
+    name: str
+    properties: dict[str, str]
+    storage_config_info: StorageDocument
+    type: WarehouseKind = WarehouseKind.INTERNAL
+    connection_config_info: dict[str, object] | None = None
+
+
+class NewCatalog(msgspec.Struct):
+    """The body of createCatalog."""
+
+    catalog: CatalogDocument
+
+    def checked(self) -> CatalogDocument:
+        """The catalog, if it is one of those that are made here. Raises NotSupported."""
+        if self.catalog.connection_config_info is not None:
+            raise FEDERATION.error
+        return self.catalog
+
+
+class CatalogUpdate(msgspec.Struct, rename="camel"):
+    """The body of updateCatalog."""
+
+    current_entity_version: int
+    properties: dict[str, str] | None = None
+    storage_config_info: StorageDocument | None = None

@@ -1,0 +1,61 @@
+"""What of the management API's contract this build leaves out, and the answer to who asks for it.
+
+Printed by `lakebed conform`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from lakebed.core.errors import NotSupported
+from lakebed.wire.iceberg.errors import CATALOG_ERRORS
+
+
+class Refused(NamedTuple):
+    """Something that a request may ask for and does not get."""
+
+    feature: str
+    note: str
+
+    @property
+    def error(self) -> NotSupported:
+        """The answer."""
+        return NotSupported(f"{self.feature}: not supported; {self.note}")
+
+
+STORES: Final[Mapping[str, Refused]] = {
+    kind: Refused(f"Catalogs on other stores (storageType {kind})", "S3, in a bucket of this server, is supported")
+    for kind in ("AZURE", "FILE", "GCS")
+}
+
+_KEYS: Final = "the store is this server's, which needs no role, user or key of another"
+_ADDRESS: Final = "clients are told the address of this server"
+
+STORAGE_FIELDS: Final[Mapping[str, Refused]] = {
+    field: Refused(f"Catalogs on other stores (storageConfigInfo.{field})", note)
+    for field, note in {
+        "roleArn": _KEYS,
+        "externalId": _KEYS,
+        "userArn": _KEYS,
+        "currentKmsKey": _KEYS,
+        "allowedKmsKeys": _KEYS,
+        "endpoint": _ADDRESS,
+        "endpointInternal": _ADDRESS,
+        "stsEndpoint": _ADDRESS,
+        "stsUnavailable": "a client that wants no keys asks for none",
+        "storageName": "the one store is the settings'",
+    }.items()
+}
+"""By the name of a field that would change nothing if it were kept."""
+
+FEDERATION: Final = Refused(
+    "Catalogs that stand for a remote one (connectionConfigInfo)", "a bridge lets a table follow one of another catalog"
+)
+
+
+def inventory() -> list[tuple[str, str, str]]:
+    """All of it: what it is, how it is answered, and what there is instead."""
+    refusal = CATALOG_ERRORS[NotSupported]
+    answer = f"{refusal.status} {refusal.type}"
+    return [(one.feature, answer, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values(), FEDERATION)]
