@@ -73,6 +73,7 @@ _KEPT = {
     "policy_types": "warehouse, name",
     "policies": "id",
     "policy_attachments": "target, policy",
+    "policy_versions": "policy, version",
     "tasks": "id",
     "buckets": "id",
     "objects": "bucket, key",

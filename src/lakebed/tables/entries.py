@@ -13,7 +13,6 @@ from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
     Corrupted,
-    LakebedError,
     NoSuchTable,
     NoSuchView,
     NoSuchWarehouse,
@@ -285,7 +284,7 @@ def known_from(row: Row) -> Known:
     return Known(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry_from(row, _ENTRY_AT))
 
 
-def no_such_entry(identifier: Identifier, kind: EntryKind) -> LakebedError:
+def no_such_entry(identifier: Identifier, kind: EntryKind) -> NotFound:
     """The error for a table or view that is not there."""
     if kind is EntryKind.VIEW:
         return NoSuchView(f"View does not exist: {identifier}")

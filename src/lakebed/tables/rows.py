@@ -96,6 +96,18 @@ _TABLES: Final = (
 TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND b.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_NAMESPACE_AFTER: Final = f"{_TABLES} AND b.name = ? AND n.path = ? AND e.id > ? ORDER BY e.id LIMIT ?"
+
+_GOVERNED: Final = (
+    f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " WHERE e.kind IN ('table', 'view') AND e.dropped_ms IS NULL AND e.warehouse = ?"
+)
+GOVERNED_IN_WAREHOUSE_AFTER: Final = f"{_GOVERNED} AND e.id > ? ORDER BY e.id LIMIT ?"
+GOVERNED_IN_NAMESPACE_AFTER: Final = (
+    f"{_GOVERNED} AND (n.path = ? OR (n.path >= ? AND n.path < ?)) AND e.id > ? ORDER BY e.id LIMIT ?"
+)
+"""What policies can hold for, in a namespace and in those that are inside of it."""
+
 INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({_ENTRY_NAMES}) VALUES ({_ENTRY_MARKS}) ON CONFLICT (namespace, name) DO NOTHING"  # noqa: S608
     " RETURNING id"

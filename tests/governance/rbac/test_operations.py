@@ -18,7 +18,7 @@ from lakebed.governance.rbac.privileges import INCLUDES, TABLE_UPDATES, GrantKin
 from lakebed.tables.gate import Action
 from lakebed.wire.iceberg.operations import catalog_routes
 from lakebed.wire.management.operations import MANAGEMENT_ROUTES
-from lakebed.wire.polaris.operations import policy_routes
+from lakebed.wire.polaris.operations import polaris_routes
 
 P = Privilege
 
@@ -30,7 +30,7 @@ def test_every_action_of_the_catalog_is_decided_on() -> None:
 def test_every_operation_of_the_contracts_is_decided_on() -> None:
     words = {operation.partition(" ")[0] for operation in OPERATIONS}
     served = {
-        route.name for routes in (catalog_routes(), policy_routes()) for route in routes.routes if route.is_standard
+        route.name for routes in (catalog_routes(), polaris_routes()) for route in routes.routes if route.is_standard
     }
     served |= {route.name for route in MANAGEMENT_ROUTES}
     # What it tells is of nobody's, or of the warehouse that is named, which has an action of its own.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lakebed.wire.polaris.operations import policy_routes
+from lakebed.wire.polaris.operations import polaris_routes
 from tests.fixtures.server import running_server
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ FOLDER: Final = Path(
 )
 """Apache Polaris's description of its protocol, which this repository has no copy of."""
 
-OPERATIONS: Final = [route.name for route in policy_routes().routes if route.is_standard]
+OPERATIONS: Final = [route.name for route in polaris_routes().routes if route.is_standard]
 
 pytestmark = [
     pytest.mark.slow,

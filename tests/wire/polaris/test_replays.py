@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from lakebed.wire.polaris.operations import policy_routes
+from lakebed.wire.polaris.operations import polaris_routes
 
 from .policy_lake import CATALOG, COMPACTION, NAMESPACE, OFF, ON, PolicyLake
 
@@ -15,6 +15,7 @@ ONE = "/namespaces/ns/policies/p"
 REQUESTS: dict[str, tuple[str, str, Any]] = {
     "createPolicy": ("POST", "/namespaces/ns/policies", {"name": "new", "type": COMPACTION, "content": ON}),
     "updatePolicy": ("PUT", ONE, {"content": OFF, "current-policy-version": 0}),
+    "patchPolicy": ("PATCH", ONE, {"content": OFF, "current-policy-version": 0}),
     "dropPolicy": ("DELETE", f"{ONE}?detach-all=true", None),
     "attachPolicy": ("PUT", f"{ONE}/mappings", {"target": NAMESPACE}),
     "detachPolicy": ("POST", f"{ONE}/mappings", {"target": CATALOG}),
@@ -24,7 +25,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
 
 
 def test_every_change_is_tried_here() -> None:
-    assert REQUESTS.keys() == {route.name for route in policy_routes().routes if route.changes}
+    assert REQUESTS.keys() == {route.name for route in polaris_routes().routes if route.changes}
 
 
 @pytest.mark.parametrize("operation", REQUESTS)

@@ -20,8 +20,10 @@ from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.attaching import Attaching
+from lakebed.tables.upkeep.coverage import Coverage
 from lakebed.tables.upkeep.policies import Policies
 from lakebed.tables.upkeep.policy_types import PolicyTypes
+from lakebed.tables.upkeep.policy_versions import PolicyVersions
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.services import AdminServices
@@ -59,4 +61,6 @@ class CatalogServices:
     policies: Policies
     policy_types: PolicyTypes
     attaching: Attaching
+    policy_versions: PolicyVersions
+    coverage: Coverage
     admin: AdminServices
