@@ -74,6 +74,7 @@ _KEPT = {
     "policies": "id",
     "policy_attachments": "target, policy",
     "policy_versions": "policy, version",
+    "generic_tables": "entry",
     "tasks": "id",
     "buckets": "id",
     "objects": "bucket, key",

@@ -27,6 +27,7 @@ from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
+from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.maintenance.service import wire_maintenance
 from lakebed.tables.namespaces import Namespaces
@@ -172,6 +173,7 @@ def wire_catalog(
         attaching=attaching,
         policy_versions=PolicyVersions(meta, policies),
         coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
+        generic_tables=GenericTables(facilities, gate, entries, keys),
         admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
     )
     return Catalog(

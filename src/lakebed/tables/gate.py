@@ -180,10 +180,11 @@ def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | N
 
 
 def _kind(kind: EntryKind | GrantKind | None, namespace: Levels, name: str, entry: Entry | None) -> GrantKind:
+    if kind is None and entry is not None:
+        kind = entry.kind
     if kind is not None:
-        return GrantKind(kind)
-    if entry is not None:
-        return GrantKind(entry.kind)
+        # Grants know tables of all formats by one word.
+        return GrantKind.TABLE if kind is EntryKind.GENERIC_TABLE else GrantKind(kind)
     if name:
         return GrantKind.TABLE
     return GrantKind.NAMESPACE if namespace else GrantKind.CATALOG

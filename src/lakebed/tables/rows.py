@@ -128,6 +128,9 @@ def _entries_among(batch: int) -> str:
 ENTRIES_AMONG: Final = _entries_among(HELD_BATCH)
 ENTRIES_AMONG_MANY: Final = _entries_among(HELD_LARGE_BATCH)
 
+INSERT_GENERIC_TABLE: Final = "INSERT INTO generic_tables (entry, format, doc, properties) VALUES (?, ?, ?, ?)"
+GENERIC_TABLE: Final = "SELECT format, doc, properties FROM generic_tables WHERE entry = ?"
+
 MOVE_POINTER: Final = (
     "UPDATE entries SET uuid = ?, format_version = ?, location = ?, metadata_at = ?,"
     " version_token = ?, generation = ?, updated_ms = ?"

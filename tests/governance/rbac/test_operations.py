@@ -4,6 +4,7 @@ import pytest
 
 from lakebed.governance.rbac.operations import (
     ACTION_PRIVILEGES,
+    GENERIC_TABLE_OPERATIONS,
     MANAGEMENT_OPERATIONS,
     NAMESPACE_OPERATIONS,
     OPERATIONS,
@@ -47,6 +48,7 @@ def test_no_family_has_an_operation_of_another() -> None:
         TABLE_OPERATIONS,
         VIEW_OPERATIONS,
         POLICY_OPERATIONS,
+        GENERIC_TABLE_OPERATIONS,
         MANAGEMENT_OPERATIONS,
     )
     assert len(OPERATIONS) == sum(map(len, families))

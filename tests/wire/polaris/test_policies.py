@@ -57,6 +57,10 @@ async def test_routes_are_in_the_catalog_s_configuration(policies: PolicyLake) -
         f"PUT {one}/mappings",
         f"POST {one}/mappings",
         "GET /polaris/v1/{prefix}/applicable-policies",
+        "POST /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables",
+        "GET /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables",
+        "GET /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables/{generic-table}",
+        "DELETE /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables/{generic-table}",
     ]
     assert "GET /v1/{prefix}/namespaces" in endpoints
 
@@ -227,4 +231,8 @@ def test_only_the_contract_s_routes_are_declared() -> None:
         "attachPolicy",
         "detachPolicy",
         "getApplicablePolicies",
+        "createGenericTable",
+        "listGenericTables",
+        "loadGenericTable",
+        "dropGenericTable",
     }

@@ -98,6 +98,14 @@ POLICY_OPERATIONS: Final[Mapping[str, Needs]] = {
 }
 """There is no privilege of attaching to views: they go by that of tables."""
 
+GENERIC_TABLE_OPERATIONS: Final[Mapping[str, Needs]] = {
+    "listGenericTables": Needs((P.TABLE_LIST,)),
+    "createGenericTable": Needs((P.TABLE_CREATE,)),
+    "loadGenericTable": Needs((P.TABLE_READ_PROPERTIES,)),
+    "dropGenericTable": Needs((P.TABLE_DROP,)),
+}
+"""As for tables, of which they are a kind; and keys to their files take what those of tables take."""
+
 MANAGEMENT_OPERATIONS: Final[Mapping[str, Needs]] = {
     "listCatalogs": Needs((P.CATALOG_LIST,)),
     "createCatalog": Needs((P.CATALOG_CREATE,)),
@@ -150,6 +158,7 @@ OPERATIONS: Final[Mapping[str, Needs]] = {
     **TABLE_OPERATIONS,
     **VIEW_OPERATIONS,
     **POLICY_OPERATIONS,
+    **GENERIC_TABLE_OPERATIONS,
     **MANAGEMENT_OPERATIONS,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lakebed.core.errors import NoSuchTarget, NotFound
+from lakebed.core.errors import NoSuchTarget, NotAttachable, NotFound
 from lakebed.governance.policies import Place, TargetKind, rows
 from lakebed.meta.seam import Reader
 from lakebed.objects.model import Caller
@@ -50,12 +50,17 @@ class SoughtTarget(NamedTuple):
     entry: Entry | None
 
     @property
+    def is_generic(self) -> bool:
+        """Whether it is a generic table, of which policies say nothing."""
+        return self.entry is not None and self.entry.kind is EntryKind.GENERIC_TABLE
+
+    @property
     def place(self) -> Place | None:
-        """The target, if it is there."""
+        """The target, if it is there and can have policies."""
         if not self.name.namespace:
             return Place(TargetKind.CATALOG)
         if self.name.name:
-            return None if self.entry is None else entry_place(self.name.namespace, self.entry)
+            return None if self.entry is None or self.is_generic else entry_place(self.name.namespace, self.entry)
         return None if self.namespace is None else Place(TargetKind.NAMESPACE, self.name.namespace)
 
     @property
@@ -93,7 +98,7 @@ class Targets:
         return SoughtTarget(target, sought.warehouse, sought.namespace, sought.live)
 
     async def find(self, reader: Reader, warehouse_name: str, target: TargetName) -> tuple[SoughtTarget, Place]:
-        """The target, and where it is, for who has passed the gate. Raises NoSuchTarget."""
+        """The target, and where it is, for who has passed the gate. Raises NoSuchTarget, NotAttachable."""
         sought = await self.seek(reader, warehouse_name, target)
         return sought, confirmed(sought)
 
@@ -104,7 +109,9 @@ class Targets:
 
 
 def confirmed(sought: SoughtTarget) -> Place:
-    """Where a target is that policies are attached to. Raises NoSuchTarget."""
+    """Where a target is that policies are attached to. Raises NoSuchTarget, NotAttachable."""
+    if sought.is_generic:
+        raise NotAttachable(f"policies go with tables and views, not with generic tables: {sought.name}")
     place = sought.place
     if place is None:
         raise NoSuchTarget(f"Target does not exist: {sought.name}")

@@ -12,6 +12,7 @@ from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
+from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
@@ -63,4 +64,5 @@ class CatalogServices:
     attaching: Attaching
     policy_versions: PolicyVersions
     coverage: Coverage
+    generic_tables: GenericTables
     admin: AdminServices

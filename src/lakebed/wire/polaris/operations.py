@@ -1,4 +1,4 @@
-"""All operations on policies, in one table, and where they are served."""
+"""All operations on policies and generic tables, in one table, and where they are served."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from lakebed.wire.iceberg.routes import MOUNTS, Mount, RouteTable
 
-from .handlers import mappings, policies, policy_types, policy_versions
+from .handlers import generic_tables, mappings, policies, policy_types, policy_versions
 
 ROOT: Final = "/polaris/v1/"
 
@@ -19,6 +19,7 @@ def polaris_routes() -> RouteTable:
             *mappings.ROUTES,
             *policy_types.ROUTES,
             *policy_versions.ROUTES,
+            *generic_tables.ROUTES,
         ]
     )
 
