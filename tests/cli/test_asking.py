@@ -1,7 +1,8 @@
-"""`lakebed table-policy`, against a running server."""
+"""`lakebed table-policy` and `lakebed label`, against a running server."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -77,7 +78,39 @@ def test_names_that_are_none_are_told(lake: Lake, lakebed: Lakebed, say: Lakebed
         ("table-policy", "targets", "ns.none", *where),
         ("table-policy", "effect", "ns.p", *where, "--table", "t"),
         ("table-policy", "effect", "ns.p", *where, "--table", "ns.t", "--namespace", "ns"),
+        ("label", "set", "table", "ns.t", *where, "--tag", "gold"),
+        ("label", "set", "table", "ns.t", *where, "--owner", "ann"),
+        ("label", "set", "table", "ns.t", *where, "--owner", "principal:ann", "--no-owner"),
+        ("label", "show", "table", "t", *where),
+        ("label", "show", "table", "ns.t"),
+        ("label", "find", "--owner", "ann"),
     ):
         outcome = lakebed(*words)
         assert (outcome.status, outcome.out) == (2, ""), words
         assert outcome.err.startswith("lakebed: ")
+
+
+def test_things_are_labelled_and_found(lake: Lake, say: Lakebed) -> None:
+    table = lake.table()
+    where = ("--warehouse", table.warehouse)
+    said = say(
+        "label", "set", "table", "ns.t", *where, "--tag", "tier=gold", "--tag", "of=a=b", "--owner", "principal:root"
+    )
+    assert said.out.splitlines() == [
+        f"table  {table.warehouse}.ns.t",
+        "owner  principal:root",
+        "tags   of:a=b, tier:gold",
+    ]
+    say("label", "set", "catalog", table.warehouse, "--tag", "tier=gold")
+    lines = say("label", "find", "--tag", "tier:gold", "--catalog", table.warehouse).out.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["catalog", table.warehouse],
+        ["table", f"{table.warehouse}.ns.t"],
+    ]
+    found = say("label", "find", "--owner", "principal:root", "--kind", "table", "--json").document
+    assert [one["tags"] for one in found if one["catalog"] == table.warehouse] == [{"of": "a=b", "tier": "gold"}]
+    say("label", "set", "table", "ns.t", *where, "--remove-tag", "of", "--no-owner")
+    shown = json.loads(say("label", "show", "table", "ns.t", *where, "--json").out)
+    assert (shown["tags"], shown["owner"]) == ({"tier": "gold"}, None)
+    say("label", "set", "table", "ns.t", *where, "--remove-tag", "tier")
+    assert say("label", "show", "table", "ns.t", *where).out.splitlines()[-1] == "tags   -"

@@ -75,6 +75,8 @@ _KEPT = {
     "policy_attachments": "target, policy",
     "policy_versions": "policy, version",
     "generic_tables": "entry",
+    "labelled": "subject",
+    "tags": "subject, key",
     "tasks": "id",
     "buckets": "id",
     "objects": "bucket, key",

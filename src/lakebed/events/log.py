@@ -30,6 +30,7 @@ AUDIT: Final = Selection(
         "ClientCredentials",
         "ExternalIdentity",
         "Grant",
+        "Labels",
         "Policy",
         "PrincipalRole",
         "TokenKey",

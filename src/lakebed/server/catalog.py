@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.core.access import CredentialSource
+from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.vault import MasterKeys
@@ -29,6 +29,8 @@ from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.labels.places import Places
+from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import wire_maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import Publisher
@@ -98,8 +100,12 @@ def wire_catalog(
     bearers: BearerTokens | None = None,
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
+    account: str = DEFAULT_ACCOUNT,
 ) -> Catalog:
-    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken."""
+    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
+
+    `account` is root's.
+    """
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -174,6 +180,7 @@ def wire_catalog(
         policy_versions=PolicyVersions(meta, policies),
         coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
         generic_tables=GenericTables(facilities, gate, entries, keys),
+        labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
         admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
     )
     return Catalog(

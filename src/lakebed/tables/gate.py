@@ -64,6 +64,9 @@ class Action(StrEnum):
     DETACH_POLICY = "lakebed:DetachPolicy"
     CREATE_POLICY_TYPE = "lakebed:CreatePolicyType"
     DROP_POLICY_TYPE = "lakebed:DropPolicyType"
+    GET_LABELS = "lakebed:GetLabels"
+    SET_LABELS = "lakebed:SetLabels"
+    """Tags and owners, of catalogs and what is in them. Of users and roles they are asked for on the service."""
 
 
 CREATE_OR_MOVE: Final = f"{Action.CREATE_TABLE} or {Action.UPDATE_METADATA_LOCATION}"

@@ -5,6 +5,7 @@ import pytest
 from lakebed.governance.rbac.operations import (
     ACTION_PRIVILEGES,
     GENERIC_TABLE_OPERATIONS,
+    LABEL_OPERATIONS,
     MANAGEMENT_OPERATIONS,
     NAMESPACE_OPERATIONS,
     OPERATIONS,
@@ -49,6 +50,7 @@ def test_no_family_has_an_operation_of_another() -> None:
         VIEW_OPERATIONS,
         POLICY_OPERATIONS,
         GENERIC_TABLE_OPERATIONS,
+        LABEL_OPERATIONS,
         MANAGEMENT_OPERATIONS,
     )
     assert len(OPERATIONS) == sum(map(len, families))
@@ -104,6 +106,9 @@ def test_operations_that_surprise(operation: str, target: set[Privilege], second
         (Action.DETACH_POLICY, GrantKind.NAMESPACE, {P.NAMESPACE_DETACH_POLICY}),
         (Action.ATTACH_POLICY, GrantKind.VIEW, {P.TABLE_ATTACH_POLICY}),
         (Action.CONFIGURE_BRIDGE, GrantKind.TABLE, set()),
+        (Action.GET_LABELS, GrantKind.CATALOG, {P.CATALOG_READ_PROPERTIES}),
+        (Action.SET_LABELS, GrantKind.TABLE, {P.TABLE_WRITE_PROPERTIES}),
+        (Action.SET_LABELS, GrantKind.POLICY, {P.POLICY_WRITE}),
         ("s3:GetObject", GrantKind.TABLE, set()),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, events, policies, tables, tasks
+from .handlers import claims, events, labels, policies, tables, tasks
 
 BASE = "/lakebed"
 
@@ -17,5 +17,6 @@ def admin_mount() -> Mount:
         *events.ROUTES,
         *tables.ROUTES,
         *policies.ROUTES,
+        *labels.ROUTES,
     ]
     return Mount(BASE, "/v1/", RouteTable(routes))

@@ -14,6 +14,7 @@ from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
 from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.registering import Registration
@@ -65,4 +66,5 @@ class CatalogServices:
     policy_versions: PolicyVersions
     coverage: Coverage
     generic_tables: GenericTables
+    labelling: Labelling
     admin: AdminServices
