@@ -56,6 +56,7 @@ from lakebed.tables.upkeep.planner import Planned
 from lakebed.tables.upkeep.policies import NewPolicy, Policies
 from lakebed.tables.upkeep.policy_types import PolicyTypes
 from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
+from lakebed.tables.upkeep.targets import Targets
 from lakebed.tables.warehouses import Warehouses
 
 LAKE: Final = "lake"
@@ -152,7 +153,7 @@ def wire(facilities: Facilities) -> Site:
         namespaces=namespaces,
         warehouses=warehouses,
         policies=policies,
-        attaching=Attaching(facilities, gate, warehouses, entries, keys, types, policies),
+        attaching=Attaching(facilities, warehouses, keys, types, policies, Targets(gate, warehouses, entries)),
         upkeep=wire_upkeep(
             facilities,
             gate,

@@ -72,3 +72,46 @@ def test_what_is_wrong_in_a_policy_is_told_by_its_path(lake: Lake) -> None:
     policies.attach(warehouse, NS, "one", namespace_target(NS))
     with pytest.raises(AttachmentConflict):
         policies.attach(warehouse, NS, "two", namespace_target(NS))
+
+
+def test_part_of_a_policy_is_changed_and_what_it_said_is_kept(lake: Lake) -> None:
+    warehouse, policies = lake.warehouse(), lake.client.policies
+    policies.create(warehouse, NS, "p", COMPACTION, {"enable": True}, description="why")
+    changed = policies.patch(warehouse, NS, "p", content={"enable": False}, current_version=0)
+    assert (changed.version, changed.description) == (1, "why")
+    changed = policies.patch(warehouse, NS, "p", description=None, current_version=1)
+    assert (changed.version, changed.description, changed.content) == (2, None, '{"enable":false}')
+    versions = list(policies.versions(warehouse, NS, "p"))
+    assert [(one.version, one.created_by, one.description) for one in versions] == [
+        (2, "root", None),
+        (1, "root", "why"),
+        (0, "root", "why"),
+    ]
+    past = policies.version(warehouse, NS, "p", 0)
+    assert (past.content, past.version, past.created_by) == ('{"enable":true}', 0, "root")
+    with pytest.raises(NoSuchPolicy):
+        policies.version(warehouse, NS, "p", 3)
+
+
+def test_policies_are_asked_about_the_other_way(lake: Lake) -> None:
+    table, policies = lake.table(), lake.client.policies
+    warehouse = table.warehouse
+    other = lake.table(warehouse, "u")
+    policies.create(warehouse, NS, "p", COMPACTION, {"enable": True})
+    assert list(policies.uncovered(warehouse)) in ([table, other], [other, table])
+    assert {one.name for one in policies.effect(warehouse, NS, "p", CATALOG)} == {"t", "u"}
+    (affected,) = policies.effect(warehouse, NS, "p", table_target(NS, "t"))
+    (change,) = affected.changes
+    assert (affected.kind, affected.namespace, affected.name, change.before) == ("table", NS, "t", None)
+    assert change.after is not None
+    assert (change.after.name, change.why) == ("p", "policy ns.p v0, attached to table ns.t")
+    policies.attach(warehouse, NS, "p", table_target(NS, "t"), parameters={"min-input-files": "3"})
+    (target,) = policies.targets(warehouse, NS, "p")
+    assert (target.attached_to, target.target, target.parameters) == (
+        "table ns.t",
+        table_target(NS, "t"),
+        {"min-input-files": "3"},
+    )
+    assert list(policies.uncovered(warehouse, NS, policy_type=COMPACTION)) == [other]
+    (gone,) = policies.effect(warehouse, NS, "p", table_target(NS, "t"), change="detach")
+    assert gone.changes[0].after is None

@@ -112,7 +112,7 @@ def test_gate_allows_what_a_naive_search_finds(
     entry = entry_of(target, kind) if target.entry else None
     asked, of_kind = target, GrantKind.CATALOG
     if target.entry:
-        of_kind = GrantKind(kind)
+        of_kind = GrantKind.VIEW if kind is VIEW else GrantKind.TABLE
     elif target.namespace:
         of_kind = GrantKind.NAMESPACE
     if action is Action.CREATE_NAMESPACE:

@@ -41,6 +41,8 @@ COMMANDS: Final = (
     Command("key", "lakebed.cli.key", "make, list, rotate, disable and remove access keys"),
     Command("token-key", "lakebed.cli.token_key", "list, rotate and revoke the keys that tokens are signed with"),
     Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
+    Command("table-policy", "lakebed.cli.table_policy", "ask what policies of tables hold for, said, or would do"),
+    Command("label", "lakebed.cli.label", "set tags and owners of things, and find things by them"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("pipeline", "lakebed.cli.pipeline", "have Spark look after tables: compact, expire, import, verify"),
     Command("spark-config", "lakebed.cli.spark_config", "write the configuration for a Spark of your own"),

@@ -6,7 +6,7 @@ They speak to a running server, as any client does.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final
@@ -19,11 +19,9 @@ from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.pipeline.submit import parse_options
 
 from .administration import moment
+from .asking import add_question
 from .output import print_facts, print_json, print_rows
-from .server_access import add_access_flags, read_access, read_warehouse
-from .settings_flags import read_settings
-
-Command = Callable[[LakebedClient, argparse.Namespace], None]
+from .server_access import read_warehouse
 
 _SHOWN: Final = 100
 _UNKNOWN: Final = "-"
@@ -31,29 +29,33 @@ _UNKNOWN: Final = "-"
 
 def configure_tasks(words: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the words. Each sets `task`, a function of the arguments that returns the exit status."""
-    tasks = _add(words, "tasks", "list tasks, or show one", _tasks)
+    tasks = add_question(words, "tasks", "list tasks, or show one", _tasks)
     tasks.add_argument("id", nargs="?", type=int, help="the task to show")
     tasks.add_argument("--state", choices=_words(TaskState), metavar="STATE", help=_either(TaskState))
     tasks.add_argument("--kind", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
     tasks.add_argument("--limit", type=int, default=_SHOWN, help=f"how many are listed (default {_SHOWN})")
 
-    health = _add(words, "health", "show how tables are", _health, warehouse=True)
+    health = add_question(words, "health", "show how tables are", _health, warehouse=True)
     health.add_argument("--table", metavar="NAMESPACE.TABLE", help="only this one, its files counted one by one")
 
-    plan = _add(words, "plan", "show what a table's policies would have done to it now, and why", _plan, warehouse=True)
+    plan = add_question(
+        words, "plan", "show what a table's policies would have done to it now, and why", _plan, warehouse=True
+    )
     plan.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
     plan.add_argument("--enqueue", action="store_true", help="have it done: put the tasks into the queue")
 
-    policies = _add(words, "policies", "show which policies hold for a table, and why", _policies, warehouse=True)
+    policies = add_question(
+        words, "policies", "show which policies hold for a table, and why", _policies, warehouse=True
+    )
     policies.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
 
-    submit = _add(words, "submit", "have a worker run a job on a table", _submit, warehouse=True)
+    submit = add_question(words, "submit", "have a worker run a job on a table", _submit, warehouse=True)
     submit.add_argument("job", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
     submit.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table; export-events has one of its own")
     submit.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
     submit.add_argument("--reason", default="", help="why, for those who look at the task")
 
-    redrive = _add(words, "redrive", "give a task that was given up all its attempts again", _redrive)
+    redrive = add_question(words, "redrive", "give a task that was given up all its attempts again", _redrive)
     redrive.add_argument("id", type=int, help="the task")
 
 
@@ -207,28 +209,6 @@ def _json(value: object) -> str:
 
 def _named_table(arguments: argparse.Namespace) -> TableRef:
     return TableRef.parse(read_warehouse(arguments), arguments.table)
-
-
-def _add(
-    words: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    text: str,
-    command: Command,
-    *,
-    warehouse: bool = False,
-) -> argparse.ArgumentParser:
-    parser = words.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_access_flags(parser, warehouse=warehouse)
-
-    def task(arguments: argparse.Namespace) -> int:
-        access = read_access(arguments, read_settings(arguments).settings)
-        with LakebedClient(access=access) as client:
-            command(client, arguments)
-        return 0
-
-    parser.set_defaults(task=task)
-    return parser
 
 
 def _words(of: type[StrEnum]) -> list[str]:

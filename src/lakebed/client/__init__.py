@@ -1,4 +1,4 @@
-"""The Python client: tasks, events, tables and policies of a server, over its public wires.
+"""The Python client: tasks, events, tables, policies and labels of a server, over its public wires.
 
     with LakebedClient("http://127.0.0.1:9000") as lake:
         for health in lake.tables.healths("warehouse"):
@@ -16,6 +16,7 @@ from lakebed.core.secrets import Secret
 from .access import ServerAccess, find_access
 from .connection import Connection
 from .events import Event, EventPage, Events
+from .labels import LabelStore
 from .policies import Policies
 from .tables import TableHealth, TableRef, Tables
 from .tasks import ClaimedTask, Task, Tasks, TaskState
@@ -63,6 +64,7 @@ class LakebedClient:
         self.audit = Events(self._connection, "/lakebed/v1/audit")
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
+        self.labels = LabelStore(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

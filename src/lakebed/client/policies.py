@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from lakebed.core.changes import KEEP, Keep
+
 from .connection import Connection
 from .names import CATALOG_PAGE, TableRef, joined, path
 
@@ -81,6 +83,80 @@ def table_target(namespace: Sequence[str], name: str) -> Target:
     return Target("table-like", (*namespace, name))
 
 
+class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """When a version of a policy was made, and by whom."""
+
+    version: int
+    created_at_ms: int
+    created_by: str = ""
+    """Empty where nobody wrote that down."""
+    description: str | None = None
+
+
+class PastPolicy(Policy, frozen=True, kw_only=True, rename="kebab"):
+    """A policy as it was at a version."""
+
+    created_at_ms: int
+    created_by: str = ""
+
+
+class AttachedTarget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Something that a policy is attached to."""
+
+    target: Target
+    attached_to: str
+    parameters: dict[str, str] = {}
+    attached_at_ms: int
+
+
+class PolicyEffect(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"policy_type": "policy-type", "before": "from", "after": "to"}
+):
+    """A policy that would hold in place of another, or of none, or no longer."""
+
+    policy_type: str
+    before: ApplicablePolicy | None = None
+    after: ApplicablePolicy | None = None
+    why: str
+
+
+class AffectedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table or view for which something would change."""
+
+    kind: str
+    namespace: Levels
+    name: str
+    changes: list[PolicyEffect]
+
+
+class _Versions(msgspec.Struct, rename="kebab"):
+    versions: list[PolicyVersion]
+    next_page_token: str | None = None
+
+
+class _Past(msgspec.Struct):
+    policy: PastPolicy
+
+
+class _Targets(msgspec.Struct, rename="kebab"):
+    targets: list[AttachedTarget]
+    next_page_token: str | None = None
+
+
+class _Effects(msgspec.Struct, rename="kebab"):
+    affected: list[AffectedTable]
+    next_page_token: str | None = None
+
+
+class _Uncovered(msgspec.Struct, rename="kebab"):
+    class Table(msgspec.Struct):
+        namespace: Levels
+        table: str
+
+    tables: list[Table]
+    next_page_token: str | None = None
+
+
 class _Loaded(msgspec.Struct):
     policy: Policy
 
@@ -147,6 +223,24 @@ class Policies:
             document["description"] = description
         return self._connection.read(_Loaded, "PUT", _policies(warehouse, namespace, name), document=document).policy
 
+    def patch(
+        self,
+        warehouse: str,
+        namespace: Sequence[str],
+        name: str,
+        *,
+        current_version: int,
+        content: str | Mapping[str, object] | Keep = KEEP,
+        description: str | Keep | None = KEEP,
+    ) -> Policy:
+        """Replace what is given, and keep the rest. Raises PolicyVersionMismatch if it has changed since."""
+        document: dict[str, object] = {"current-policy-version": current_version}
+        if not isinstance(content, Keep):
+            document["content"] = _text(content)
+        if not isinstance(description, Keep):
+            document["description"] = description
+        return self._connection.read(_Loaded, "PATCH", _policies(warehouse, namespace, name), document=document).policy
+
     def drop(self, warehouse: str, namespace: Sequence[str], name: str, *, detach_all: bool = False) -> None:
         """Remove a policy. Raises PolicyInUse if it is attached, unless it is detached everywhere with it."""
         query = {"detach-all": "true"} if detach_all else {}
@@ -190,6 +284,50 @@ class Policies:
         """The policies that maintain a table, for whoever may look at its maintenance. Raises NoSuchTable."""
         where = "/lakebed/v1/tables" + path(*table, "policies")
         return self._connection.read(_Why, "GET", where).policies
+
+    def versions(self, warehouse: str, namespace: Sequence[str], name: str) -> Iterator[PolicyVersion]:
+        """The versions of a policy, the latest first."""
+        where = _policies(warehouse, namespace, name) + "/versions"
+        for page in self._connection.pages(_Versions, where, parameter=CATALOG_PAGE):
+            yield from page.versions
+
+    def version(self, warehouse: str, namespace: Sequence[str], name: str, version: int) -> PastPolicy:
+        """A policy as it was at a version. Raises NoSuchPolicy."""
+        where = _policies(warehouse, namespace, name) + path("versions", str(version))
+        return self._connection.read(_Past, "GET", where).policy
+
+    def targets(self, warehouse: str, namespace: Sequence[str], name: str) -> Iterator[AttachedTarget]:
+        """What a policy is attached to."""
+        for page in self._connection.pages(_Targets, _asked(warehouse, namespace, name) + "/targets"):
+            yield from page.targets
+
+    def effect(
+        self, warehouse: str, namespace: Sequence[str], name: str, target: Target, *, change: str = "attach"
+    ) -> Iterator[AffectedTable]:
+        """The tables and views for which something would change, were a policy attached; or `detach`ed."""
+        query = {"change": change}
+        if target.type == "namespace":
+            query["namespace"] = joined(target.path)
+        elif target.type == "table-like":
+            query |= {"namespace": joined(target.path[:-1]), "target-name": target.path[-1]}
+        for page in self._connection.pages(_Effects, _asked(warehouse, namespace, name) + "/effect", query):
+            yield from page.affected
+
+    def uncovered(
+        self, warehouse: str, namespace: Sequence[str] = (), *, policy_type: str | None = None
+    ) -> Iterator[TableRef]:
+        """The tables of a warehouse, or of a namespace with all that is in it, for which no policy of a type holds."""
+        query = {"warehouse": warehouse}
+        if namespace:
+            query["namespace"] = joined(namespace)
+        if policy_type is not None:
+            query["type"] = policy_type
+        for page in self._connection.pages(_Uncovered, "/lakebed/v1/tables/without-policy", query):
+            yield from (TableRef(warehouse, one.namespace, one.table) for one in page.tables)
+
+
+def _asked(warehouse: str, namespace: Sequence[str], name: str) -> str:
+    return "/lakebed/v1/policies" + path(warehouse, tuple(namespace), name)
 
 
 def _policies(warehouse: str, namespace: Sequence[str], *name: str) -> str:

@@ -31,6 +31,7 @@ AUDIT: Final = Selection(
         "ClientCredentials",
         "ExternalIdentity",
         "Grant",
+        "Labels",
         "Policy",
         "PrincipalRole",
         "TokenKey",

@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.core.access import CredentialSource
+from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.vault import MasterKeys
@@ -27,7 +27,10 @@ from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
+from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.labels.places import Places
+from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import wire_maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import Publisher
@@ -37,9 +40,12 @@ from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.attaching import Attaching
+from lakebed.tables.upkeep.coverage import Coverage
 from lakebed.tables.upkeep.policies import Policies
 from lakebed.tables.upkeep.policy_types import PolicyTypes
+from lakebed.tables.upkeep.policy_versions import PolicyVersions
 from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
+from lakebed.tables.upkeep.targets import Targets
 from lakebed.tables.validation.commit import CommitValidator
 from lakebed.tables.validation.model import Level
 from lakebed.tables.views import Views
@@ -53,7 +59,7 @@ from lakebed.wire.iceberg.routes import Mount
 from lakebed.wire.iceberg.services import CatalogServices
 from lakebed.wire.iceberg.store_address import StoreAddress
 from lakebed.wire.oauth.bearer import BearerAuthenticator
-from lakebed.wire.polaris.operations import policy_endpoints, policy_mounts, policy_routes
+from lakebed.wire.polaris.operations import polaris_endpoints, polaris_mounts, polaris_routes
 from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
@@ -94,8 +100,12 @@ def wire_catalog(
     bearers: BearerTokens | None = None,
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
+    account: str = DEFAULT_ACCOUNT,
 ) -> Catalog:
-    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken."""
+    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
+
+    `account` is root's.
+    """
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -139,6 +149,8 @@ def wire_catalog(
     )
     policy_types = PolicyTypes(facilities, gate, warehouses, keys)
     policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
+    targets = Targets(gate, warehouses, entries)
+    attaching = Attaching(facilities, warehouses, keys, policy_types, policies, targets)
     signatures = Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
     services = CatalogServices(
         authenticator=signatures if bearers is None else BearerAuthenticator(bearers, signatures),
@@ -164,7 +176,11 @@ def wire_catalog(
         maintenance=maintenance,
         policies=policies,
         policy_types=policy_types,
-        attaching=Attaching(facilities, gate, warehouses, entries, keys, policy_types, policies),
+        attaching=attaching,
+        policy_versions=PolicyVersions(meta, policies),
+        coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
+        generic_tables=GenericTables(facilities, gate, entries, keys),
+        labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
         admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
     )
     return Catalog(
@@ -189,5 +205,5 @@ def wire_catalog(
 
 def _mounts() -> list[Mount]:
     """All routes of the catalog's edge, and where they are."""
-    of_policies = policy_routes()
-    return [*catalog_mounts(catalog_routes(policy_endpoints(of_policies))), *policy_mounts(of_policies)]
+    of_polaris = polaris_routes()
+    return [*catalog_mounts(catalog_routes(polaris_endpoints(of_polaris))), *polaris_mounts(of_polaris)]

@@ -215,6 +215,7 @@ def _wire(
         bearers=tokens.bearers,
         schedule_interval_seconds=settings.pipeline.schedule_interval,
         schedule_debounce_seconds=settings.pipeline.debounce,
+        account=root.principal.account,
     )
 
     management = CatalogApplication(

@@ -237,7 +237,7 @@ class Dropping:
             namespace=identifier.namespace,
             name=identifier.name,
             kind=kind,
-            privileges=PURGING if files and kind is EntryKind.TABLE else None,
+            privileges=None if kind is EntryKind.VIEW or not files else PURGING,
         )
         if files:
             check_own(sought.warehouse, f"purge a {kind}")
@@ -334,4 +334,4 @@ class Dropping:
 
 
 def _kind(entry: Entry, what: str) -> str:
-    return f"{'Table' if entry.kind is EntryKind.TABLE else 'View'}{what}"
+    return f"{entry.kind.noun}{what}"

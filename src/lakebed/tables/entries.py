@@ -13,7 +13,6 @@ from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
     Corrupted,
-    LakebedError,
     NoSuchTable,
     NoSuchView,
     NoSuchWarehouse,
@@ -285,7 +284,7 @@ def known_from(row: Row) -> Known:
     return Known(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry_from(row, _ENTRY_AT))
 
 
-def no_such_entry(identifier: Identifier, kind: EntryKind) -> LakebedError:
+def no_such_entry(identifier: Identifier, kind: EntryKind) -> NotFound:
     """The error for a table or view that is not there."""
     if kind is EntryKind.VIEW:
         return NoSuchView(f"View does not exist: {identifier}")
@@ -296,9 +295,9 @@ def name_taken(entry: Entry, identifier: Identifier, wanted: EntryKind) -> Alrea
     """The error for a name that is not free for what is wanted."""
     if entry.dropped_ms is not None:
         return AlreadyExists(f"a dropped {entry.kind} holds this name until it is restored or purged: {identifier}")
-    what = "Table" if entry.kind is EntryKind.TABLE else "View"
     # In the words of the reference implementation, as the errors above are: engines print them, and look for them.
-    return AlreadyExists(f"{what} {'' if entry.kind is wanted else 'with same name '}already exists: {identifier}")
+    other = "" if entry.kind is wanted else "with same name "
+    return AlreadyExists(f"{entry.kind.words} {other}already exists: {identifier}")
 
 
 def created_meanwhile(entry: Entry, identifier: Identifier) -> AlreadyExists:

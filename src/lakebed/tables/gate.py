@@ -64,6 +64,9 @@ class Action(StrEnum):
     DETACH_POLICY = "lakebed:DetachPolicy"
     CREATE_POLICY_TYPE = "lakebed:CreatePolicyType"
     DROP_POLICY_TYPE = "lakebed:DropPolicyType"
+    GET_LABELS = "lakebed:GetLabels"
+    SET_LABELS = "lakebed:SetLabels"
+    """Tags and owners, of catalogs and what is in them. Of users and roles they are asked for on the service."""
 
 
 CREATE_OR_MOVE: Final = f"{Action.CREATE_TABLE} or {Action.UPDATE_METADATA_LOCATION}"
@@ -180,10 +183,11 @@ def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | N
 
 
 def _kind(kind: EntryKind | GrantKind | None, namespace: Levels, name: str, entry: Entry | None) -> GrantKind:
+    if kind is None and entry is not None:
+        kind = entry.kind
     if kind is not None:
-        return GrantKind(kind)
-    if entry is not None:
-        return GrantKind(entry.kind)
+        # Grants know tables of all formats by one word.
+        return GrantKind.TABLE if kind is EntryKind.GENERIC_TABLE else GrantKind(kind)
     if name:
         return GrantKind.TABLE
     return GrantKind.NAMESPACE if namespace else GrantKind.CATALOG

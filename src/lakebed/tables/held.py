@@ -27,7 +27,7 @@ async def held_names(
 
     One statement for 4,096 that it holds anywhere.
     """
-    privilege = Privilege.TABLE_LIST if kind is EntryKind.TABLE else Privilege.VIEW_LIST
+    privilege = Privilege.VIEW_LIST if kind is EntryKind.VIEW else Privilege.TABLE_LIST
     ids = [key.removeprefix(ENTRY_PREFIX) for key in _carriers(caller, privilege) if key.startswith(ENTRY_PREFIX)]
     found: list[Row] = []
     for statement, batch in _batches(ids, rows.ENTRIES_AMONG, rows.ENTRIES_AMONG_MANY):

@@ -30,6 +30,18 @@ class EntryKind(StrEnum):
 
     TABLE = "table"
     VIEW = "view"
+    GENERIC_TABLE = "generic-table"
+    """Of another format than Iceberg: known by name, and by where its files are."""
+
+    @property
+    def noun(self) -> str:
+        """How events of it begin: `GenericTable`."""
+        return "".join(word.capitalize() for word in self.split("-"))
+
+    @property
+    def words(self) -> str:
+        """How messages about it begin: `Generic table`."""
+        return self.replace("-", " ").capitalize()
 
 
 class WarehouseKind(StrEnum):

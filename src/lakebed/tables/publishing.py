@@ -110,7 +110,7 @@ class Publisher:
                 await tell(
                     f.outbox,
                     tx,
-                    f"{'Table' if entry.kind is EntryKind.TABLE else 'View'}{pointer.event}",
+                    f"{entry.kind.noun}{pointer.event}",
                     caller,
                     now_ms,
                     pointer.found.warehouse.name,

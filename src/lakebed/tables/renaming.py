@@ -62,7 +62,7 @@ class Renaming:
             await tell(
                 f.outbox,
                 tx,
-                "TableRenamed" if kind is EntryKind.TABLE else "ViewRenamed",
+                f"{kind.noun}Renamed",
                 caller,
                 now_ms,
                 warehouse_name,
@@ -77,5 +77,4 @@ class Renaming:
 def _target_taken(entry: Entry, source: Identifier, target: Identifier, kind: EntryKind) -> AlreadyExists:
     if entry.dropped_ms is not None:
         return name_taken(entry, target, kind)
-    what = "Table" if entry.kind is EntryKind.TABLE else "View"
-    return AlreadyExists(f"Cannot rename {source} to {target}. {what} already exists")
+    return AlreadyExists(f"Cannot rename {source} to {target}. {entry.kind.words} already exists")

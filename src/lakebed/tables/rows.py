@@ -126,6 +126,18 @@ _TABLES: Final = (
 TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND w.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_NAMESPACE_AFTER: Final = f"{_TABLES} AND w.name = ? AND n.path = ? AND e.id > ? ORDER BY e.id LIMIT ?"
+
+_GOVERNED: Final = (
+    f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
+    " WHERE e.kind IN ('table', 'view') AND e.dropped_ms IS NULL AND e.warehouse = ?"
+)
+GOVERNED_IN_WAREHOUSE_AFTER: Final = f"{_GOVERNED} AND e.id > ? ORDER BY e.id LIMIT ?"
+GOVERNED_IN_NAMESPACE_AFTER: Final = (
+    f"{_GOVERNED} AND (n.path = ? OR (n.path >= ? AND n.path < ?)) AND e.id > ? ORDER BY e.id LIMIT ?"
+)
+"""What policies can hold for, in a namespace and in those that are inside of it."""
+
 INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({_ENTRY_NAMES}) VALUES ({_ENTRY_MARKS}) ON CONFLICT (namespace, name) DO NOTHING"  # noqa: S608
     " RETURNING id"
@@ -145,6 +157,9 @@ def _entries_among(batch: int) -> str:
 
 ENTRIES_AMONG: Final = _entries_among(HELD_BATCH)
 ENTRIES_AMONG_MANY: Final = _entries_among(HELD_LARGE_BATCH)
+
+INSERT_GENERIC_TABLE: Final = "INSERT INTO generic_tables (entry, format, doc, properties) VALUES (?, ?, ?, ?)"
+GENERIC_TABLE: Final = "SELECT format, doc, properties FROM generic_tables WHERE entry = ?"
 
 MOVE_POINTER: Final = (
     "UPDATE entries SET uuid = ?, format_version = ?, location = ?, metadata_at = ?,"

@@ -4,6 +4,8 @@ import pytest
 
 from lakebed.governance.rbac.operations import (
     ACTION_PRIVILEGES,
+    GENERIC_TABLE_OPERATIONS,
+    LABEL_OPERATIONS,
     MANAGEMENT_OPERATIONS,
     NAMESPACE_OPERATIONS,
     OPERATIONS,
@@ -18,7 +20,7 @@ from lakebed.governance.rbac.privileges import INCLUDES, TABLE_UPDATES, GrantKin
 from lakebed.tables.gate import Action
 from lakebed.wire.iceberg.operations import catalog_routes
 from lakebed.wire.management.operations import MANAGEMENT_ROUTES
-from lakebed.wire.polaris.operations import policy_routes
+from lakebed.wire.polaris.operations import polaris_routes
 
 P = Privilege
 
@@ -30,7 +32,7 @@ def test_every_action_of_the_catalog_is_decided_on() -> None:
 def test_every_operation_of_the_contracts_is_decided_on() -> None:
     words = {operation.partition(" ")[0] for operation in OPERATIONS}
     served = {
-        route.name for routes in (catalog_routes(), policy_routes()) for route in routes.routes if route.is_standard
+        route.name for routes in (catalog_routes(), polaris_routes()) for route in routes.routes if route.is_standard
     }
     served |= {route.name for route in MANAGEMENT_ROUTES}
     # What it tells is of nobody's, or of the warehouse that is named, which has an action of its own.
@@ -47,6 +49,8 @@ def test_no_family_has_an_operation_of_another() -> None:
         TABLE_OPERATIONS,
         VIEW_OPERATIONS,
         POLICY_OPERATIONS,
+        GENERIC_TABLE_OPERATIONS,
+        LABEL_OPERATIONS,
         MANAGEMENT_OPERATIONS,
     )
     assert len(OPERATIONS) == sum(map(len, families))
@@ -102,6 +106,9 @@ def test_operations_that_surprise(operation: str, target: set[Privilege], second
         (Action.DETACH_POLICY, GrantKind.NAMESPACE, {P.NAMESPACE_DETACH_POLICY}),
         (Action.ATTACH_POLICY, GrantKind.VIEW, {P.TABLE_ATTACH_POLICY}),
         (Action.CONFIGURE_BRIDGE, GrantKind.TABLE, set()),
+        (Action.GET_LABELS, GrantKind.CATALOG, {P.CATALOG_READ_PROPERTIES}),
+        (Action.SET_LABELS, GrantKind.TABLE, {P.TABLE_WRITE_PROPERTIES}),
+        (Action.SET_LABELS, GrantKind.POLICY, {P.POLICY_WRITE}),
         ("s3:GetObject", GrantKind.TABLE, set()),
     ],
 )

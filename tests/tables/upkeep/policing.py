@@ -6,13 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakebed.core.changes import Keep
 from lakebed.governance.policies import Policy, PolicyType, define_type
 from lakebed.objects.model import Caller
 from lakebed.tables.events import CatalogEvent, decode_event
 from lakebed.tables.idempotency import Mutation, RequestKey
 from lakebed.tables.upkeep.attaching import CATALOG, Attaching, TargetName
+from lakebed.tables.upkeep.coverage import Coverage
 from lakebed.tables.upkeep.policies import NewPolicy, Policies
 from lakebed.tables.upkeep.policy_types import PolicyTypes
+from lakebed.tables.upkeep.targets import Targets
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import Catalog
 
@@ -39,6 +42,7 @@ class Policing:
     types: PolicyTypes
     policies: Policies
     attaching: Attaching
+    coverage: Coverage
 
     async def create(
         self,
@@ -58,10 +62,10 @@ class Policing:
     async def update(
         self,
         name: str = "p",
-        content: str | None = OFF,
+        content: str | Keep | None = OFF,
         *,
         version: int = 0,
-        description: str | None = None,
+        description: str | Keep | None = None,
         caller: Caller = ROOT,
         key: RequestKey | None = None,
     ) -> Policy:
@@ -135,5 +139,7 @@ def policing_on(catalog: Catalog) -> Policing:
     f = catalog.store.facilities
     types = PolicyTypes(f, catalog.gate, catalog.warehouses, catalog.keys)
     policies = Policies(f, catalog.gate, catalog.warehouses, catalog.namespaces, catalog.keys, types)
-    attaching = Attaching(f, catalog.gate, catalog.warehouses, catalog.entries, catalog.keys, types, policies)
-    return Policing(catalog, types, policies, attaching)
+    targets = Targets(catalog.gate, catalog.warehouses, catalog.entries)
+    attaching = Attaching(f, catalog.warehouses, catalog.keys, types, policies, targets)
+    coverage = Coverage(f, catalog.gate, catalog.warehouses, types, policies, targets, attaching)
+    return Policing(catalog, types, policies, attaching, coverage)

@@ -1,12 +1,14 @@
-"""The policies' part of the Polaris contract, held against a running server as the catalog's is."""
+"""The parts of the Polaris contract that are served beside the catalog's, held against a running server as that is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
+from urllib.parse import quote
 
 from tests.wire.iceberg.contract import Contract, Json, parse_document, read_document
+from tests.wire.iceberg.lake import SCHEMA
 
 COMPACTION: Final = {"type": "system.data-compaction", "content": '{"enable": true}'}
 EXPIRY: Final = {"type": "system.snapshot-expiry", "content": '{"enable": true}'}
@@ -15,10 +17,10 @@ TARGET: Final = {"type": "namespace", "path": ["ns"]}
 _SHARED: Final = "../iceberg-rest-catalog-open-api.yaml"
 
 
-def policy_document(folder: Path) -> Json:
-    """One document of two: the policies' own, and what it takes from the catalog's."""
+def part_document(folder: Path, part: str) -> Json:
+    """One document of two: a part's own, and what it takes from the catalog's."""
     shared = read_document(folder / "iceberg-rest-catalog-open-api.yaml")
-    text = (folder / "polaris-catalog-apis" / "policy-apis.yaml").read_text()
+    text = (folder / "polaris-catalog-apis" / part).read_text()
     own = parse_document(text.replace(f"{_SHARED}#", "#"))
     for kind, parts in own["components"].items():
         shared["components"].setdefault(kind, {}).update(parts)
@@ -53,3 +55,25 @@ class PolicyContract(Contract):
             assert self.session.post(home, json=policy).status_code == 200
         for target in (TARGET, {"type": "catalog"}):
             assert self.session.put(f"{home}/attached/mappings", json={"target": target}).status_code == 204
+
+
+class GenericTableContract(Contract):
+    """The contract of generic tables."""
+
+    names: ClassVar[Mapping[str, str]] = {"prefix": "lake", "namespace": "ns", "generic-table": "g"}
+    names_of: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    good: ClassVar[Mapping[str, Json]] = {
+        "createGenericTable": {"name": "made", "format": "delta", "base-location": "s3://lake/made"},
+    }
+    plain_queries: ClassVar[Mapping[str, Mapping[str, str]]] = {"listGenericTables": {"pageToken": "", "pageSize": "1"}}
+
+    def restore(self) -> None:
+        """Make all generic tables anew, beside a table."""
+        lake = f"{self.base}/v1/lake/namespaces"
+        assert self.session.post(lake, json={"namespace": ["ns"]}).status_code in (200, 409)
+        assert self.session.post(f"{lake}/ns/tables", json={"name": "t", "schema": SCHEMA}).status_code in (200, 409)
+        home = f"{self.base}/polaris/v1/lake/namespaces/ns/generic-tables"
+        for name in [one["name"] for one in self.session.get(home).json()["identifiers"]]:
+            assert self.session.delete(f"{home}/{quote(name, safe='')}").status_code == 204
+        made: Json = {"name": "g", "format": "delta", "base-location": "s3://lake/g", "properties": {"a": "1"}}
+        assert self.session.post(home, json=made).status_code == 200

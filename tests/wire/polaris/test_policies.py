@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.wire.polaris.operations import policy_routes
+from lakebed.wire.polaris.operations import polaris_routes
 from tests.wire.iceberg.lake import allow
 
 from .policy_lake import BASES, CATALOG, COMPACTION, EXPIRY, OFF, ON, PolicyLake
@@ -57,6 +57,10 @@ async def test_routes_are_in_the_catalog_s_configuration(policies: PolicyLake) -
         f"PUT {one}/mappings",
         f"POST {one}/mappings",
         "GET /polaris/v1/{prefix}/applicable-policies",
+        "POST /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables",
+        "GET /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables",
+        "GET /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables/{generic-table}",
+        "DELETE /polaris/v1/{prefix}/namespaces/{namespace}/generic-tables/{generic-table}",
     ]
     assert "GET /v1/{prefix}/namespaces" in endpoints
 
@@ -67,7 +71,7 @@ async def test_catalog_s_own_paths_are_not_at_the_root(policies: PolicyLake) -> 
     assert policies.lake.catalog.handles("/polaris/v1/none")
     assert (await policies.lake.send("GET", "/polaris/v1/none")).error == (404, "NoSuchResourceException")
     assert (await policies.lake.send("GET", "/iceberg/v1/lake/applicable-policies")).status == 404
-    assert (await policies.call("PATCH", ONE)).status == 405
+    assert (await policies.call("POST", ONE)).status == 405
 
 
 @pytest.mark.parametrize(
@@ -163,6 +167,32 @@ async def test_update_needs_the_version_that_it_was_made_for(policies: PolicyLak
     assert (await policies.call("GET", ONE)).document["policy"]["version"] == 1
 
 
+async def test_patch_changes_what_it_names_and_nothing_else(policies: PolicyLake) -> None:
+    await policies.create(description="daily")
+    changed = await policies.call("PATCH", ONE, {"content": OFF, "current-policy-version": 0})
+    assert changed.status == 200
+    assert (
+        changed.document["policy"] | {"content": OFF, "description": "daily", "version": 1}
+        == changed.document["policy"]
+    )
+    changed = await policies.call("PATCH", ONE, {"description": "weekly", "current-policy-version": 1})
+    assert (changed.document["policy"]["content"], changed.document["policy"]["description"]) == (OFF, "weekly")
+    cleared = await policies.call("PATCH", ONE, {"description": None, "current-policy-version": 2})
+    assert "description" not in cleared.document["policy"]
+    same = await policies.call("PATCH", ONE, {"current-policy-version": 3})
+    assert (same.status, same.document["policy"]["version"]) == (200, 3)
+    stale = await policies.call("PATCH", ONE, {"content": ON, "current-policy-version": 2})
+    assert stale.error == (409, "PolicyVersionMismatchException")
+    for document, error in (
+        ({"content": ON}, "BadRequestException"),
+        ({"content": 5, "current-policy-version": 3}, "BadRequestException"),
+        ({"content": None, "current-policy-version": 3}, "InvalidPolicyException"),
+        ({"content": '{"enable": 1}', "current-policy-version": 3}, "InvalidPolicyException"),
+    ):
+        assert (await policies.call("PATCH", ONE, document)).error == (400, error)
+    assert (await policies.call("GET", ONE)).document == same.document
+
+
 async def test_policy_in_use_is_dropped_with_its_attachments_or_not_at_all(policies: PolicyLake) -> None:
     await policies.create()
     await policies.attach(CATALOG)
@@ -181,6 +211,7 @@ async def test_rights_are_asked_for(policies: PolicyLake) -> None:
         ("POST", ALL, {"name": "q", "type": COMPACTION, "content": ON}),
         ("GET", ALL, None),
         ("PUT", ONE, {"content": OFF, "current-policy-version": 0}),
+        ("PATCH", ONE, {"content": OFF, "current-policy-version": 0}),
         ("DELETE", ONE, None),
         ("PUT", f"{ONE}/mappings", {"target": CATALOG}),
         ("POST", f"{ONE}/mappings", {"target": CATALOG}),
@@ -191,7 +222,7 @@ async def test_rights_are_asked_for(policies: PolicyLake) -> None:
 
 
 def test_only_the_contract_s_routes_are_declared() -> None:
-    assert {route.name for route in policy_routes().routes if route.is_standard} == {
+    assert {route.name for route in polaris_routes().routes if route.is_standard} == {
         "createPolicy",
         "listPolicies",
         "loadPolicy",
@@ -200,4 +231,8 @@ def test_only_the_contract_s_routes_are_declared() -> None:
         "attachPolicy",
         "detachPolicy",
         "getApplicablePolicies",
+        "createGenericTable",
+        "listGenericTables",
+        "loadGenericTable",
+        "dropGenericTable",
     }

@@ -7,24 +7,28 @@ from uuid import uuid4
 
 import pytest
 
-from lakebed.wire.polaris.operations import policy_routes
+from lakebed.wire.polaris.operations import polaris_routes
 
 from .policy_lake import CATALOG, COMPACTION, NAMESPACE, OFF, ON, PolicyLake
 
 ONE = "/namespaces/ns/policies/p"
+GENERIC = "/namespaces/ns/generic-tables"
 REQUESTS: dict[str, tuple[str, str, Any]] = {
     "createPolicy": ("POST", "/namespaces/ns/policies", {"name": "new", "type": COMPACTION, "content": ON}),
     "updatePolicy": ("PUT", ONE, {"content": OFF, "current-policy-version": 0}),
+    "patchPolicy": ("PATCH", ONE, {"content": OFF, "current-policy-version": 0}),
     "dropPolicy": ("DELETE", f"{ONE}?detach-all=true", None),
     "attachPolicy": ("PUT", f"{ONE}/mappings", {"target": NAMESPACE}),
     "detachPolicy": ("POST", f"{ONE}/mappings", {"target": CATALOG}),
     "createPolicyType": ("POST", "/policy-types", {"name": "user.new", "schema": {}}),
     "dropPolicyType": ("DELETE", "/policy-types/user.there", None),
+    "createGenericTable": ("POST", GENERIC, {"name": "g", "format": "delta", "base-location": "s3://lake/g"}),
+    "dropGenericTable": ("DELETE", f"{GENERIC}/there", None),
 }
 
 
 def test_every_change_is_tried_here() -> None:
-    assert REQUESTS.keys() == {route.name for route in policy_routes().routes if route.changes}
+    assert REQUESTS.keys() == {route.name for route in polaris_routes().routes if route.changes}
 
 
 @pytest.mark.parametrize("operation", REQUESTS)
@@ -32,6 +36,7 @@ async def test_request_sent_again_is_answered_again_and_does_nothing(policies: P
     await policies.create()
     await policies.attach(CATALOG)
     await policies.call("POST", "/policy-types", {"name": "user.there", "schema": {}})
+    await policies.call("POST", GENERIC, {"name": "there", "format": "csv"})
     method, path, document = REQUESTS[operation]
     outbox, meta = policies.lake.store.facilities.outbox, policies.lake.store.meta
     key = str(uuid4())

@@ -5,7 +5,8 @@ package knows values, rules and rows; `tables.upkeep` binds them to names of the
 """
 
 from .content import MaintenanceContent, parse_content
-from .model import Attachment, Place, Policy, TargetKind, check_description, check_policy_name
+from .effects import Effect, effects_of
+from .model import Attachment, Place, Policy, PolicyVersion, TargetKind, check_description, check_policy_name
 from .resolving import Applicable, Level, Overridden, resolve
 from .types import SYSTEM_TYPES, PolicyType, define_type
 
@@ -13,16 +14,19 @@ __all__ = [
     "SYSTEM_TYPES",
     "Applicable",
     "Attachment",
+    "Effect",
     "Level",
     "MaintenanceContent",
     "Overridden",
     "Place",
     "Policy",
     "PolicyType",
+    "PolicyVersion",
     "TargetKind",
     "check_description",
     "check_policy_name",
     "define_type",
+    "effects_of",
     "parse_content",
     "resolve",
 ]

@@ -62,6 +62,18 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """What a policy said at one of its versions."""
+
+    version: int
+    description: str | None
+    content: str
+    principal: str
+    """Who said so; empty where that was not written down."""
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Attachment:
     """A policy at one of its targets."""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from lakebed.meta.seam import Row
 
-from .model import Attachment, Path, Place, Policy, TargetKind
+from .model import Attachment, Path, Place, Policy, PolicyVersion, TargetKind
 from .types import PolicyType
 
 LEVEL_SEPARATOR: Final = "\x1f"
@@ -41,6 +41,16 @@ INSERT_POLICY: Final = (
 UPDATE_POLICY: Final = "UPDATE policies SET description = ?, content = ?, version = ?, updated_ms = ? WHERE id = ?"
 DELETE_POLICY: Final = "DELETE FROM policies WHERE id = ?"
 
+INSERT_VERSION: Final = (
+    "INSERT INTO policy_versions (policy, version, description, content, principal, created_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
+_VERSION: Final = "version, description, content, principal, created_ms"
+VERSION: Final = f"SELECT {_VERSION} FROM policy_versions WHERE policy = ? AND version = ?"  # noqa: S608
+VERSIONS_BEFORE: Final = (
+    f"SELECT {_VERSION} FROM policy_versions WHERE policy = ? AND version < ? ORDER BY version DESC LIMIT ?"  # noqa: S608
+)
+
 # -- types --------------------------------------------------------------------------------------------------------
 
 _TYPE: Final = "name, inheritable, targets, description, schema, created_ms"
@@ -64,6 +74,7 @@ ATTACH: Final = (
 """Touches no row if the policy is attached there with these parameters."""
 
 DETACH: Final = "DELETE FROM policy_attachments WHERE target = ? AND policy = ?"
+IS_ATTACHED: Final = "SELECT 1 FROM policy_attachments WHERE target = ? AND policy = ?"
 OTHER_OF_TYPE: Final = (
     f"SELECT {_POLICY} FROM policy_attachments a JOIN policies p ON p.id = a.policy"  # noqa: S608
     " JOIN namespaces h ON h.id = p.namespace"
@@ -141,6 +152,12 @@ def policy_from(row: Row) -> Policy:
         created_ms=created_ms,
         updated_ms=updated_ms,
     )
+
+
+def version_from(row: Row) -> PolicyVersion:
+    """What a policy said at a version."""
+    version, description, content, principal, created_ms = row
+    return PolicyVersion(version, description, bytes(content).decode(), principal, created_ms)
 
 
 def attachment_from(row: Row) -> tuple[str, Attachment]:

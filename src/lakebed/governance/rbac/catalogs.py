@@ -91,7 +91,7 @@ async def find_place(reader: Reader, catalog: Catalog, target: GrantTarget) -> P
             return Place(around, "", missing=NoSuchPolicy(f"no such policy: {target}"))
         policy = int(row[0])
         return Place(policy_securable(catalog.id, levels, policy), policy_key(policy), policy=policy)
-    row = await reader.row(rows.ENTRY, namespace, target.name, target.kind)
+    row = await reader.row(rows.ENTRY, namespace, target.name, *rows.entry_kinds(target.kind))
     if row is None:
         kind = NoSuchTable if target.kind is GrantKind.TABLE else NoSuchView
         return Place(around, "", missing=kind(f"no such {target}"))

@@ -98,6 +98,30 @@ POLICY_OPERATIONS: Final[Mapping[str, Needs]] = {
 }
 """There is no privilege of attaching to views: they go by that of tables."""
 
+GENERIC_TABLE_OPERATIONS: Final[Mapping[str, Needs]] = {
+    "listGenericTables": Needs((P.TABLE_LIST,)),
+    "createGenericTable": Needs((P.TABLE_CREATE,)),
+    "loadGenericTable": Needs((P.TABLE_READ_PROPERTIES,)),
+    "dropGenericTable": Needs((P.TABLE_DROP,)),
+}
+"""As for tables, of which they are a kind; and keys to their files take what those of tables take."""
+
+LABEL_OPERATIONS: Final[Mapping[str, Needs]] = {
+    f"{operation} {noun}": Needs((Privilege[privilege],))
+    for noun, reads, writes in (
+        ("catalog", "CATALOG_READ_PROPERTIES", "CATALOG_WRITE_PROPERTIES"),
+        ("namespace", "NAMESPACE_READ_PROPERTIES", "NAMESPACE_WRITE_PROPERTIES"),
+        ("table", "TABLE_READ_PROPERTIES", "TABLE_WRITE_PROPERTIES"),
+        ("view", "VIEW_READ_PROPERTIES", "VIEW_WRITE_PROPERTIES"),
+        ("policy", "POLICY_READ", "POLICY_WRITE"),
+        ("catalog-role", "CATALOG_ROLE_READ_PROPERTIES", "CATALOG_ROLE_WRITE_PROPERTIES"),
+        ("principal", "PRINCIPAL_READ_PROPERTIES", "PRINCIPAL_WRITE_PROPERTIES"),
+        ("principal-role", "PRINCIPAL_ROLE_READ_PROPERTIES", "PRINCIPAL_ROLE_WRITE_PROPERTIES"),
+    )
+    for operation, privilege in (("getLabels", reads), ("setLabels", writes))
+}
+"""Tags and owners go with the properties of what has them."""
+
 MANAGEMENT_OPERATIONS: Final[Mapping[str, Needs]] = {
     "listCatalogs": Needs((P.CATALOG_LIST,)),
     "createCatalog": Needs((P.CATALOG_CREATE,)),
@@ -150,6 +174,8 @@ OPERATIONS: Final[Mapping[str, Needs]] = {
     **TABLE_OPERATIONS,
     **VIEW_OPERATIONS,
     **POLICY_OPERATIONS,
+    **GENERIC_TABLE_OPERATIONS,
+    **LABEL_OPERATIONS,
     **MANAGEMENT_OPERATIONS,
 }
 
@@ -185,6 +211,9 @@ ACTION_PRIVILEGES: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "lakebed:DetachPolicy": (P.POLICY_DETACH,),
     "lakebed:CreatePolicyType": (P.CATALOG_MANAGE_METADATA,),
     "lakebed:DropPolicyType": (P.CATALOG_MANAGE_METADATA,),
+    # Of tables; of other things, see `_LABELS`.
+    "lakebed:GetLabels": (P.TABLE_READ_PROPERTIES,),
+    "lakebed:SetLabels": (P.TABLE_WRITE_PROPERTIES,),
     # It makes the server call others.
     "lakebed:ConfigureBridge": (),
 }
@@ -206,6 +235,14 @@ _ON_TARGET: Final[Mapping[tuple[str, GrantKind], tuple[Privilege, ...]]] = {
     for kind in (GrantKind.CATALOG, GrantKind.NAMESPACE, GrantKind.TABLE, GrantKind.VIEW)
 }
 
+_LABELS: Final[Mapping[tuple[str, GrantKind], tuple[Privilege, ...]]] = {
+    (action, kind): OPERATIONS[f"{operation} {kind}"].target
+    for action, operation in (("lakebed:GetLabels", "getLabels"), ("lakebed:SetLabels", "setLabels"))
+    for kind in GrantKind
+}
+
+_BY_KIND: Final[Mapping[tuple[str, GrantKind], tuple[Privilege, ...]]] = {**_ON_TARGET, **_LABELS}
+
 _MAINTENANCE_OF_CATALOG: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "s3tables:GetTableMaintenanceConfiguration": (P.CATALOG_READ_PROPERTIES,),
     "s3tables:PutTableMaintenanceConfiguration": (P.CATALOG_WRITE_PROPERTIES,),
@@ -218,8 +255,8 @@ def action_privileges(action: str, kind: GrantKind) -> tuple[Privilege, ...]:
     Of what an action makes or lists, `kind` is the kind of that. `AttachPolicy` and `DetachPolicy` are asked twice: of
     a policy, and of what it goes with.
     """
-    if (action, kind) in _ON_TARGET:
-        return _ON_TARGET[action, kind]
+    if (action, kind) in _BY_KIND:
+        return _BY_KIND[action, kind]
     if kind is GrantKind.VIEW and action in _OF_VIEWS:
         return _OF_VIEWS[action]
     if kind is GrantKind.CATALOG and action in _MAINTENANCE_OF_CATALOG:

@@ -134,8 +134,16 @@ _CATALOGS: Final = "warehouses w JOIN buckets b ON b.id = w.bucket"
 CATALOG: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE w.name = ?"  # noqa: S608
 CATALOGS: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} ORDER BY w.name"  # noqa: S608
 NAMESPACE: Final = "SELECT id FROM namespaces WHERE warehouse = ? AND path = ?"
-ENTRY: Final = "SELECT id FROM entries WHERE namespace = ? AND name = ? AND kind = ? AND dropped_ms IS NULL"
+ENTRY: Final = "SELECT id FROM entries WHERE namespace = ? AND name = ? AND kind IN (?, ?) AND dropped_ms IS NULL"
 POLICY: Final = "SELECT id FROM policies WHERE namespace = ? AND name = ?"
+
+_GENERIC_TABLE: Final = "generic-table"
+
+
+def entry_kinds(kind: GrantKind) -> tuple[str, str]:
+    """The kinds of entries that a grant on a table or view may be on: tables are of any format."""
+    return (kind, _GENERIC_TABLE) if kind is GrantKind.TABLE else (kind, kind)
+
 
 # -- grants -------------------------------------------------------------------------------------------------------
 
@@ -208,7 +216,8 @@ def grants_from(found: Iterable[Row]) -> Iterator[StoredGrant]:
 def _grant_from(row: Row) -> StoredGrant:
     key, privilege, namespace, entry_kind, entry, entry_namespace, policy, policy_namespace, dropped_ms = row
     if entry is not None:
-        target = GrantTarget(GrantKind(entry_kind), _levels(entry_namespace), entry)
+        kind = GrantKind.TABLE if entry_kind == _GENERIC_TABLE else GrantKind(entry_kind)
+        target = GrantTarget(kind, _levels(entry_namespace), entry)
     elif policy is not None:
         target = GrantTarget(GrantKind.POLICY, _levels(policy_namespace), policy)
     elif namespace is not None:

@@ -51,7 +51,7 @@ def decide(
     if local.dropped_ms is not None:
         return _stay(f"a dropped {local.kind} holds the name until it is restored or purged")
     if local.kind is not EntryKind.TABLE:
-        return _stay("a view has the name")
+        return _stay(f"a {local.kind} has the name")
     if not _same_uuid(local.uuid, external.uuid):
         return _stay(f"the other side has another table. uuid={external.uuid} here={local.uuid}")
     if same_file(local.metadata_at, external.metadata_at):

@@ -28,7 +28,7 @@ LOCATIONS: Final = (
     "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix > ? ORDER BY prefix LIMIT ?"
 )
 UNPLACED_COUNT: Final = (
-    "SELECT count(*) FROM entries e WHERE e.warehouse = ?"
+    "SELECT count(*) FROM entries e WHERE e.warehouse = ? AND e.kind <> 'generic-table'"
     " AND NOT EXISTS (SELECT 1 FROM entry_locations l WHERE l.entry = e.id)"
 )
 SHARED_UUIDS: Final = (
@@ -36,7 +36,8 @@ SHARED_UUIDS: Final = (
     " HAVING count(*) > 1) twice"
 )
 UNLOGGED_COUNT: Final = (
-    "SELECT count(*) FROM entries e WHERE e.warehouse = ? AND NOT EXISTS (SELECT 1 FROM entry_commits c"
+    "SELECT count(*) FROM entries e WHERE e.warehouse = ? AND e.kind <> 'generic-table'"
+    " AND NOT EXISTS (SELECT 1 FROM entry_commits c"
     " WHERE c.entry = e.id AND c.generation = e.generation AND c.metadata_at = e.metadata_at"
     " AND c.version_token = e.version_token)"
 )

@@ -30,6 +30,8 @@ class Survey:
     namespaces: int
     tables: int
     views: int
+    generic_tables: int
+    """Tables of other formats: they have no commits, and need no directory."""
     dropped: int
     """Tables and views that can be restored."""
     commits: int
@@ -79,14 +81,16 @@ class Surveys:
         async def work(tx: Transaction) -> Survey:
             warehouse = await self._admitted(tx, caller, warehouse_name, Action.GET_TABLE_BUCKET)
             number = warehouse.id
-            tables = views = dropped = 0
+            tables = views = generic = dropped = 0
             for kind, is_live, count in await tx.rows(rows.ENTRY_COUNTS, number):
                 if not is_live:
                     dropped += count
                 elif kind == EntryKind.TABLE:
                     tables += count
-                else:
+                elif kind == EntryKind.VIEW:
                     views += count
+                else:
+                    generic += count
             directories, overlapping = await _directories(tx, warehouse)
             return Survey(
                 warehouse=warehouse,
@@ -94,6 +98,7 @@ class Surveys:
                 namespaces=await _count(tx, rows.NAMESPACE_COUNT, number),
                 tables=tables,
                 views=views,
+                generic_tables=generic,
                 dropped=dropped,
                 commits=await _count(tx, rows.COMMIT_COUNT, number),
                 client_ids=await _count(tx, rows.CLIENT_ID_COUNT, number),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lakebed.governance.policies import Applicable, Attachment, Level, Place, TargetKind, resolve, rows
 from lakebed.meta.seam import Reader, Row
 from lakebed.tables.identifiers import Levels, path_of
-from lakebed.tables.model import Entry, EntryKind
+from lakebed.tables.model import Entry, EntryKind, Namespace
 
 __all__ = ["Attached", "applicable_to", "entry_place", "read_attached"]
 
@@ -50,6 +50,11 @@ class Attached:
     namespaces: Mapping[str, int]
     """Ids of namespaces that policies are attached to, by path."""
     attachments: _Attachments
+
+    def assuming(self, key: str, attached: Sequence[Attachment], namespace: Namespace | None = None) -> Attached:
+        """The same, if these and no others were attached to a target; `namespace` is the target, if it is one."""
+        namespaces = self.namespaces if namespace is None else {**self.namespaces, namespace.path: namespace.id}
+        return replace(self, namespaces=namespaces, attachments={**self.attachments, key: attached})
 
     async def with_entries(self, reader: Reader, first: str, last: str) -> Attached:
         """The same, and what is attached to the entries with ids from `first` to `last`. One statement."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lakebed.core.changes import KEEP, Keep
 from lakebed.core.errors import (
     AlreadyExists,
     InvalidInput,
@@ -146,8 +147,10 @@ class Policies:
             )
             if made is None:
                 raise AlreadyExists(f"Policy already exists: {new}")
+            policy = replace(new, id=int(made[0]))
+            await _keep_version(tx, policy, caller)
             await tell_of_policy(f.outbox, tx, "CatalogPolicyCreated", caller, now_ms, warehouse_name, new)
-            return replace(new, id=int(made[0]))
+            return policy
 
         return await f.meta.transact(work)
 
@@ -179,24 +182,25 @@ class Policies:
         levels: Sequence[str],
         name: str,
         *,
-        description: str | None,
-        content: str | None,
+        description: str | Keep | None,
+        content: str | Keep | None,
         current_version: int,
         show: Show,
     ) -> Policy:
-        """Replace description and content; what is not given is gone. The same again changes nothing, nor the version.
+        """Replace description and content, but for what is kept. The same again changes nothing, nor the version.
 
         Raises NoSuchPolicy, PolicyVersionMismatch, InvalidPolicy.
         """
         f, caller = self._f, mutation.caller
-        check_description(description)
         now_ms = f.clock.now_ms()
         warehouse, home = await self._admitted(caller, warehouse_name, levels, name, Action.UPDATE_POLICY)
         seen = await self.find(f.meta, warehouse, home, name)
         _check_version(seen, current_version)
-        if content != seen.content:
+        told = seen.description if description is KEEP else check_description(description)
+        text = seen.content if content is KEEP else content
+        if text != seen.content:
             kind = await self._types.find(f.meta, warehouse, seen.type)
-            kind.check_content(content)
+            kind.check_content(text)
 
         async def work(tx: Transaction) -> Policy:
             policy = await self.find(tx, await self._warehouses.find(tx, warehouse_name), home, name)
@@ -205,11 +209,11 @@ class Policies:
                 # Another one of that name, perhaps of another type: the content was not checked for it.
                 raise PolicyVersionMismatch(f"the policy was dropped and made anew meanwhile: {policy}")
             changed = policy
-            if (description, content) != (policy.description, policy.content):
+            if (told, text) != (policy.description, policy.content):
                 changed = replace(
                     policy,
-                    description=description,
-                    content=content or "",
+                    description=told,
+                    content=text or "",
                     version=policy.version + 1,
                     updated_ms=now_ms,
                 )
@@ -223,6 +227,7 @@ class Policies:
                     now_ms,
                     changed.id,
                 )
+                await _keep_version(tx, changed, caller)
                 await tell_of_policy(f.outbox, tx, "CatalogPolicyUpdated", caller, now_ms, warehouse_name, changed)
             return changed
 
@@ -284,6 +289,19 @@ class Policies:
             targets += map(rows.target_from, found)
             after = targets[-1].key
         return targets
+
+
+async def _keep_version(tx: Transaction, policy: Policy, caller: Caller) -> None:
+    """Keep what a policy says now, in the transaction that has it say so."""
+    await tx.run(
+        rows.INSERT_VERSION,
+        policy.id,
+        policy.version,
+        policy.description,
+        policy.content.encode(),
+        caller.principal.name,
+        policy.updated_ms,
+    )
 
 
 def _check_version(policy: Policy, current_version: int) -> None:

@@ -21,8 +21,11 @@ _INT64: Final = (1 << 63) - 1
 _MAX_DIGITS: Final = 19
 
 
-def check_names(request: Request, known: Sequence[str]) -> None:
-    """Raise InvalidInput for a parameter that is not known, or given twice: whoever sends it means something by it."""
+def check_names(request: Request, known: Sequence[str], *, repeatable: Sequence[str] = ()) -> None:
+    """Raise InvalidInput for a parameter that is not known, or given twice: whoever sends it means something by it.
+
+    Those that are `repeatable` may be given more than once.
+    """
     seen: set[str] = set()
     for pair in request.raw_query.split("&"):
         name = decode_component(pair.partition("=")[0])
@@ -31,9 +34,15 @@ def check_names(request: Request, known: Sequence[str]) -> None:
         if name not in known:
             expected = ", ".join(known) or "none"
             raise InvalidInput(f"no such parameter: {name}. known={expected}", argument=name)
-        if name in seen:
+        if name in seen and name not in repeatable:
             raise InvalidInput(f"{name} is given more than once", argument=name)
         seen.add(name)
+
+
+def all_values(request: Request, name: str) -> list[str]:
+    """The values of a parameter that may be given more than once. Raises InvalidInput."""
+    pairs = (pair.partition("=") for pair in request.raw_query.split("&"))
+    return [decode_component(value) for key, _, value in pairs if decode_component(key) == name]
 
 
 def whole_number(request: Request, name: str, default: int, *, least: int = 0, most: int = _INT64) -> int:

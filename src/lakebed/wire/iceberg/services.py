@@ -12,7 +12,9 @@ from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
+from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.registering import Registration
@@ -20,8 +22,10 @@ from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.attaching import Attaching
+from lakebed.tables.upkeep.coverage import Coverage
 from lakebed.tables.upkeep.policies import Policies
 from lakebed.tables.upkeep.policy_types import PolicyTypes
+from lakebed.tables.upkeep.policy_versions import PolicyVersions
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.services import AdminServices
@@ -59,4 +63,8 @@ class CatalogServices:
     policies: Policies
     policy_types: PolicyTypes
     attaching: Attaching
+    policy_versions: PolicyVersions
+    coverage: Coverage
+    generic_tables: GenericTables
+    labelling: Labelling
     admin: AdminServices

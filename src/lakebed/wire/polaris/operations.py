@@ -1,4 +1,4 @@
-"""All operations on policies, in one table, and where they are served."""
+"""All operations on policies and generic tables, in one table, and where they are served."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ from typing import Final
 
 from lakebed.wire.iceberg.routes import MOUNTS, Mount, RouteTable
 
-from .handlers import mappings, policies, policy_types
+from .handlers import generic_tables, mappings, policies, policy_types, policy_versions
 
 ROOT: Final = "/polaris/v1/"
 
 
-def policy_routes() -> RouteTable:
+def polaris_routes() -> RouteTable:
     """The routes."""
-    return RouteTable([*policies.ROUTES, *mappings.ROUTES, *policy_types.ROUTES])
+    return RouteTable(
+        [
+            *policies.ROUTES,
+            *mappings.ROUTES,
+            *policy_types.ROUTES,
+            *policy_versions.ROUTES,
+            *generic_tables.ROUTES,
+        ]
+    )
 
 
-def policy_mounts(routes: RouteTable) -> list[Mount]:
+def polaris_mounts(routes: RouteTable) -> list[Mount]:
     """The routes behind every base path of the catalog, as clients of Polaris look for them, and at the root."""
     return [Mount(base, ROOT, routes) for base in ("", *MOUNTS)]
 
 
-def policy_endpoints(routes: RouteTable) -> list[str]:
+def polaris_endpoints(routes: RouteTable) -> list[str]:
     """The endpoints that clients of Polaris look for in the catalog's configuration."""
     return [route.endpoint for route in routes.routes if route.is_standard]

@@ -246,6 +246,7 @@ def _migration(survey: Survey) -> dict[str, Any]:
         "namespace_count": survey.namespaces,
         "table_count": survey.tables,
         "view_count": survey.views,
+        "generic_table_count": survey.generic_tables,
         "dropped_count": survey.dropped,
         "commit_log_count": survey.commits,
         "idempotency_index_count": survey.client_ids,

@@ -10,6 +10,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
 from lakebed.governance.policies import Applicable, Place, TargetKind
 from lakebed.governance.policies.resolving import position
+from lakebed.governance.policies.rows import Target
 from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
@@ -90,15 +91,7 @@ async def list_mappings(services: CatalogServices, request: CatalogRequest) -> R
     last = found.targets[-1].key if found.targets else ""
     return ok(
         {
-            "mappings": [
-                {
-                    "target": target_document(one.place),
-                    "attached-to": str(one.place),
-                    "parameters": one.parameters,
-                    "attached-at-ms": one.attached_ms,
-                }
-                for one in found.targets
-            ],
+            "mappings": [mapping_document(one) for one in found.targets],
             "next-page-token": page.next_token(last, truncated=found.truncated),
         }
     )
@@ -123,6 +116,16 @@ async def get_applicable_policies(services: CatalogServices, request: CatalogReq
             "next-page-token": page.next_token(last, truncated=len(rest) > len(shown)),
         }
     )
+
+
+def mapping_document(target: Target) -> dict[str, Any]:
+    """Something that a policy is attached to."""
+    return {
+        "target": target_document(target.place),
+        "attached-to": str(target.place),
+        "parameters": target.parameters,
+        "attached-at-ms": target.attached_ms,
+    }
 
 
 _positions = PageTokens("applicable policies", tuple[bool, str, tuple[str, ...], str])

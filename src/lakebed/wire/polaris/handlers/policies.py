@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from lakebed.core.changes import KEEP
 from lakebed.governance.policies import Policy
 from lakebed.tables.upkeep.policies import NewPolicy
 from lakebed.wire.http.message import Response
@@ -25,6 +26,14 @@ class NewPolicyDocument(msgspec.Struct):
     type: str
     description: str | None = None
     content: str | None = None
+
+
+class PolicyPatch(msgspec.Struct, rename="kebab"):
+    """The body of patchPolicy."""
+
+    current_policy_version: int
+    description: str | msgspec.UnsetType | None = msgspec.UNSET
+    content: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class PolicyUpdate(msgspec.Struct, rename="kebab"):
@@ -89,6 +98,22 @@ async def update_policy(services: CatalogServices, request: CatalogRequest) -> R
     return ok(_loaded(changed))
 
 
+async def patch_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Replace what is given of description and content, and keep the rest."""
+    asked = request.document(PolicyPatch)
+    changed = await services.policies.update(
+        request.mutation,
+        request.warehouse,
+        request.namespace,
+        request.names["policy-name"],
+        description=KEEP if asked.description is msgspec.UNSET else asked.description,
+        content=KEEP if asked.content is msgspec.UNSET else asked.content,
+        current_version=asked.current_policy_version,
+        show=_shown,
+    )
+    return ok(_loaded(changed))
+
+
 async def drop_policy(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove a policy, and its attachments if the caller says so."""
     await services.policies.drop(
@@ -136,5 +161,6 @@ ROUTES = (
     Route("listPolicies", "GET", _ALL, list_policies),
     Route("loadPolicy", "GET", _ONE, load_policy),
     Route("updatePolicy", "PUT", _ONE, update_policy, changes=True),
+    Route("patchPolicy", "PATCH", _ONE, patch_policy, is_standard=False, changes=True),
     Route("dropPolicy", "DELETE", _ONE, drop_policy, changes=True),
 )

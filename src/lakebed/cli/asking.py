@@ -1,0 +1,42 @@
+"""Words of the command line that ask a running server something, as any client does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from lakebed.client import LakebedClient
+
+from .server_access import add_access_flags, read_access
+from .settings_flags import read_settings
+
+Question = Callable[[LakebedClient, argparse.Namespace], None]
+
+
+def add_question(
+    words: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    question: Question,
+    *,
+    warehouse: bool = False,
+) -> argparse.ArgumentParser:
+    """Add a word; with `warehouse`, it is about one table bucket. It sets `task`, for `run_question` to call."""
+    parser = words.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_access_flags(parser, warehouse=warehouse)
+
+    def task(arguments: argparse.Namespace) -> int:
+        access = read_access(arguments, read_settings(arguments).settings)
+        with LakebedClient(access=access) as client:
+            question(client, arguments)
+        return 0
+
+    parser.set_defaults(task=task)
+    return parser
+
+
+def run_question(arguments: argparse.Namespace) -> int:
+    """Do what the word says; the exit status."""
+    status: int = arguments.task(arguments)
+    return status

@@ -1,0 +1,150 @@
+"""Labels: tags and owners of whatever has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from lakebed.core.changes import KEEP, Keep
+from lakebed.core.errors import InvalidInput
+
+from .connection import Connection
+from .names import path
+
+_LABELS: Final = "/lakebed/v1/labels"
+
+IN_CATALOGS: Final = ("catalog", "namespace", "table", "view", "generic-table", "policy", "catalog-role")
+"""Kinds of what is in a catalog, or is one."""
+
+KINDS: Final = (*IN_CATALOGS, "principal", "principal-role")
+"""Kinds of what can have labels."""
+
+_IN_NAMESPACES: Final = ("table", "view", "generic-table", "policy")
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that can have labels."""
+
+    kind: str
+    """One of `KINDS`."""
+    catalog: str = ""
+    namespace: tuple[str, ...] = ()
+    name: str = ""
+
+    @classmethod
+    def parse(cls, kind: str, name: str, *, catalog: str = "") -> Subject:
+        """Something as people write it: `namespace.table`, a namespace with its levels, or a plain name.
+
+        `catalog` is where it is, if in one; of a catalog, the name is its own. Raises InvalidInput.
+        """
+        if kind not in KINDS:
+            raise InvalidInput(f"no such kind: {kind}. kinds={', '.join(KINDS)}", argument="kind")
+        if kind == "catalog":
+            return cls(kind=kind, catalog=name)
+        if kind not in IN_CATALOGS:
+            return cls(kind=kind, name=name)
+        if not catalog:
+            raise InvalidInput(f"in which catalog is the {kind}?", argument="catalog")
+        if kind == "catalog-role":
+            return cls(kind=kind, catalog=catalog, name=name)
+        levels = tuple(name.split("."))
+        if kind == "namespace":
+            return cls(kind=kind, catalog=catalog, namespace=levels)
+        if len(levels) < 2:
+            raise InvalidInput(f"a {kind} is namespace.name: {name!r}", argument="name")
+        return cls(kind=kind, catalog=catalog, namespace=levels[:-1], name=levels[-1])
+
+    def __str__(self) -> str:
+        return ".".join(part for part in (self.catalog, *self.namespace, self.name) if part)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whom to ask about something."""
+
+    type: str
+    """`principal` or `principal-role`."""
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Owner:
+        """An owner as people write it: `principal:ann`, `principal-role:team`. Raises InvalidInput."""
+        kind, _, name = text.partition(":")
+        if kind not in ("principal", "principal-role") or not name:
+            raise InvalidInput(f"an owner is principal:NAME or principal-role:NAME: {text!r}", argument="owner")
+        return cls(kind, name)
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+class Labelled(msgspec.Struct, frozen=True, kw_only=True):
+    """Something and its labels."""
+
+    kind: str
+    catalog: str = ""
+    namespace: tuple[str, ...] = ()
+    name: str = ""
+    tags: dict[str, str] = {}
+    owner: Owner | None = None
+
+    @property
+    def subject(self) -> Subject:
+        """What has the labels."""
+        return Subject(kind=self.kind, catalog=self.catalog, namespace=self.namespace, name=self.name)
+
+
+class _Found(msgspec.Struct, rename="kebab"):
+    labelled: list[Labelled]
+    next_page_token: str | None = None
+
+
+class LabelStore:
+    """Labels, over the wire."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, subject: Subject) -> Labelled:
+        """The labels of something. Raises NotFound."""
+        return self._connection.read(Labelled, "GET", _place(subject))
+
+    def change(
+        self,
+        subject: Subject,
+        *,
+        set_tags: Mapping[str, str] | None = None,
+        remove_tags: Sequence[str] = (),
+        owner: Owner | Keep | None = KEEP,
+    ) -> Labelled:
+        """Set and remove tags, and say who owns something: None for nobody. Raises NotFound, InvalidInput."""
+        document: dict[str, object] = {"set-tags": dict(set_tags or {}), "remove-tags": list(remove_tags)}
+        if owner is not KEEP:
+            document["owner"] = owner
+        return self._connection.read(Labelled, "PATCH", _place(subject), document=document, repeatable=True)
+
+    def find(
+        self,
+        tag: str | None = None,
+        *,
+        owner: Owner | None = None,
+        kind: str | None = None,
+        catalog: str | None = None,
+    ) -> Iterator[Labelled]:
+        """What has a tag, `key:value` or `key`, and an owner, of a kind, in a catalog; whatever of these is given."""
+        asked = {"tag": tag, "owner": None if owner is None else str(owner), "kind": kind, "catalog": catalog}
+        query = {name: value for name, value in asked.items() if value is not None}
+        for page in self._connection.pages(_Found, _LABELS, query):
+            yield from page.labelled
+
+
+def _place(subject: Subject) -> str:
+    parts: list[str | Sequence[str]] = [subject.kind]
+    if subject.kind in IN_CATALOGS:
+        parts.append(subject.catalog)
+    if subject.kind == "namespace" or subject.kind in _IN_NAMESPACES:
+        parts.append(subject.namespace)
+    if subject.name:
+        parts.append(subject.name)
+    return _LABELS + path(*parts)

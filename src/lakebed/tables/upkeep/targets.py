@@ -1,0 +1,125 @@
+"""What policies go with, found by name: table buckets, namespaces, tables and views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from lakebed.core.errors import NoSuchTarget, NotAttachable, NotFound
+from lakebed.governance.policies import Place, TargetKind, rows
+from lakebed.meta.seam import Reader
+from lakebed.objects.model import Caller
+from lakebed.tables.entries import Entries, no_such_entry
+from lakebed.tables.gate import Action, Gate
+from lakebed.tables.identifiers import Identifier, Levels, check_identifier, check_namespace
+from lakebed.tables.model import Entry, EntryKind, Namespace, Warehouse
+from lakebed.tables.namespaces import no_such_namespace
+from lakebed.tables.warehouses import Warehouses
+
+from .applicable import entry_place
+
+__all__ = ["CATALOG", "SoughtTarget", "TargetName", "Targets", "confirmed", "looking_at"]
+
+
+class TargetName(NamedTuple):
+    """What a policy goes with, by name: a table or view, a namespace if there is no name, else the table bucket."""
+
+    namespace: Levels = ()
+    name: str = ""
+
+    @classmethod
+    def of(cls, namespace: Sequence[str] = (), name: str = "") -> TargetName:
+        """The target, if these make one. Raises InvalidName, InvalidInput."""
+        if name:
+            return cls(*check_identifier(namespace, name))
+        return cls(check_namespace(namespace)) if namespace else cls()
+
+    def __str__(self) -> str:
+        return ".".join((*self.namespace, *filter(None, (self.name,)))) or "catalog"
+
+
+CATALOG: Final = TargetName()
+
+
+class SoughtTarget(NamedTuple):
+    """A target as it was looked up, for the gate to be asked: only behind it may be told what of it is missing."""
+
+    name: TargetName
+    warehouse: Warehouse
+    namespace: Namespace | None
+    entry: Entry | None
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether it is a generic table, of which policies say nothing."""
+        return self.entry is not None and self.entry.kind is EntryKind.GENERIC_TABLE
+
+    @property
+    def place(self) -> Place | None:
+        """The target, if it is there and can have policies."""
+        if not self.name.namespace:
+            return Place(TargetKind.CATALOG)
+        if self.name.name:
+            return None if self.entry is None or self.is_generic else entry_place(self.name.namespace, self.entry)
+        return None if self.namespace is None else Place(TargetKind.NAMESPACE, self.name.namespace)
+
+    @property
+    def missing(self) -> NotFound | None:
+        """What is not there, for who only looks at it; None if it is all there."""
+        if self.name.namespace and self.namespace is None:
+            return no_such_namespace(self.name.namespace)
+        if self.name.name and self.place is None:
+            return no_such_entry(Identifier(*self.name), EntryKind.TABLE)
+        return None
+
+    @property
+    def key(self) -> str:
+        """As attachments have it."""
+        if self.entry is not None:
+            return rows.entry_key(self.entry.id)
+        if self.namespace is not None and not self.name.name:
+            return rows.namespace_key(self.namespace.id)
+        return rows.warehouse_key(self.warehouse.id)
+
+
+class Targets:
+    """Finds targets, and asks the gate about them."""
+
+    def __init__(self, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+
+    async def seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> SoughtTarget:
+        """The target, as far as it is there. Raises NoSuchWarehouse."""
+        if not target.namespace:
+            return SoughtTarget(target, await self._warehouses.find(reader, warehouse_name), None, None)
+        sought = await self._entries.seek(reader, warehouse_name, Identifier(*target))
+        return SoughtTarget(target, sought.warehouse, sought.namespace, sought.live)
+
+    async def find(self, reader: Reader, warehouse_name: str, target: TargetName) -> tuple[SoughtTarget, Place]:
+        """The target, and where it is, for who has passed the gate. Raises NoSuchTarget, NotAttachable."""
+        sought = await self.seek(reader, warehouse_name, target)
+        return sought, confirmed(sought)
+
+    def check(self, caller: Caller, sought: SoughtTarget, action: Action) -> None:
+        """Return if the caller may do `action` to the target. Raises AccessDenied."""
+        namespace, name = sought.name
+        self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
+
+
+def confirmed(sought: SoughtTarget) -> Place:
+    """Where a target is that policies are attached to. Raises NoSuchTarget, NotAttachable."""
+    if sought.is_generic:
+        raise NotAttachable(f"policies go with tables and views, not with generic tables: {sought.name}")
+    place = sought.place
+    if place is None:
+        raise NoSuchTarget(f"Target does not exist: {sought.name}")
+    return place
+
+
+def looking_at(target: TargetName) -> Action:
+    """What it takes to be told of a target."""
+    if target.name:
+        return Action.GET_TABLE
+    return Action.GET_NAMESPACE if target.namespace else Action.GET_TABLE_BUCKET

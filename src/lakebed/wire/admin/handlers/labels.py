@@ -1,0 +1,148 @@
+"""Labels: the tags and the owner of whatever has a name; shown, changed, searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from lakebed.core.changes import KEEP
+from lakebed.core.errors import InvalidInput
+from lakebed.governance.labels import (
+    LabelChange,
+    LabelKind,
+    LabelQuery,
+    Labels,
+    Owner,
+    OwnerKind,
+    Subject,
+    parse_owner,
+    parse_tag_filter,
+)
+from lakebed.governance.labels.model import MAX_FILTERS
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
+from lakebed.wire.iceberg.routes import Handler, Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+from .. import paging
+from ..queries import all_values, check_names, choice
+
+_pages = paging.Pages("labels", str)
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class OwnerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who owns something."""
+
+    type: OwnerKind
+    name: Name
+
+
+class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """The body of a change. What is not named stays; an owner of null is none."""
+
+    set_tags: dict[str, str] = {}
+    remove_tags: list[str] = []
+    owner: OwnerDocument | msgspec.UnsetType | None = msgspec.UNSET
+
+    @property
+    def change(self) -> LabelChange:
+        """What is asked for."""
+        owner = self.owner
+        if owner is msgspec.UNSET:
+            return LabelChange(self.set_tags, self.remove_tags, KEEP)
+        return LabelChange(self.set_tags, self.remove_tags, None if owner is None else Owner(owner.type, owner.name))
+
+
+async def find_labelled(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What has certain tags, or a certain owner."""
+    http = request.http
+    check_names(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
+    tags = [parse_tag_filter(text) for text in all_values(http, "tag")]
+    if len(tags) > MAX_FILTERS:
+        raise InvalidInput(f"tag is given too often. found={len(tags)} maximum={MAX_FILTERS}", argument="tag")
+    owner = http.query.get("owner")
+    query = LabelQuery(
+        tags,
+        None if owner is None else parse_owner(owner),
+        choice(http, "kind", LabelKind),
+        http.query.get("catalog", ""),
+    )
+    page = _pages.read(http, str(query))
+    found = await services.labelling.find(request.caller, query, after=page.after or "", limit=page.limit)
+    document: dict[str, object] = {"labelled": [labels_document(one.subject, one.labels) for one in found.found]}
+    if found.truncated:
+        document["next-page-token"] = _pages.token(str(query), found.last_key)
+    return ok(document)
+
+
+def labels_document(subject: Subject, labels: Labels) -> dict[str, Any]:
+    """Something, by its name, and its labels."""
+    document: dict[str, Any] = {"kind": subject.kind}
+    if subject.catalog:
+        document["catalog"] = subject.catalog
+    if subject.namespace:
+        document["namespace"] = subject.namespace
+    if subject.name:
+        document["name"] = subject.name
+    owner = labels.owner
+    return document | {
+        "tags": labels.tags,
+        "owner": None if owner is None else {"type": owner.kind, "name": owner.name},
+    }
+
+
+def _subject(kind: LabelKind, request: CatalogRequest) -> Subject:
+    names = request.names
+    namespace = split_namespace(names["namespace"]) if "namespace" in names else ()
+    return Subject(kind, names.get("warehouse", ""), namespace, names.get("name", ""))
+
+
+def _getting(kind: LabelKind) -> Handler:
+    async def get_labels(services: CatalogServices, request: CatalogRequest) -> Response:
+        check_names(request.http, ())
+        subject = _subject(kind, request)
+        return ok(labels_document(subject, await services.labelling.get(request.caller, subject)))
+
+    return get_labels
+
+
+def _changing(kind: LabelKind) -> Handler:
+    async def change_labels(services: CatalogServices, request: CatalogRequest) -> Response:
+        check_names(request.http, ())
+        asked = request.document(ChangeDocument)
+        subject = _subject(kind, request)
+        return ok(labels_document(subject, await services.labelling.change(request.caller, subject, asked.change)))
+
+    return change_labels
+
+
+_PLACES = {
+    LabelKind.CATALOG: "/{warehouse}",
+    LabelKind.NAMESPACE: "/{warehouse}/{namespace}",
+    LabelKind.TABLE: "/{warehouse}/{namespace}/{name}",
+    LabelKind.VIEW: "/{warehouse}/{namespace}/{name}",
+    LabelKind.GENERIC_TABLE: "/{warehouse}/{namespace}/{name}",
+    LabelKind.POLICY: "/{warehouse}/{namespace}/{name}",
+    LabelKind.CATALOG_ROLE: "/{warehouse}/{name}",
+    LabelKind.PRINCIPAL: "/{name}",
+    LabelKind.PRINCIPAL_ROLE: "/{name}",
+}
+"""How each kind is named behind its word."""
+
+
+def _routes() -> Iterator[Route]:
+    yield Route("findLabelled", "GET", "/v1/labels", find_labelled, is_standard=False)
+    for kind, place in _PLACES.items():
+        noun = "".join(word.capitalize() for word in kind.split("-"))
+        path = f"/v1/labels/{kind}{place}"
+        yield Route(f"get{noun}Labels", "GET", path, _getting(kind), is_standard=False)
+        yield Route(f"change{noun}Labels", "PATCH", path, _changing(kind), is_standard=False)
+
+
+ROUTES = tuple(_routes())

@@ -1,0 +1,145 @@
+"""Policies, asked about the other way: what one is attached to, what attaching it would change, which tables have none.
+
+Nothing is done by asking.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.core.errors import InvalidInput
+from lakebed.governance.policies import Effect
+from lakebed.tables.identifiers import Levels, check_namespace
+from lakebed.tables.upkeep.attaching import TargetName
+from lakebed.tables.upkeep.coverage import AffectedEntry, Change
+from lakebed.wire.http.message import Request, Response
+from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.polaris.handlers.mappings import applicable_document, mapping_document, target_document
+
+from .. import paging
+from ..queries import check_names, choice
+
+_target_pages = paging.Pages("policy targets", str)
+_effect_pages = paging.Pages("policy effects", str)
+_uncovered_pages = paging.Pages("tables without policies", str)
+
+
+async def list_targets(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What a policy is attached to."""
+    http, policy = request.http, request.names["policy"]
+    check_names(http, paging.PARAMETERS)
+    asked = _about(request)
+    page = _target_pages.read(http, asked)
+    found = await services.attaching.targets(
+        request.caller, request.warehouse, request.namespace, policy, after=page.after or "", limit=page.limit
+    )
+    document: dict[str, object] = {"targets": [mapping_document(one) for one in found.targets]}
+    if found.truncated:
+        document["next-page-token"] = _target_pages.token(asked, found.targets[-1].key)
+    return ok(document)
+
+
+async def get_effect(services: CatalogServices, request: CatalogRequest) -> Response:
+    """For which tables and views something would change, from what to what, were a policy attached or detached."""
+    http = request.http
+    check_names(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
+    change, target = choice(http, "change", Change) or Change.ATTACH, _target(http)
+    asked = f"{_about(request)} {change} {tuple(target)}"
+    page = _effect_pages.read(http, asked)
+    found = await services.coverage.effect(
+        request.caller,
+        request.warehouse,
+        request.namespace,
+        request.names["policy"],
+        target,
+        change,
+        after=page.after or "",
+        limit=page.limit,
+    )
+    document: dict[str, object] = {
+        "policy": {
+            "namespace": found.policy.namespace,
+            "name": found.policy.name,
+            "policy-type": found.policy.type,
+            "version": found.policy.version,
+        },
+        "change": change,
+        "target": target_document(found.place),
+        "affected": [_affected(one) for one in found.affected],
+        "examined": found.passage.examined,
+    }
+    if found.passage.truncated:
+        document["next-page-token"] = _effect_pages.token(asked, found.passage.last_id)
+    return ok(document)
+
+
+async def list_uncovered(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The tables of a warehouse, or of a namespace with all that is in it, for which no policy holds."""
+    http = request.http
+    check_names(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))
+    warehouse, kind = http.query.get("warehouse", ""), http.query.get("type", "")
+    if not warehouse:
+        raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
+    namespace = _namespace(http)
+    asked = f"{warehouse} {namespace} {kind}"
+    page = _uncovered_pages.read(http, asked)
+    found = await services.coverage.uncovered(
+        request.caller, warehouse, namespace, kind=kind, after=page.after or "", limit=page.limit
+    )
+    document: dict[str, object] = {
+        "tables": [
+            {"namespace": one.namespace.levels, "table": one.entry.name, "entry": one.entry.id} for one in found.tables
+        ],
+        "examined": found.passage.examined,
+    }
+    if found.passage.truncated:
+        document["next-page-token"] = _uncovered_pages.token(asked, found.passage.last_id)
+    return ok(document)
+
+
+def _about(request: CatalogRequest) -> str:
+    return f"{request.warehouse} {request.names['namespace']} {request.names['policy']}"
+
+
+def _namespace(http: Request) -> Levels:
+    text = http.query.get("namespace", "")
+    return check_namespace(split_namespace(text)) if text else ()
+
+
+def _target(http: Request) -> TargetName:
+    """The target of a query, as that of applicable-policies names it. Raises InvalidInput."""
+    namespace, name = _namespace(http), http.query.get("target-name", "")
+    if name and not namespace:
+        raise InvalidInput("target-name is of a table or view in a namespace; give that too", argument="namespace")
+    return TargetName.of(namespace, name)
+
+
+def _affected(one: AffectedEntry) -> dict[str, Any]:
+    *namespace, name = one.place.path
+    return {
+        "kind": one.place.kind,
+        "namespace": namespace,
+        "name": name,
+        "changes": [_effect(effect) for effect in one.effects],
+    }
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    return {
+        "policy-type": effect.type,
+        "from": None if effect.before is None else applicable_document(effect.before),
+        "to": None if effect.after is None else applicable_document(effect.after),
+        "why": effect.why,
+    }
+
+
+_POLICY = "/v1/policies/{warehouse}/{namespace}/{policy}"
+
+ROUTES = (
+    Route("listPolicyTargets", "GET", _POLICY + "/targets", list_targets, is_standard=False),
+    Route("getPolicyEffect", "GET", _POLICY + "/effect", get_effect, is_standard=False),
+    Route("listTablesWithoutPolicy", "GET", "/v1/tables/without-policy", list_uncovered, is_standard=False),
+)

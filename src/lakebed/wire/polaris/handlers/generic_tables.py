@@ -1,0 +1,144 @@
+"""Generic tables: create, list, load, drop."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.entries import Found
+from lakebed.tables.generic_tables import GenericTable, NewGenericTable, check_has_files
+from lakebed.tables.identifiers import Identifier, check_identifier
+from lakebed.tables.model import EntryKind
+from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.handlers.tables import list_names
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+HEADER: Final = "polaris-generic-table-access-delegation"
+VENDED: Final = "vended-credentials"
+
+_NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private")]
+
+
+class NewGenericTableDocument(msgspec.Struct, rename="kebab"):
+    """The body of createGenericTable."""
+
+    name: str
+    format: str
+    base_location: str | None = None
+    doc: str | None = None
+    properties: dict[str, str] | None = None
+
+
+async def create_generic_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Make a generic table."""
+    asked = request.document(NewGenericTableDocument)
+    made = await services.generic_tables.create(
+        request.mutation,
+        request.warehouse,
+        request.namespace,
+        NewGenericTable(asked.name, asked.format, asked.base_location, asked.doc, asked.properties or {}),
+        with_data=_wants_keys(request),
+    )
+    return await _shown(services, request, made)
+
+
+async def list_generic_tables(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The generic tables of a namespace."""
+    return await list_names(services, request, EntryKind.GENERIC_TABLE)
+
+
+async def load_generic_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A generic table, with keys to its files if the client asks for them."""
+    found = await services.generic_tables.get(request.caller, request.warehouse, _named(request))
+    return await _shown(services, request, found)
+
+
+async def drop_generic_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Take the name off a generic table. Its files stay."""
+    await services.dropping.drop(request.mutation, request.warehouse, _named(request), EntryKind.GENERIC_TABLE)
+    return no_content()
+
+
+async def shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+    """The answer to a creation that was answered before: the table as it is now, with keys of its own."""
+    known = await services.entries.by_id(entry_id)
+    found = Found(known.warehouse, known.namespace, known.entry)
+    return await _shown(
+        services, request, await services.generic_tables.described(services.meta, found, known.identifier)
+    )
+
+
+def generic_table_document(table: GenericTable) -> dict[str, Any]:
+    """A generic table as the contract shows it."""
+    document: dict[str, Any] = {"name": table.identifier.name, "format": table.format}
+    if table.base_location is not None:
+        document["base-location"] = table.base_location
+    if table.doc is not None:
+        document["doc"] = table.doc
+    return document | {"properties": table.properties}
+
+
+async def _shown(services: CatalogServices, request: CatalogRequest, table: GenericTable) -> Response:
+    document: dict[str, Any] = {"table": generic_table_document(table)}
+    if not _wants_keys(request):
+        return ok(document)
+    check_has_files(table.base_location)
+    return ok(document | {"storage-access-configs": [await _access(services, request, table)]}, _NEVER_KEPT)
+
+
+async def _access(services: CatalogServices, request: CatalogRequest, table: GenericTable) -> dict[str, Any]:
+    """Keys to a generic table's files, to write if the caller may, else to read. Raises AccessDenied.
+
+    There is no place to renew them at: a client loads the table again.
+    """
+    namespace = table.identifier.namespace
+    data = await services.data_access.of_entry(request.caller, table.warehouse, namespace, table.entry)
+    key = services.vending.vend(
+        request.caller.principal,
+        table=data.table,
+        bucket=data.bucket,
+        directories=data.directories,
+        writes=data.writes,
+    )
+    return {
+        "prefix": f"s3://{data.bucket}/{data.home.directory}",
+        "config": {
+            "s3.access-key-id": key.access_key_id,
+            "s3.secret-access-key": key.secret.reveal(),
+            "s3.session-token": key.session_token.reveal(),
+            "s3.session-token-expires-at-ms": str(key.session.expires_ms),
+            **services.store.client_settings(request.http),
+            # As the contract of generic tables calls it.
+            "s3.client.region": services.region,
+        },
+    }
+
+
+def _wants_keys(request: CatalogRequest) -> bool:
+    """Whether the client asks for keys. Raises InvalidInput if it asks for anything else."""
+    asked = request.http.headers.get(HEADER)
+    if asked is None:
+        return False
+    if asked.strip().lower() != VENDED:
+        raise InvalidInput(f"{HEADER} is {VENDED}", argument=HEADER, value=asked[:80])
+    return True
+
+
+def _named(request: CatalogRequest) -> Identifier:
+    return check_identifier(request.namespace, request.names["generic-table"])
+
+
+_ALL = "/polaris/v1/{warehouse}/namespaces/{namespace}/generic-tables"
+_ONE = _ALL + "/{generic-table}"
+
+ROUTES = (
+    Route("createGenericTable", "POST", _ALL, create_generic_table, changes=True, replay=shown_again),
+    Route("listGenericTables", "GET", _ALL, list_generic_tables),
+    Route("loadGenericTable", "GET", _ONE, load_generic_table),
+    Route("dropGenericTable", "DELETE", _ONE, drop_generic_table, changes=True),
+)

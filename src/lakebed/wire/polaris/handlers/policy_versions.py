@@ -1,0 +1,74 @@
+"""Versions of policies: list, load. Not in Polaris, which keeps the latest only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.core.errors import NoSuchPolicy
+from lakebed.governance.policies import PolicyVersion
+from lakebed.tables.upkeep.policy_versions import LATEST
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.paging import read_page
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+from .policies import policy_document
+
+_MAX_DIGITS = 18
+
+
+async def list_policy_versions(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The versions of a policy, the latest first, without their contents."""
+    policy = request.names["policy-name"]
+    page = read_page(request.http, f"versions {request.warehouse} {request.names['namespace']} {policy}")
+    found = await services.policy_versions.list(
+        request.caller,
+        request.warehouse,
+        request.namespace,
+        policy,
+        before=int(page.after) if page.after else LATEST,
+        limit=page.limit,
+    )
+    last = str(found.versions[-1].version) if found.versions else ""
+    return ok(
+        {
+            "versions": [version_document(one) for one in found.versions],
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )
+
+
+async def load_policy_version(services: CatalogServices, request: CatalogRequest) -> Response:
+    """A policy as it was at a version."""
+    policy, made = await services.policy_versions.get(
+        request.caller, request.warehouse, request.namespace, request.names["policy-name"], _version(request)
+    )
+    return ok({"policy": policy_document(policy) | version_document(made)})
+
+
+def version_document(version: PolicyVersion) -> dict[str, Any]:
+    """When a version was made, and by whom."""
+    document: dict[str, Any] = {"version": version.version, "created-at-ms": version.created_ms}
+    if version.description is not None:
+        document["description"] = version.description
+    if version.principal:
+        document["created-by"] = version.principal
+    return document
+
+
+def _version(request: CatalogRequest) -> int:
+    """The version in the path. Raises NoSuchPolicy: what is no number is no version."""
+    text = request.names["version"]
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise NoSuchPolicy(f"versions of policies are whole numbers. version={text[:80]}")
+    return int(text)
+
+
+_ALL = "/polaris/v1/{warehouse}/namespaces/{namespace}/policies/{policy-name}/versions"
+
+ROUTES = (
+    Route("listPolicyVersions", "GET", _ALL, list_policy_versions, is_standard=False),
+    Route("loadPolicyVersion", "GET", _ALL + "/{version}", load_policy_version, is_standard=False),
+)
