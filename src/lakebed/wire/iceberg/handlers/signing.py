@@ -31,7 +31,14 @@ from ..whereabouts import whereabouts_in
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_REPEATABLE: Final = frozenset({"GET", "HEAD"})
+
+_NEVER_KEPT: Final = (("Cache-Control", "no-cache"),)
+"""No signature may be kept for a second request, though that of a read would be good for every range of a file.
+
+Java clients keep those that come with `Cache-Control: private` in one place for all users of their process, under
+method, region and URI: not under who asked, nor where. A second user of the same Spark or Trino would read with the
+first one's signature what it has no rights to, and would pass for the first one in every log.
+"""
 
 
 class SignDocument(msgspec.Struct):
@@ -172,8 +179,7 @@ def _signed(services: CatalogServices, request: CatalogRequest, wanted: _Wanted,
     headers = passed_on(document.headers)
     known = {name.lower() for name in headers}
     headers |= {name: [value] for name, value in made.items() if name.lower() not in known}
-    caching = "private" if document.method in _REPEATABLE else "no-cache"
-    return ok({"uri": document.uri, "headers": headers}, [("Cache-Control", caching)])
+    return ok({"uri": document.uri, "headers": headers}, [*_NEVER_KEPT])
 
 
 ROUTES = (
