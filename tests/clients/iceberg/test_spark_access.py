@@ -82,8 +82,8 @@ def test_no_user_reads_with_the_signature_of_another_in_the_same_process(
         owner.sql(f"CREATE TABLE {owner.table(namespace, name)} USING iceberg AS SELECT id FROM range(3)")
     folder = tmp_path_factory.mktemp("guest")
     guest = user_who_may(lake.server, folder, "s3tables:*")
-    denial = {"Effect": "Deny", "Action": "s3tables:*", "Resource": "*"}
-    denial |= {"Condition": {"StringEquals": {"s3tables:tableName": "secret"}}}
+    condition = {"StringEquals": {"s3tables:tableName": "secret"}}
+    denial = {"Effect": "Deny", "Action": "s3tables:*", "Resource": "*", "Condition": condition}
     (folder / "denial.json").write_text(json.dumps({"Version": "2012-10-17", "Statement": [denial]}))
     administer(lake.server, "policy", "put", guest.name, "denial", str(folder / "denial.json"))
     guests = new_engine(spark, lake, SIGNED, guest.keys)
