@@ -19,12 +19,15 @@ from .events import Event, EventPage, Events
 from .policies import Policies
 from .tables import TableHealth, TableRef, Tables
 from .tasks import ClaimedTask, Task, Tasks, TaskState
+from .trace import Delegation, ObjectAccess, Trace
 
 __all__ = [
     "ClaimedTask",
+    "Delegation",
     "Event",
     "EventPage",
     "LakebedClient",
+    "ObjectAccess",
     "ServerAccess",
     "TableHealth",
     "TableRef",
@@ -63,6 +66,7 @@ class LakebedClient:
         self.audit = Events(self._connection, "/lakebed/v1/audit")
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
+        self.trace = Trace(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

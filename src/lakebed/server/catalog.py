@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.access import CredentialSource
+from lakebed.events.access_trail import AccessTrail
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
+from lakebed.governance.delegations import KEPT_SECONDS, Delegations
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.tasks import TaskQueue
@@ -94,6 +96,7 @@ def wire_catalog(
     bearers: BearerTokens | None = None,
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
+    trace_retention_seconds: float = KEPT_SECONDS,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken."""
     meta, clock = facilities.meta, facilities.clock
@@ -165,7 +168,14 @@ def wire_catalog(
         policies=policies,
         policy_types=policy_types,
         attaching=Attaching(facilities, gate, warehouses, entries, keys, policy_types, policies),
-        admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
+        admin=AdminServices(
+            upkeep.upkeep,
+            upkeep.tasks,
+            tasks,
+            EventLog(facilities),
+            audit_trail(facilities),
+            AccessTrail(facilities),
+        ),
     )
     return Catalog(
         CatalogApplication(services, _mounts(), clock=clock, observe=observe),
@@ -182,6 +192,8 @@ def wire_catalog(
             tasks=tasks,
             scheduler=upkeep.scheduler,
             clock=clock,
+            delegations=Delegations(meta),
+            trace_retention_seconds=trace_retention_seconds,
         ),
         extensions.polling,
     )

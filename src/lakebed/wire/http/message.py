@@ -33,6 +33,7 @@ class Request:
     __slots__ = (
         "_query",
         "body",
+        "delegation",
         "headers",
         "may_wait",
         "method",
@@ -74,6 +75,8 @@ class Request:
         """Whether an answer may wait for news: not when the client has hung up, nor when the server ends."""
         self.principal = ""
         """Who asks, once an edge has found out; for logs."""
+        self.delegation = ""
+        """The id of the key that the catalog handed out for it, if it was one; for logs."""
         self._query: dict[str, str] | None = None
 
     @property

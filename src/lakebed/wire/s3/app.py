@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
+from lakebed.core.access import Session
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
@@ -27,15 +28,30 @@ Observe = Callable[[str, Request, Response, float], None]
 """Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
 
 
+class TracedPlace(NamedTuple):
+    """What somebody with keys of the catalog asked for."""
+
+    session: Session
+    bucket: str
+    key: str
+    """Or the prefix that is listed."""
+
+
+Trace = Callable[[str, Request, Response, TracedPlace], None]
+"""Told of every answer to who came with keys that the catalog handed out."""
+
+
 class _Exchange:
     """What became known of a request while it was answered."""
 
-    __slots__ = ("bucket", "is_anonymous", "operation")
+    __slots__ = ("bucket", "is_anonymous", "operation", "place")
 
     def __init__(self) -> None:
         self.operation = "Unknown"
         self.bucket = ""
         self.is_anonymous = False
+        self.place: TracedPlace | None = None
+        """Only of requests that are traced."""
 
     def facts(self, request: Request) -> dict[str, str]:
         """For the log."""
@@ -63,6 +79,7 @@ class S3Application:
         domains: tuple[str, ...] = (),
         host_id: str = "lakebed",
         observe: Observe | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._services = services
         self._tokens = tokens
@@ -70,6 +87,7 @@ class S3Application:
         self._domains = domains
         self._host_id = host_id
         self._observe = observe
+        self._trace = trace
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; never raises but for cancellation."""
@@ -91,6 +109,8 @@ class S3Application:
         response.headers.append(("x-amz-id-2", self._host_id))
         if self._observe is not None:
             self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
+        if exchange.place is not None and self._trace is not None:
+            self._trace(exchange.operation, request, response, exchange.place)
         return response
 
     async def _answer(self, request: Request, exchange: _Exchange) -> Response:
@@ -109,6 +129,10 @@ class S3Application:
                 return sts.refuse_unknown(fault, request.request_id)
             raise
         request.principal = who.principal.name
+        session = who.principal.session
+        if session is not None and session.delegation:
+            request.delegation = session.delegation
+            exchange.place = TracedPlace(session, target.bucket, target.key or request.query.get("prefix", ""))
         if is_for_tokens:
             return await self._tokens.answer(request, who, _caller(request, who, self._clock))
         exchange.is_anonymous = who.principal.is_anonymous

@@ -10,18 +10,20 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NoSuchWarehouse, NotSupported
+from lakebed.governance.delegations import DelegationKind
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
 from lakebed.tables.data_access import TableData
 from lakebed.tables.gate import Action
+from lakebed.tables.identifiers import Identifier
 from lakebed.tables.locations import placed_at
-from lakebed.tables.model import EntryKind
+from lakebed.tables.model import EntryKind, Warehouse
 from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Response
 from lakebed.wire.s3.documents.deletion import read_deletion
 from lakebed.wire.s3.xml import MalformedDocument
 
 from ..answers import ok
-from ..delegation import ANY_TABLE_SIGNING
+from ..delegation import ANY_TABLE_SIGNING, purpose
 from ..request import CatalogRequest
 from ..routes import Route
 from ..services import CatalogServices
@@ -73,13 +75,13 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
         )
         if sought.namespace is None:
             raise no_such_namespace(identifier.namespace)
-        return _signed(services, request, wanted, data)
+        return await _signed(services, request, wanted, warehouse, identifier, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
         services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
     data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
-    return _signed(services, request, wanted, data)
+    return await _signed(services, request, wanted, warehouse, identifier, data)
 
 
 async def sign_s3_request(services: CatalogServices, request: CatalogRequest) -> Response:
@@ -96,7 +98,8 @@ async def sign_s3_request(services: CatalogServices, request: CatalogRequest) ->
     if placed.entry.dropped_ms is not None and not _is_look(wanted):
         raise AccessDenied("the request is for the files of a table that was dropped")
     data = await services.data_access.of_entry(request.caller, warehouse, placed.namespace, placed.entry)
-    return _signed(services, request, wanted, data)
+    identifier = Identifier(placed.namespace, placed.entry.name)
+    return await _signed(services, request, wanted, warehouse, identifier, data)
 
 
 def _is_look(wanted: _Wanted) -> bool:
@@ -128,6 +131,12 @@ def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
     return _Wanted(document, address, reach_of(call))
 
 
+def _shown(wanted: _Wanted) -> str:
+    """The request that is signed, as it is kept: the path, and what it asks for there. No query holds a secret here."""
+    target, query = wanted.address.target, wanted.address.raw_query
+    return f"{target.bucket}/{target.key}" + (f"?{query}" if query else "")
+
+
 def _doomed(body: str | None) -> tuple[str, ...]:
     if body is None:
         return ()
@@ -152,13 +161,28 @@ def _copy_source(headers: Mapping[str, list[str]]) -> tuple[str, str] | None:
     return bucket, key
 
 
-def _signed(services: CatalogServices, request: CatalogRequest, wanted: _Wanted, data: TableData) -> Response:
+async def _signed(
+    services: CatalogServices,
+    request: CatalogRequest,
+    wanted: _Wanted,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    data: TableData,
+) -> Response:
     document, address = wanted.document, wanted.address
     if address.target.bucket != data.bucket:
         raise AccessDenied(f"the table's files are in another bucket. bucket={address.target.bucket}")
     check_within(wanted.reach, data, may_write=data.writes)
-    key = services.vending.vend(
+    key = await services.vending.vend(
         request.caller.principal,
+        purpose(
+            request,
+            DelegationKind.SIGNED,
+            warehouse,
+            identifier,
+            method=document.method,
+            target=_shown(wanted),
+        ),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
