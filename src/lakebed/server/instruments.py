@@ -8,7 +8,7 @@ from lakebed.core.clock import Clock
 from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
-from lakebed.wire.s3.app import Trace, TracedPlace
+from lakebed.wire.s3.app import Trace
 
 from .logs import AccessLog
 from .metrics import Counter, Histogram, Metrics
@@ -85,10 +85,12 @@ def promised_bytes(request: Request, response: Response) -> int:
 def access_trace(tally: AccessTally) -> Trace:
     """Notes what is done with keys that the catalog handed out."""
 
-    def trace(operation: str, request: Request, response: Response, place: TracedPlace) -> None:
-        session = place.session
+    def trace(operation: str, request: Request, response: Response, bucket: str, key: str) -> None:
+        session = request.delegated
+        if session is None:
+            return
         tally.note(
-            AccessPlace(place.bucket, place.key, session.delegation, operation, response.status),
+            AccessPlace(bucket, key, session.delegation, operation, response.status),
             Holder(request.principal, session.delegated_for, session.obtained_by),
             received_bytes=request.body.received,
             sent_bytes=promised_bytes(request, response),
@@ -114,7 +116,7 @@ def with_access_log(application: Application, access: AccessLog, clock: Clock) -
             received_bytes=request.body.received,
             sent_bytes=promised_bytes(request, response),
             seconds=clock.monotonic() - started,
-            delegation=request.delegation,
+            delegation="" if request.delegated is None else request.delegated.delegation,
         )
         return response
 

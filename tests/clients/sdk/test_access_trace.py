@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from urllib3.filepost import encode_multipart_formdata
 
 from lakebed.client import Delegation, LakebedClient, ObjectAccess, TableRef
 from tests.client.conftest import access_to
@@ -158,6 +159,25 @@ def test_keys_made_of_vended_keys_are_traced_to_those(traced: Traced, connect: C
         ("SecurityToken", 200, 1),
         ("PutObject", 200, 1),
     }
+
+
+def test_addresses_and_forms_that_vended_keys_have_signed_are_traced_too(traced: Traced, connect: Connect) -> None:
+    keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.home}/data/posted"
+    s3 = connect(traced.server, keys)
+    form = s3.generate_presigned_post(Bucket=bucket, Key=key)
+    body, content_type = encode_multipart_formdata({**form["fields"], "file": ("f", b"rows")})
+    assert fetch("POST", form["url"], headers={"content-type": content_type}, body=body).status == 204
+    address = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": key})
+    assert fetch("GET", address).body == b"rows"
+    done = traced.accesses(keys.access_key, lambda found: len(found) == 2)
+    assert [(one.operation, one.status, one.key) for one in done] == [
+        ("GetObject", 200, key),
+        ("PostObject", 204, key),
+    ]
+    assert [(line["method"], line["principal"]) for line in traced.log_lines(keys.access_key)] == [
+        ("POST", traced.engineer.name),
+        ("GET", traced.engineer.name),
+    ]
 
 
 def test_lasting_keys_leave_no_trace_of_their_own(traced: Traced) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
-from lakebed.core.access import Session
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
@@ -18,7 +17,7 @@ from .errors import Rendered, S3Fault, error_response, render
 from .facts import request_facts
 from .gatekeeping import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .handlers.preflight import answer_preflight, cors_headers
-from .request import S3Request, parse_target
+from .request import S3Request, identify, parse_target
 from .routes import find_operation
 from .services import S3Services
 
@@ -28,34 +27,30 @@ Observe = Callable[[str, Request, Response, float], None]
 """Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
 
 
-class TracedPlace(NamedTuple):
-    """What somebody with keys of the catalog asked for."""
-
-    session: Session
-    bucket: str
-    key: str
-    """Or the prefix that is listed."""
-
-
-Trace = Callable[[str, Request, Response, TracedPlace], None]
-"""Told of every answer to who came with keys that the catalog handed out."""
+Trace = Callable[[str, Request, Response, str, str], None]
+"""Told of every answer to who came with keys that the catalog handed out: also the bucket, and the key or prefix."""
 
 
 class _Exchange:
     """What became known of a request while it was answered."""
 
-    __slots__ = ("bucket", "is_anonymous", "operation", "place")
+    __slots__ = ("asked", "bucket", "is_anonymous", "operation")
 
     def __init__(self) -> None:
         self.operation = "Unknown"
         self.bucket = ""
         self.is_anonymous = False
-        self.place: TracedPlace | None = None
-        """Only of requests that are traced."""
+        self.asked: S3Request | None = None
 
     def facts(self, request: Request) -> dict[str, str]:
         """For the log."""
         return {"request_id": request.request_id, "operation": self.operation}
+
+    def place(self, request: Request) -> str:
+        """For the trace: the key, or the prefix that is listed."""
+        if self.asked is None:
+            return ""
+        return self.asked.key or request.query.get("prefix", "")
 
 
 _HEAD_FAULTS: Final = {
@@ -109,8 +104,8 @@ class S3Application:
         response.headers.append(("x-amz-id-2", self._host_id))
         if self._observe is not None:
             self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
-        if exchange.place is not None and self._trace is not None:
-            self._trace(exchange.operation, request, response, exchange.place)
+        if request.delegated is not None and self._trace is not None:
+            self._trace(exchange.operation, request, response, exchange.bucket, exchange.place(request))
         return response
 
     async def _answer(self, request: Request, exchange: _Exchange) -> Response:
@@ -128,15 +123,11 @@ class S3Application:
             if is_for_tokens:
                 return sts.refuse_unknown(fault, request.request_id)
             raise
-        request.principal = who.principal.name
-        session = who.principal.session
-        if session is not None and session.delegation:
-            request.delegation = session.delegation
-            exchange.place = TracedPlace(session, target.bucket, target.key or request.query.get("prefix", ""))
+        identify(request, who.principal)
         if is_for_tokens:
             return await self._tokens.answer(request, who, _caller(request, who, self._clock))
         exchange.is_anonymous = who.principal.is_anonymous
-        s3_request = S3Request(request, target, who, _caller(request, who, self._clock))
+        s3_request = exchange.asked = S3Request(request, target, who, _caller(request, who, self._clock))
         found = find_operation(s3_request)
         exchange.operation = found.name
         if exchange.is_anonymous and found.name in NEVER_ANONYMOUS:
