@@ -100,6 +100,20 @@ async def test_token_carries_the_delegation(bob: Principal, sessions: Sessions, 
         await sessions.credential(key.session_token.reveal(), key.access_key_id)
 
 
+async def test_uses_are_traced_by_the_key_that_was_handed_out(bob: Principal, sessions: Sessions) -> None:
+    """By that of the catalog too where somebody has had it make other keys; by none where no catalog was asked."""
+    vended = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=3600)
+    assert vended.session.delegation == vended.access_key_id
+    made = sessions.issue(vended.principal, duration_seconds=900)
+    again = sessions.issue(made.principal, duration_seconds=900)
+    for key in (vended, made, again):
+        caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
+        assert caller.session is not None
+        assert caller.session.delegation == vended.access_key_id
+    assert made.access_key_id != vended.access_key_id
+    assert sessions.issue(bob).session.delegation == ""
+
+
 async def test_delegation_ends_with_the_key_that_asked(
     bob: Principal, sessions: Sessions, access_keys: AccessKeys
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -11,12 +13,14 @@ from hypothesis import strategies as st
 
 from lakebed.core.access import AccessRequest, Principal, ResourceRules
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import AccessDenied, InvalidInput
+from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, StorageFull
 from lakebed.governance import AccessKeys, Principals, Sessions
 from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.governance.delegations import Delegation, DelegationKind, Delegations, Purpose
 from lakebed.governance.policy_document import check_identity_policy
 from lakebed.governance.sessions import DEFAULT_POLICY_BYTES
 from lakebed.governance.vending import Vending, directory_policy, outermost, plain_text
+from lakebed.meta.seam import MetaStore
 
 from .documents import OWNER, session, user
 
@@ -186,9 +190,14 @@ async def nobody(principals: Principals, access_keys: AccessKeys) -> Principal:
     return (await access_keys.lookup("nobodys-key")).principal
 
 
-async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(nobody: Principal, sessions: Sessions) -> None:
-    vending = Vending(sessions, ttl_seconds=900)
-    key = vending.vend(nobody, table="t1", bucket=BUCKET, directories=["t/"], writes=True)
+PURPOSE = Purpose(DelegationKind.VENDED, "REQUEST", "192.0.2.1", "lake", "ns\x1fdeep", "t")
+
+
+async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(
+    nobody: Principal, sessions: Sessions, store: MetaStore
+) -> None:
+    vending = Vending(sessions, Delegations(store), ttl_seconds=900)
+    key = await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=True)
     caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
     authorizer = PolicyAuthorizer(ManualClock())
     inside = AccessRequest(caller, "s3:PutObject", f"arn:aws:s3:::{BUCKET}/t/f")
@@ -203,9 +212,48 @@ async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(nobody: Prin
 
 @pytest.mark.parametrize(("wish", "given"), [(1, 60), (60, 60), (900, 900), (3600, 3600), (86_400, 3600), (61.9, 61)])
 async def test_life_of_vended_keys_is_within_bounds(
-    nobody: Principal, sessions: Sessions, clock: ManualClock, wish: float, given: int
+    nobody: Principal, sessions: Sessions, store: MetaStore, clock: ManualClock, wish: float, given: int
 ) -> None:
-    vending = Vending(sessions, ttl_seconds=wish)
+    vending = Vending(sessions, Delegations(store), ttl_seconds=wish)
     assert vending.ttl_seconds == given
-    key = vending.vend(nobody, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    key = await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
     assert key.session.expires_ms == clock.now_ms() + given * 1000
+
+
+async def test_whom_keys_were_made_for_is_on_record_when_they_are_there(
+    nobody: Principal, sessions: Sessions, store: MetaStore
+) -> None:
+    kept = Delegations(store)
+    vending = Vending(sessions, kept, ttl_seconds=900)
+    key = await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/", "far/"], writes=True)
+    assert key.session.delegation == key.access_key_id
+    found = await kept.find(key.access_key_id)
+    assert found.purpose == PURPOSE
+    assert (found.principal, found.user_id, found.arn) == (nobody.name, nobody.user_id, nobody.arn)
+    assert (found.lasting_key, found.table_id, found.bucket) == ("nobodys-key", "t1", BUCKET)
+    assert (found.directories, found.writes) == (("t/", "far/"), True)
+    assert (found.issued_ms, found.expires_ms) == (key.session.issued_ms, key.session.expires_ms)
+
+
+async def test_signatures_are_recorded_together(nobody: Principal, sessions: Sessions, store: MetaStore) -> None:
+    kept = Delegations(store)
+    vending = Vending(sessions, kept, ttl_seconds=900)
+    signing = replace(PURPOSE, kind=DelegationKind.SIGNED, method="GET", target="lake/t/f")
+    key = await vending.vend(nobody, signing, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    # The token says what the record will: a crash before it is written takes nothing that matters.
+    opened = sessions.open(key.session_token.reveal(), key.access_key_id).session
+    assert (opened.delegated_for, opened.obtained_by, opened.delegation) == ("t1", "REQUEST", key.access_key_id)
+    with pytest.raises(NotFound):
+        await kept.find(key.access_key_id)
+    await kept.flush()
+    assert (await kept.find(key.access_key_id)).purpose == signing
+
+
+async def test_no_keys_are_handed_out_that_could_not_be_recorded(nobody: Principal, sessions: Sessions) -> None:
+    class Full(Delegations):
+        async def keep(self, delegation: Delegation) -> None:
+            raise StorageFull("no room")
+
+    vending = Vending(sessions, Full(cast(MetaStore, None)), ttl_seconds=900)
+    with pytest.raises(StorageFull):
+        await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)

@@ -229,6 +229,24 @@ def test_an_access_record_is_one_json_line(pipe: tuple[int, int]) -> None:
     }
 
 
+def test_an_access_with_keys_of_the_catalog_says_which(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    log = AccessLog(writer, LogFormat.JSON, ManualClock())
+    log.record(
+        request_id="R1",
+        remote="127.0.0.1",
+        principal="bob",
+        method="GET",
+        target="/b/k",
+        status=200,
+        received_bytes=0,
+        sent_bytes=10,
+        seconds=0.001,
+        delegation="LKBTSOMEKEY",
+    )
+    assert json.loads(os.read(reader, 65536))["delegation"] == "LKBTSOMEKEY"
+
+
 def test_an_access_record_in_text_is_one_line_whatever_the_target(pipe: tuple[int, int]) -> None:
     line = access_line(pipe, LogFormat.TEXT, "/b/\r\nforged \udc80")
     assert line.count(b"\n") == 1

@@ -20,12 +20,15 @@ from .labels import LabelStore
 from .policies import Policies
 from .tables import TableHealth, TableRef, Tables
 from .tasks import ClaimedTask, Task, Tasks, TaskState
+from .trace import Delegation, ObjectAccess, Trace
 
 __all__ = [
     "ClaimedTask",
+    "Delegation",
     "Event",
     "EventPage",
     "LakebedClient",
+    "ObjectAccess",
     "ServerAccess",
     "TableHealth",
     "TableRef",
@@ -65,6 +68,7 @@ class LakebedClient:
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
         self.labels = LabelStore(self._connection)
+        self.trace = Trace(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -57,6 +57,12 @@ class Session:
     outer_policies: tuple[bytes, ...] = ()
     """Policies of the session that asked the catalog. They may deny and need not allow: they speak of the catalog."""
 
+    delegation: str = ""
+    """The id of the key that the catalog handed out, of sessions made of that one too: what uses are traced by."""
+
+    obtained_by: str = ""
+    """The id of the request that it was handed out to."""
+
 
 class Securable(NamedTuple):
     """Something that privileges can be held on, as the way to it."""

@@ -106,6 +106,9 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
     # Tokens of earlier releases end here.
     delegated_for: str = ""
     outer_policies: tuple[bytes, ...] = ()
+    delegation: str = ""
+    """Only of a session that a delegated one has made: of that one itself it is the key that it goes with."""
+    obtained_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +180,19 @@ class Sessions:
             # Handed on, and with it the catalog's policy: what all policies allow together only becomes less.
             "" if outer is None else outer.delegated_for,
             () if outer is None else outer.outer_policies,
+            "" if outer is None else outer.delegation,
+            "" if outer is None else outer.obtained_by,
         )
         return self._seal(principal, session)
 
-    def delegate(self, principal: Principal, *, table: str, policy: bytes, duration_seconds: int) -> TemporaryKey:
+    def delegate(
+        self, principal: Principal, *, table: str, policy: bytes, duration_seconds: int, request_id: str = ""
+    ) -> TemporaryKey:
         """Make keys that may do what `policy` allows, whatever the caller's own policies allow. They still may deny.
 
-        For the catalog alone, which has asked before whether the caller may have the files of `table`. Raises
-        InvalidInput, InvalidPolicy; AccessDenied to who has such keys already: they are not made out of each other.
+        For the catalog alone, which has asked before whether the caller may have the files of `table`. The token says
+        which request it was made for, so that every use can be traced by itself. Raises InvalidInput, InvalidPolicy;
+        AccessDenied to who has such keys already: they are not made out of each other.
         """
         outer = principal.session
         if outer is not None and outer.delegated_for:
@@ -195,6 +203,7 @@ class Sessions:
                 f" {MAX_DELEGATION_SECONDS} seconds. found={duration_seconds}"
             )
         check_identity_policy(policy)
+        access_key_id = new_access_key_id(TEMPORARY_KEY_PREFIX)
         session = Session(
             # The name that the caller goes by, and its tags: denials that name them must still find them.
             None if outer is None else outer.arn,
@@ -203,8 +212,10 @@ class Sessions:
             _all_tags(outer, {}),
             table,
             () if outer is None else outer.policies,
+            access_key_id,
+            request_id,
         )
-        return self._seal(principal, session)
+        return self._seal(principal, session, access_key_id)
 
     def _life(self, outer: Session | None, duration_seconds: int) -> tuple[int, int]:
         """When a session begins and when it ends."""
@@ -244,11 +255,11 @@ class Sessions:
         credential = Credential(access_key_id, opened.secret, principal, opened.session.expires_ms)
         return self._credentials.keep(session_token, parent, credential)
 
-    def _seal(self, principal: Principal, session: Session) -> TemporaryKey:
+    def _seal(self, principal: Principal, session: Session, access_key_id: str = "") -> TemporaryKey:
         key = principal.key
         if key is None:
             raise AccessDenied("a session comes from a key, and an anonymous caller has none")
-        access_key_id = new_access_key_id(TEMPORARY_KEY_PREFIX)
+        access_key_id = access_key_id or new_access_key_id(TEMPORARY_KEY_PREFIX)
         claims = _Claims(
             key.id,
             key.created_ms,
@@ -260,6 +271,8 @@ class Sessions:
             session.tags,
             session.delegated_for,
             session.outer_policies,
+            "" if session.delegation == access_key_id else session.delegation,
+            session.obtained_by,
         )
         sealed = self._vault.seal(self._encode(claims), access_key_id.encode())
         token = base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
@@ -281,6 +294,8 @@ class Sessions:
             claims.tags,
             claims.delegated_for,
             claims.outer_policies,
+            claims.delegation or (access_key_id if claims.delegated_for else ""),
+            claims.obtained_by,
         )
         secret = self._secret(access_key_id, self._vault.key_id(sealed))
         return OpenedToken(LastingKey(claims.key_id, claims.key_created_ms), claims.user_id, session, secret)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidInput
 
+from .delegations import Delegation, DelegationKind, Delegations, Purpose
 from .sessions import MAX_DELEGATION_SECONDS, MIN_DELEGATION_SECONDS, Sessions, TemporaryKey
 
 READ_ACTIONS: Final = ("s3:GetObject", "s3:GetObjectVersion")
@@ -72,10 +73,11 @@ def directory_policy(bucket: str, directories: Iterable[str], *, writes: bool) -
 
 
 class Vending:
-    """Hands out keys."""
+    """Hands out keys, and keeps to whom."""
 
-    def __init__(self, sessions: Sessions, *, ttl_seconds: float) -> None:
+    def __init__(self, sessions: Sessions, kept: Delegations, *, ttl_seconds: float) -> None:
         self._sessions = sessions
+        self._kept = kept
         self._ttl_seconds = int(min(max(ttl_seconds, MIN_DELEGATION_SECONDS), MAX_DELEGATION_SECONDS))
 
     @property
@@ -83,12 +85,46 @@ class Vending:
         """How long keys are good, unless the session of who asks ends before."""
         return self._ttl_seconds
 
-    def vend(
-        self, principal: Principal, *, table: str, bucket: str, directories: Sequence[str], writes: bool
+    async def vend(
+        self,
+        principal: Principal,
+        purpose: Purpose,
+        *,
+        table: str,
+        bucket: str,
+        directories: Sequence[str],
+        writes: bool,
     ) -> TemporaryKey:
         """Keys to what is in these directories. Raises AccessDenied to who has such keys already.
 
-        They end with the key that the caller has signed with, as every session does.
+        They end with the key that the caller has signed with, as every session does. When this returns, it is on record
+        whom they were made for; of keys that only sign one request and stay here, within a second. Raises Unavailable
+        while that cannot be.
         """
         policy = directory_policy(bucket, directories, writes=writes)
-        return self._sessions.delegate(principal, table=table, policy=policy, duration_seconds=self._ttl_seconds)
+        key = self._sessions.delegate(
+            principal,
+            table=table,
+            policy=policy,
+            duration_seconds=self._ttl_seconds,
+            request_id=purpose.request_id,
+        )
+        made = Delegation(
+            key.access_key_id,
+            purpose,
+            principal.name,
+            principal.user_id,
+            principal.caller_arn,
+            principal.key.id if principal.key is not None else "",
+            table,
+            bucket,
+            tuple(directories),
+            writes,
+            key.session.issued_ms,
+            key.session.expires_ms,
+        )
+        if purpose.kind is DelegationKind.SIGNED:
+            self._kept.keep_soon(made)
+        else:
+            await self._kept.keep(made)
+        return key

@@ -24,6 +24,8 @@ class ObjectEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     account: str = ""
     request_id: str = ""
     source_ip: str = ""
+    delegation: str = ""
+    """The id of the key that the catalog handed out for it, if it was done with one."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -47,6 +49,7 @@ async def tell_of_object(
         account=principal.account,
         request_id=caller.request_id,
         source_ip=caller.source_ip,
+        delegation="" if principal.session is None else principal.session.delegation,
     )
     await outbox.append(tx, Event(name, f"{bucket}/{stored.key}", _encode(event), now_ms))
 

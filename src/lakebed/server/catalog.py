@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
+from lakebed.events.access_trail import AccessTrail
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
+from lakebed.governance.delegations import KEPT_SECONDS, Delegations
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.tasks import TaskQueue
@@ -101,6 +103,7 @@ def wire_catalog(
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
     account: str = DEFAULT_ACCOUNT,
+    trace_retention_seconds: float = KEPT_SECONDS,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
@@ -181,7 +184,14 @@ def wire_catalog(
         coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
         generic_tables=GenericTables(facilities, gate, entries, keys),
         labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
-        admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
+        admin=AdminServices(
+            upkeep.upkeep,
+            upkeep.tasks,
+            tasks,
+            EventLog(facilities),
+            audit_trail(facilities),
+            AccessTrail(facilities),
+        ),
     )
     return Catalog(
         CatalogApplication(services, _mounts(), clock=clock, observe=observe),
@@ -198,6 +208,8 @@ def wire_catalog(
             tasks=tasks,
             scheduler=upkeep.scheduler,
             clock=clock,
+            delegations=Delegations(meta),
+            trace_retention_seconds=trace_retention_seconds,
         ),
         extensions.polling,
     )

@@ -16,8 +16,11 @@ from lakebed.core.settings import Settings, StorageKind
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.credentials import Credentials
+from lakebed.governance.delegated_accesses import AccessTally
+from lakebed.governance.delegations import Delegations
 from lakebed.governance.sessions import Sessions
 from lakebed.governance.tokens import LastingIdentities, SigningKeys
+from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.leases import Leases
@@ -52,7 +55,7 @@ from lakebed.wire.s3.sts import TokenService
 from .catalog import wire_catalog
 from .embedded_worker import WorkerStarter
 from .identity import Identity, root_credential
-from .instruments import Instruments, with_access_log
+from .instruments import Instruments, access_trace, with_access_log
 from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
@@ -84,6 +87,7 @@ class Parts:
     table_chores: TableChores
     token_keys: SigningKeys
     worker_starter: WorkerStarter
+    trace: TraceWriter
 
 
 @asynccontextmanager
@@ -192,6 +196,7 @@ def _wire(
         max_seconds=int(settings.sts.max_duration),
     )
     instruments = Instruments(metrics)
+    delegations, accesses = Delegations(meta), AccessTally(meta, clock)
     s3 = S3Application(
         services,
         session_tokens,
@@ -199,13 +204,14 @@ def _wire(
         domains=settings.server.domains,
         host_id=f"lakebed-{random.SystemRandom().getrandbits(32):08x}",
         observe=instruments.s3.observe,
+        trace=access_trace(accesses),
     )
 
     tokens = wire_tokens(settings, meta, facilities.outbox, master, clock, access_keys, root, instruments.oauth.observe)
     catalog = wire_catalog(
         facilities,
         credentials,
-        Vending(sessions, ttl_seconds=settings.tables.credential_ttl),
+        Vending(sessions, delegations, ttl_seconds=settings.tables.credential_ttl),
         StoreAddress(settings.server.region, settings.tables.s3_endpoint, settings.server.domains),
         instruments.catalog.observe,
         master,
@@ -216,6 +222,7 @@ def _wire(
         schedule_interval_seconds=settings.pipeline.schedule_interval,
         schedule_debounce_seconds=settings.pipeline.debounce,
         account=root.principal.account,
+        trace_retention_seconds=settings.tables.trace_retention,
     )
 
     management = CatalogApplication(
@@ -263,4 +270,5 @@ def _wire(
         table_chores=catalog.chores,
         token_keys=tokens.keys,
         worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
+        trace=TraceWriter(delegations, accesses),
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lakebed.core.clock import Clock
+from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
+from lakebed.wire.s3.app import Trace
 
 from .logs import AccessLog
 from .metrics import Counter, Histogram, Metrics
@@ -80,6 +82,24 @@ def promised_bytes(request: Request, response: Response) -> int:
     return len(response.body) if response.length is None else response.length
 
 
+def access_trace(tally: AccessTally) -> Trace:
+    """Notes what is done with keys that the catalog handed out."""
+
+    def trace(operation: str, request: Request, response: Response, bucket: str, key: str) -> None:
+        session = request.delegated
+        if session is None:
+            return
+        tally.note(
+            AccessPlace(bucket, key, session.delegation, operation, response.status),
+            Holder(request.principal, session.delegated_for, session.obtained_by),
+            received_bytes=request.body.received,
+            sent_bytes=promised_bytes(request, response),
+            request_id=request.request_id,
+        )
+
+    return trace
+
+
 def with_access_log(application: Application, access: AccessLog, clock: Clock) -> Application:
     """The application, with a line for each answer that it makes."""
 
@@ -96,6 +116,7 @@ def with_access_log(application: Application, access: AccessLog, clock: Clock) -
             received_bytes=request.body.received,
             sent_bytes=promised_bytes(request, response),
             seconds=clock.monotonic() - started,
+            delegation="" if request.delegated is None else request.delegated.delegation,
         )
         return response
 

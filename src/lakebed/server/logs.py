@@ -119,6 +119,7 @@ class AccessLog:
         received_bytes: int,
         sent_bytes: int,
         seconds: float,
+        delegation: str = "",
     ) -> None:
         """Write one line. A line that cannot be written is lost: serving goes on."""
         fields = {
@@ -134,6 +135,8 @@ class AccessLog:
             "sent_bytes": sent_bytes,
             "ms": round(seconds * 1000, 3),
         }
+        if delegation:
+            fields["delegation"] = delegation
         if self._as_json:
             line = _encode(fields) + b"\n"
         else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
+from lakebed.governance.delegations import Delegations
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.dropping import PURGE_KIND, Dropping
 from lakebed.tables.idempotency import IdempotencyKeys
@@ -37,6 +38,8 @@ class Forgotten(NamedTuple):
     """Of scans."""
     tasks: int
     """That have ended."""
+    delegations: int
+    """Keys and signatures that nobody can use any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class TableChores:
     tasks: TaskQueue
     scheduler: Scheduler
     clock: Clock
+    delegations: Delegations
+    trace_retention_seconds: float
 
     async def give_up_dropped(self) -> int:
         """Give up dropped tables and views that nobody restored in time; how many."""
@@ -67,8 +72,16 @@ class TableChores:
         tasks = 0
         while count := await self.tasks.forget_ended(before_ms=before_ms):
             tasks += count
+        ended_ms = self.clock.now_ms() - round(self.trace_retention_seconds * 1000)
+        delegations = 0
+        while count := await self.delegations.forget_ended(before_ms=ended_ms):
+            delegations += count
         return Forgotten(
-            await self.keys.forget_old(), await self.reports.forget_old(), await self.scans.forget_old(), tasks
+            await self.keys.forget_old(),
+            await self.reports.forget_old(),
+            await self.scans.forget_old(),
+            tasks,
+            delegations,
         )
 
     async def maintain(self) -> BackgroundReport:

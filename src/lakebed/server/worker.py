@@ -92,6 +92,7 @@ async def _serve(
             asyncio.create_task(_purge_tables(parts)),
             asyncio.create_task(_schedule_upkeep(parts)),
             asyncio.create_task(parts.worker_starter.run()),
+            asyncio.create_task(parts.trace.run()),
         ]
         _settle_memory()
         channel.send(READY)
@@ -241,6 +242,7 @@ def _table_chores(parts: Parts) -> dict[str, Callable[[], Awaitable[None]]]:
         tended.of("engine_report").add(forgotten.reports)
         tended.of("scan_plan").add(forgotten.plans)
         tended.of("ended_task").add(forgotten.tasks)
+        tended.of("delegation").add(forgotten.delegations)
 
     async def maintain() -> None:
         report = await chores.maintain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 from tests.clients.boto import Connect, refused
 from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, Engine, Way, answered, new_engine
 from tests.clients.iceberg.lake import Lake, new_lake
-from tests.clients.people import User, user_who_may
+from tests.clients.people import User, administer, user_who_may
 from tests.fixtures.server import RunningServer, running_server
 
 if TYPE_CHECKING:
@@ -70,6 +71,39 @@ def test_who_may_not_see_a_table_is_told_nothing_of_it(
     for name in ("t", "none"):
         with pytest.raises(Exception, match="ForbiddenException"):
             engine.sql(f"SELECT * FROM {engine.table(namespace, name)}")
+
+
+def test_no_user_reads_with_the_signature_of_another_in_the_same_process(
+    spark: SparkSession, lake: Lake, engineer: User, namespace: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What the one has just read, the other asks for by the same URI, with a file system of its own table."""
+    owner = new_engine(spark, lake, SIGNED, engineer.keys)
+    for name in ("secret", "shared"):
+        owner.sql(f"CREATE TABLE {owner.table(namespace, name)} USING iceberg AS SELECT id FROM range(3)")
+    folder = tmp_path_factory.mktemp("guest")
+    guest = user_who_may(lake.server, folder, "s3tables:*")
+    condition = {"StringEquals": {"s3tables:tableName": "secret"}}
+    denial = {"Effect": "Deny", "Action": "s3tables:*", "Resource": "*", "Condition": condition}
+    (folder / "denial.json").write_text(json.dumps({"Version": "2012-10-17", "Statement": [denial]}))
+    administer(lake.server, "policy", "put", guest.name, "denial", str(folder / "denial.json"))
+    guests = new_engine(spark, lake, SIGNED, guest.keys)
+    assert guests.value(f"SELECT count(*) FROM {guests.table(namespace, 'shared')}") == 3
+    path = owner.value(f"SELECT file_path FROM {owner.table(namespace, 'secret')}.files LIMIT 1")
+
+    def first_bytes(engine: Engine, name: str) -> bytes:
+        java: Any = spark._jvm  # Any: whatever class of Java's
+        table = java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            spark._jsparkSession, engine.table(namespace, name)
+        )
+        stream = table.io().newInputFile(path).newStream()
+        try:
+            return bytes([stream.read() for _ in range(4)])
+        finally:
+            stream.close()
+
+    assert first_bytes(owner, "secret") == b"PAR1"
+    with pytest.raises(Exception, match=r"Forbidden|Status Code: 403"):
+        first_bytes(guests, "shared")
 
 
 # -- keys that run out -----------------------------------------------------------------------------------------------

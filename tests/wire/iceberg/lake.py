@@ -17,9 +17,13 @@ from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
+from lakebed.governance.delegated_accesses import AccessTally
+from lakebed.governance.delegations import Delegations
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
+from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
 from lakebed.server.catalog import wire_catalog
+from lakebed.server.instruments import access_trace
 from lakebed.tables.validation import Level
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
@@ -78,6 +82,8 @@ class Lake:
     admin: CatalogApplication
     management: CatalogApplication
     s3: S3Application
+    trace: TraceWriter
+    """Writes only when it is told to."""
 
     async def send(
         self,
@@ -188,10 +194,11 @@ def wire_lake(
     sessions = Sessions(master, access_keys, clock)
     credentials = Credentials(access_keys, sessions)
     authorizer = PolicyAuthorizer(clock)
+    delegations, accesses = Delegations(f.meta), AccessTally(f.meta, clock)
     catalog = wire_catalog(
         f,
         credentials,
-        Vending(sessions, ttl_seconds=ttl_seconds),
+        Vending(sessions, delegations, ttl_seconds=ttl_seconds),
         StoreAddress(REGION, endpoint, domains),
         lambda *_: None,
         master,
@@ -202,6 +209,7 @@ def wire_lake(
         TokenService(sessions, f, default_seconds=3600, max_seconds=43_200),
         clock=clock,
         domains=domains,
+        trace=access_trace(accesses),
     )
     principals = Principals(f.meta, f.outbox, clock, root.principal)
     clients = ClientCredentials(
@@ -215,7 +223,8 @@ def wire_lake(
     management = CatalogApplication(
         catalog.services, [management_mount(ManagementServices.on(f, root, clients))], clock=clock
     )
-    return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3)
+    trace = TraceWriter(delegations, accesses)
+    return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3, trace)
 
 
 @asynccontextmanager

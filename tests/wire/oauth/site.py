@@ -15,6 +15,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import Settings
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
+from lakebed.governance.delegations import Delegations
 from lakebed.governance.tokens import LastingIdentities, NewCredentials
 from lakebed.governance.vending import Vending
 from lakebed.meta.seam import Transaction
@@ -145,7 +146,7 @@ async def opened_site(folder: Path, settings: Settings | None = None) -> AsyncIt
         catalog = wire_catalog(
             f,
             Credentials(access_keys, sessions),
-            Vending(sessions, ttl_seconds=900),
+            Vending(sessions, Delegations(f.meta), ttl_seconds=900),
             StoreAddress(REGION, None, ()),
             lambda *_: None,
             master,

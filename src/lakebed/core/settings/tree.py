@@ -289,6 +289,10 @@ class TablesSettings:
     credential_ttl: Annotated[float, SECONDS, Within(60, 3_600)] = 900.0
     """How long keys to a table's files are good that the catalog hands out."""
 
+    trace_retention: Seconds = 7 * 86_400.0
+    """How long after their end it is remembered to whom keys and signatures were handed out, and what was done with
+    them."""
+
     validation: CommitValidation = CommitValidation.STANDARD
     """What is checked of a commit. The strict level reads all of a table on each; it takes no encrypted manifests."""
 

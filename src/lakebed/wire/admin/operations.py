@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, events, labels, policies, tables, tasks
+from .handlers import claims, delegations, events, labels, policies, tables, tasks
 
 BASE = "/lakebed"
 
@@ -18,5 +18,6 @@ def admin_mount() -> Mount:
         *tables.ROUTES,
         *policies.ROUTES,
         *labels.ROUTES,
+        *delegations.ROUTES,
     ]
     return Mount(BASE, "/v1/", RouteTable(routes))

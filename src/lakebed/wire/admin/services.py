@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakebed.events.access_trail import AccessTrail
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.upkeep.service import Upkeep
@@ -20,3 +21,4 @@ class AdminServices:
     """Only to wait for work: whatever is done with tasks passes `tasks`."""
     events: EventLog
     audit: EventLog
+    trail: AccessTrail

@@ -11,6 +11,8 @@ from urllib.parse import unquote_to_bytes
 from lakebed.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from lakebed.core.access import Session
+
     from .body import RequestBody
 
 Headers = list[tuple[str, str]]
@@ -33,6 +35,7 @@ class Request:
     __slots__ = (
         "_query",
         "body",
+        "delegated",
         "headers",
         "may_wait",
         "method",
@@ -74,6 +77,8 @@ class Request:
         """Whether an answer may wait for news: not when the client has hung up, nor when the server ends."""
         self.principal = ""
         """Who asks, once an edge has found out; for logs."""
+        self.delegated: Session | None = None
+        """What came with keys that the catalog handed out, if it was sent with such; for logs and the trace."""
         self._query: dict[str, str] | None = None
 
     @property

@@ -12,8 +12,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from lakebed.core.errors import AccessDenied
+from lakebed.governance.delegations import DelegationKind, Purpose
 from lakebed.tables.data_access import TableData
-from lakebed.tables.identifiers import SEPARATOR, Identifier
+from lakebed.tables.identifiers import SEPARATOR, Identifier, path_of
 from lakebed.tables.model import Entry, Warehouse
 
 from .request import CatalogRequest
@@ -106,7 +107,7 @@ async def delegate(
         where = Whereabouts(data.table, location, properties())
         return Delegation(config | _signing_settings(request, warehouse, identifier, where))
     unrecorded = None if entry is not None else Whereabouts(data.table, location, properties())
-    vended = vend(services, request, warehouse, identifier, data, unrecorded)
+    vended = await vend(services, request, warehouse, identifier, data, unrecorded)
     return Delegation(
         config | vended.settings,
         [vended.storage_credential],
@@ -114,7 +115,7 @@ async def delegate(
     )
 
 
-def vend(
+async def vend(
     services: CatalogServices,
     request: CatalogRequest,
     warehouse: Warehouse,
@@ -127,8 +128,9 @@ def vend(
     One entry, for the table's location, whatever further directories the keys open: clients that renew their keys
     insist on exactly one. The others are reached with the same keys from the table's own settings.
     """
-    key = services.vending.vend(
+    key = await services.vending.vend(
         request.caller.principal,
+        purpose(request, DelegationKind.VENDED, warehouse, identifier),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
@@ -155,6 +157,29 @@ def vend(
         **facts,
     }
     return VendedCredentials(facts, settings, {"prefix": prefix, "config": settings}, key.session.issued_ms, expires_ms)
+
+
+def purpose(
+    request: CatalogRequest,
+    kind: DelegationKind,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    *,
+    method: str = "",
+    target: str = "",
+) -> Purpose:
+    """What a request has keys or a signature handed out for, as it is kept."""
+    caller = request.caller
+    return Purpose(
+        kind,
+        caller.request_id,
+        caller.source_ip,
+        warehouse.name,
+        path_of(identifier.namespace),
+        identifier.name,
+        method,
+        target,
+    )
 
 
 def table_path(warehouse: Warehouse, identifier: Identifier, operation: str) -> str:

@@ -17,7 +17,7 @@ from .errors import Rendered, S3Fault, error_response, render
 from .facts import request_facts
 from .gatekeeping import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .handlers.preflight import answer_preflight, cors_headers
-from .request import S3Request, parse_target
+from .request import S3Request, identify, parse_target
 from .routes import find_operation
 from .services import S3Services
 
@@ -27,19 +27,30 @@ Observe = Callable[[str, Request, Response, float], None]
 """Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
 
 
+Trace = Callable[[str, Request, Response, str, str], None]
+"""Told of every answer to who came with keys that the catalog handed out: also the bucket, and the key or prefix."""
+
+
 class _Exchange:
     """What became known of a request while it was answered."""
 
-    __slots__ = ("bucket", "is_anonymous", "operation")
+    __slots__ = ("asked", "bucket", "is_anonymous", "operation")
 
     def __init__(self) -> None:
         self.operation = "Unknown"
         self.bucket = ""
         self.is_anonymous = False
+        self.asked: S3Request | None = None
 
     def facts(self, request: Request) -> dict[str, str]:
         """For the log."""
         return {"request_id": request.request_id, "operation": self.operation}
+
+    def place(self, request: Request) -> str:
+        """For the trace: the key, or the prefix that is listed."""
+        if self.asked is None:
+            return ""
+        return self.asked.key or request.query.get("prefix", "")
 
 
 _HEAD_FAULTS: Final = {
@@ -63,6 +74,7 @@ class S3Application:
         domains: tuple[str, ...] = (),
         host_id: str = "lakebed",
         observe: Observe | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._services = services
         self._tokens = tokens
@@ -70,6 +82,7 @@ class S3Application:
         self._domains = domains
         self._host_id = host_id
         self._observe = observe
+        self._trace = trace
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; never raises but for cancellation."""
@@ -91,6 +104,8 @@ class S3Application:
         response.headers.append(("x-amz-id-2", self._host_id))
         if self._observe is not None:
             self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
+        if request.delegated is not None and self._trace is not None:
+            self._trace(exchange.operation, request, response, exchange.bucket, exchange.place(request))
         return response
 
     async def _answer(self, request: Request, exchange: _Exchange) -> Response:
@@ -108,11 +123,11 @@ class S3Application:
             if is_for_tokens:
                 return sts.refuse_unknown(fault, request.request_id)
             raise
-        request.principal = who.principal.name
+        identify(request, who.principal)
         if is_for_tokens:
             return await self._tokens.answer(request, who, _caller(request, who, self._clock))
         exchange.is_anonymous = who.principal.is_anonymous
-        s3_request = S3Request(request, target, who, _caller(request, who, self._clock))
+        s3_request = exchange.asked = S3Request(request, target, who, _caller(request, who, self._clock))
         found = find_operation(s3_request)
         exchange.operation = found.name
         if exchange.is_anonymous and found.name in NEVER_ANONYMOUS:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidInput
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import RAW_ERRORS, Request
@@ -69,6 +70,14 @@ def decode_path(text: str) -> str:
 
 def _bad_uri() -> S3Fault:
     return S3Fault(400, "InvalidURI", "Couldn't parse the specified URI.")
+
+
+def identify(request: Request, principal: Principal) -> None:
+    """Let logs and the trace know who it is."""
+    request.principal = principal.name
+    session = principal.session
+    if session is not None and session.delegation:
+        request.delegated = session
 
 
 class S3Request:

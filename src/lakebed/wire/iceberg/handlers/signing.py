@@ -10,20 +10,22 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
+from lakebed.governance.delegations import DelegationKind
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
 from lakebed.objects.bucket import bucket_from
 from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.tables.data_access import TableData
 from lakebed.tables.gate import Action
+from lakebed.tables.identifiers import Identifier
 from lakebed.tables.locations import placed_at
-from lakebed.tables.model import EntryKind
+from lakebed.tables.model import EntryKind, Warehouse
 from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Response
 from lakebed.wire.s3.documents.deletion import read_deletion
 from lakebed.wire.s3.xml import MalformedDocument
 
 from ..answers import ok
-from ..delegation import ANY_TABLE_SIGNING
+from ..delegation import ANY_TABLE_SIGNING, purpose
 from ..request import CatalogRequest
 from ..routes import Route
 from ..services import CatalogServices
@@ -33,7 +35,14 @@ from ..whereabouts import whereabouts_in
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_REPEATABLE: Final = frozenset({"GET", "HEAD"})
+
+_NEVER_KEPT: Final = (("Cache-Control", "no-cache"),)
+"""No signature may be kept for a second request, though that of a read would be good for every range of a file.
+
+Java clients keep those that come with `Cache-Control: private` in one place for all users of their process, under
+method, region and URI: not under who asked, nor where. A second user of the same Spark or Trino would read with the
+first one's signature what it has no rights to, and would pass for the first one in every log.
+"""
 
 
 class SignDocument(msgspec.Struct):
@@ -68,13 +77,13 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
         )
         if sought.namespace is None:
             raise no_such_namespace(identifier.namespace)
-        return _signed(services, request, wanted, data)
+        return await _signed(services, request, wanted, warehouse, identifier, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
         services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
     data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
-    return _signed(services, request, wanted, data)
+    return await _signed(services, request, wanted, warehouse, identifier, data)
 
 
 async def sign_s3_request(services: CatalogServices, request: CatalogRequest) -> Response:
@@ -87,7 +96,8 @@ async def sign_s3_request(services: CatalogServices, request: CatalogRequest) ->
     if placed.entry.dropped_ms is not None and not _is_look(wanted):
         raise AccessDenied("the request is for the files of a table that was dropped")
     data = await services.data_access.of_entry(request.caller, placed.warehouse, placed.namespace, placed.entry)
-    return _signed(services, request, wanted, data)
+    identifier = Identifier(placed.namespace, placed.entry.name)
+    return await _signed(services, request, wanted, placed.warehouse, identifier, data)
 
 
 def _is_look(wanted: _Wanted) -> bool:
@@ -119,6 +129,12 @@ def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
     return _Wanted(document, address, reach_of(call))
 
 
+def _shown(wanted: _Wanted) -> str:
+    """The request that is signed, as it is kept: the path, and what it asks for there. No query holds a secret here."""
+    target, query = wanted.address.target, wanted.address.raw_query
+    return f"{target.bucket}/{target.key}" + (f"?{query}" if query else "")
+
+
 def _doomed(body: str | None) -> tuple[str, ...]:
     if body is None:
         return ()
@@ -143,13 +159,28 @@ def _copy_source(headers: Mapping[str, list[str]]) -> tuple[str, str] | None:
     return bucket, key
 
 
-def _signed(services: CatalogServices, request: CatalogRequest, wanted: _Wanted, data: TableData) -> Response:
+async def _signed(
+    services: CatalogServices,
+    request: CatalogRequest,
+    wanted: _Wanted,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    data: TableData,
+) -> Response:
     document, address = wanted.document, wanted.address
     if address.target.bucket != data.bucket:
         raise AccessDenied(f"the table's files are in another bucket. bucket={address.target.bucket}")
     check_within(wanted.reach, data, may_write=data.writes)
-    key = services.vending.vend(
+    key = await services.vending.vend(
         request.caller.principal,
+        purpose(
+            request,
+            DelegationKind.SIGNED,
+            warehouse,
+            identifier,
+            method=document.method,
+            target=_shown(wanted),
+        ),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
@@ -170,8 +201,7 @@ def _signed(services: CatalogServices, request: CatalogRequest, wanted: _Wanted,
     headers = passed_on(document.headers)
     known = {name.lower() for name in headers}
     headers |= {name: [value] for name, value in made.items() if name.lower() not in known}
-    caching = "private" if document.method in _REPEATABLE else "no-cache"
-    return ok({"uri": document.uri, "headers": headers}, [("Cache-Control", caching)])
+    return ok({"uri": document.uri, "headers": headers}, [*_NEVER_KEPT])
 
 
 ROUTES = (

@@ -23,7 +23,7 @@ from ..form import FormFile, FormReader
 from ..object_headers import read_attributes, wants_encryption, write_conditions
 from ..payload import parse_content_md5, stated_checksum
 from ..post_policy import ANY_SIZE, SizeRange, parse_post_policy
-from ..request import S3Request, Target
+from ..request import S3Request, Target, identify
 from ..services import S3Services
 from ..xml import url_encode
 from .objects import written_headers
@@ -72,6 +72,9 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     key = form.fields["key"].replace("${filename}", file.filename)
     fields = {**form.fields, "key": key, "bucket": request.bucket}
     principal, size = await _authenticate(services, fields)
+    # Only now is it known who sends what: the head of a form says neither.
+    identify(request.http, principal)
+    request.key = key
 
     headers = _as_headers(fields)
     signed_at = None if principal.is_anonymous else sigv4.parse_amz_date(fields["x-amz-date"])

@@ -1,0 +1,185 @@
+"""The way to a store: its name, its port, its certificate, its clock. Nothing is signed yet."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError, Unavailable
+
+from .asking import TIMEOUT_SECONDS, Asking, reason_of, tls_context
+from .model import Finding, Outcome, StepFailed
+from .target import Target
+
+MAX_SKEW_SECONDS: Final = 15 * 60
+"""How far apart clocks may be: stores refuse what was signed at another time than that."""
+
+_NOTABLE_SKEW_SECONDS: Final = 60
+_CONNECT_SECONDS: Final = 5.0
+
+Address = tuple[str, int]
+
+
+class Way:
+    """The way to one store, gone step by step."""
+
+    def __init__(self, target: Target, asking: Asking, clock: Clock) -> None:
+        self._target = target
+        self._asking = asking
+        self._clock = clock
+        self._addresses: Sequence[Address] = ()
+
+    async def look_up(self) -> Finding:
+        """Find the addresses of the store's name."""
+        host, port = self._target.host, self._target.port
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise StepFailed(
+                f"the name {host} leads nowhere: {reason_of(error)}",
+                f"See that the endpoint has the right host name, and that this machine knows it: getent hosts {host}."
+                + self._style_advice(),
+            ) from error
+        self._addresses = list(dict.fromkeys((str(entry[4][0]), int(entry[4][1])) for entry in found))
+        names = ", ".join(address for address, _ in self._addresses)
+        return Finding("an address, not a name" if _is_address(host) else f"{host} is {names}")
+
+    async def connect(self) -> Finding:
+        """Connect to the first address that answers."""
+        refusals: list[str] = []
+        for address, port in self._addresses:
+            shown = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+            try:
+                connection = await asyncio.to_thread(socket.create_connection, (address, port), _CONNECT_SECONDS)
+            except OSError as error:
+                refusals.append(f"{shown}: {reason_of(error)}")
+                continue
+            connection.close()
+            return Finding(shown)
+        raise StepFailed(
+            f"nothing answers there: {'; '.join(refusals)}",
+            "See that the store runs and listens on that port, and that no firewall is in between. A refusal at once"
+            " means that nothing listens; a wait without an answer, that something drops the packets.",
+        )
+
+    async def secure(self) -> Finding:
+        """Shake hands, and look at the certificate."""
+        if self._target.is_plain:
+            return Finding(
+                "plain http",
+                Outcome.SKIPPED,
+                "nothing on the way is encrypted; that is for one machine and for networks that are trusted",
+            )
+        try:
+            version, expires = await asyncio.to_thread(self._shake_hands)
+        except ssl.SSLCertVerificationError as error:
+            raise StepFailed(
+                f"the certificate is not trusted: {error.verify_message or reason_of(error)}",
+                "If an authority of your own signed it, name its certificate in AWS_CA_BUNDLE. If it is for another"
+                " name or has expired, it has to be made anew.",
+            ) from error
+        except OSError as error:
+            if await self._speaks_plain_http():
+                raise StepFailed(
+                    "the port speaks plain HTTP, and the endpoint says https",
+                    "Write http:// in the endpoint, and set storage.s3.allow_http for a byte store; or name the port"
+                    " at which the store has TLS.",
+                ) from error
+            raise StepFailed(
+                f"no TLS came about: {reason_of(error)}",
+                "See that the port is the one with TLS, and that the store offers TLS 1.2 or later.",
+            ) from error
+        return Finding(f"{version}, certificate until {expires:%Y-%m-%d}")
+
+    async def compare_clocks(self) -> Finding:
+        """Hold the store's time against this machine's."""
+        before_ms = self._clock.now_ms()
+        try:
+            told = await self._asking.plain("GET", f"{self._target.endpoint}/")
+        except Unavailable as error:
+            if self._target.is_plain and await asyncio.to_thread(self._speaks_tls):
+                raise StepFailed(
+                    "the port speaks TLS, and the endpoint says http", "Write https:// in the endpoint."
+                ) from error
+            raise StepFailed(
+                str(error), "See that an S3 store listens on that port, and not something else."
+            ) from error
+        stated = told.headers.get("date", "")
+        try:
+            theirs = parsedate_to_datetime(stated).astimezone(UTC)
+        except ValueError:
+            return Finding("the store does not tell its time", Outcome.ABSENT)
+        # Their second may be nearly over, and the answer took a while: half of each is the best guess.
+        ours = (before_ms + self._clock.now_ms()) / 2000
+        ahead = theirs.timestamp() + 0.5 - ours
+        return judge_skew(ahead)
+
+    def _shake_hands(self) -> tuple[str, datetime]:
+        context = tls_context(self._target.ca_bundle)
+        with (
+            socket.create_connection(self._addresses[0], _CONNECT_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=self._target.host) as secured,
+        ):
+            certificate = secured.getpeercert() or {}
+            expires = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+            return secured.version() or "TLS", datetime.fromtimestamp(expires, UTC)
+
+    async def _speaks_plain_http(self) -> bool:
+        plain = f"http://{self._target.host}:{self._target.port}/"
+        try:
+            await self._asking.plain("GET", plain)
+        except LakebedError:
+            return False
+        return True
+
+    def _speaks_tls(self) -> bool:
+        """Whether somebody shakes hands at a port that was taken for plain, whoever it is."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # nothing is sent: the question is only what is spoken there
+        try:
+            with socket.create_connection(self._addresses[0], TIMEOUT_SECONDS) as plain, context.wrap_socket(plain):
+                return True
+        except OSError:
+            return False
+
+    def _style_advice(self) -> str:
+        if self._target.options.uses_path_style:
+            return ""
+        return " The bucket is part of the name: where the store wants it in the path, set storage.s3.path_style."
+
+
+def judge_skew(ahead_seconds: float) -> Finding:
+    """What the store's clock being ahead, or behind where negative, means."""
+    apart = abs(ahead_seconds)
+    said = f"the store's clock is {_span(apart)} {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
+    if apart > MAX_SKEW_SECONDS:
+        raise StepFailed(
+            f"{said}: signatures are refused that are more than {MAX_SKEW_SECONDS // 60} minutes off",
+            "Set the clock that is wrong, and have it kept right: timedatectl set-ntp true. `date -u` says what this"
+            " machine takes for the time.",
+        )
+    if apart > _NOTABLE_SKEW_SECONDS:
+        return Finding(said, why="still within what stores take; have both clocks kept right before it grows")
+    return Finding(f"{apart:.0f} s apart")
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

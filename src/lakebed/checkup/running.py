@@ -1,0 +1,166 @@
+"""All steps of a check in order, each in its time; and whatever they made taken away again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Final
+
+from lakebed.core.errors import LakebedError
+from lakebed.core.ids import new_blob_id
+from lakebed.storage.credentials import CredentialSource, RefreshingCredentials, Surroundings
+from lakebed.storage.probe import CONDITIONS_TRUSTED
+from lakebed.storage.s3 import connect_s3
+
+from .asking import Asking
+from .explaining import explain
+from .keys import KeyTrial
+from .model import Finding, Outcome, Report, StepFailed, StepName, StepResult, lacking
+from .network import Way
+from .objects import ObjectTrial
+from .scope import ScopeTrial
+from .target import Target
+from .vended import VendingTrial
+from .versions import remove_versions
+
+STEP_SECONDS: Final = 60.0
+"""How long a step may take: the slowest sends a few MiB."""
+
+Step = Callable[[], Awaitable[Finding]]
+Telling = Callable[[StepName], None]
+"""Told of a step before it is tried."""
+
+
+async def check_store(
+    target: Target,
+    source: CredentialSource,
+    surroundings: Surroundings,
+    tell: Telling,
+    *,
+    step_seconds: float = STEP_SECONDS,
+) -> Report:
+    """Try everything; the report. Does not raise for what is wrong with the store, nor leave anything in it."""
+    scratch = "/".join(
+        filter(None, (target.options.prefix.strip("/"), "lakebed-check", new_blob_id(surroundings.clock)))
+    )
+    check = _Check(target, scratch, source, surroundings, tell, step_seconds)
+    try:
+        await check.run()
+    finally:
+        left = await asyncio.shield(check.clean_up())
+    return Report(target.endpoint, target.options.bucket, tuple(check.results), tuple(left))
+
+
+class _Check:
+    def __init__(
+        self,
+        asked: Target,
+        scratch: str,
+        source: CredentialSource,
+        surroundings: Surroundings,
+        tell: Telling,
+        step_seconds: float,
+    ) -> None:
+        self.results: list[StepResult] = []
+        self._asked = asked
+        target = replace(asked, options=replace(asked.options, prefix=scratch))
+        self._target = target
+        self._source = source
+        self._surroundings = surroundings
+        self._clock = surroundings.clock
+        self._tell = tell
+        self._step_seconds = step_seconds
+        self._asking = Asking(surroundings.clock, target.region, target.ca_bundle)
+        self._way = Way(target, self._asking, surroundings.clock)
+        self._keys = KeyTrial(target, self._asking, source)
+        self._scope = ScopeTrial(target, self._asking, surroundings)
+        self._vending = VendingTrial(target, self._asking, surroundings)
+        self._objects: ObjectTrial | None = None
+        self._open = AsyncExitStack()
+
+    async def run(self) -> None:
+        for name, step in self._steps().items():
+            self._tell(name)
+            result = await self._try(name, step)
+            self.results.append(result)
+            if name is StepName.BUCKET and result.outcome is Outcome.PASSED:
+                await self._open_store()
+
+    async def clean_up(self) -> list[str]:
+        """Take away what is left; what could not be."""
+        left: list[str] = []
+        prefix, bucket = self._target.options.key_prefix, self._target.options.bucket
+        async with self._open:
+            trial = self._objects
+            if trial is not None:
+                left += [f"{bucket}/{prefix}{key}" for key in await trial.clean_up()]
+                if trial.keeps_versions:
+                    left += await remove_versions(self._asking, self._target, self._keys.keys)
+            left += await self._without_failing(self._keys.leave)
+        return left
+
+    async def _without_failing(self, leave: Callable[[], Awaitable[list[str]]]) -> list[str]:
+        try:
+            return await leave()
+        except LakebedError:
+            return [f"bucket {self._target.options.bucket}"]
+
+    def _steps(self) -> Mapping[StepName, Step]:
+        return {
+            StepName.DNS: self._way.look_up,
+            StepName.TCP: self._way.connect,
+            StepName.TLS: self._way.secure,
+            StepName.CLOCK: self._way.compare_clocks,
+            StepName.CREDENTIALS: self._keys.present,
+            StepName.BUCKET: self._keys.enter,
+            StepName.STS: lambda: self._scope.ask(self._keys.keys),
+            StepName.PUT: lambda: self._trial.put(),
+            StepName.CONDITIONAL_PUT: lambda: self._trial.put_conditionally(),
+            StepName.MULTIPART: lambda: self._trial.upload_in_parts(),
+            StepName.LIST: lambda: self._trial.find(),
+            StepName.RANGE_GET: lambda: self._trial.get_range(),
+            StepName.SCOPE: lambda: self._scope.keep_in(self._trial.note),
+            StepName.VENDED: lambda: self._vending.vend(self._keys.keys),
+            StepName.DELETE: lambda: self._trial.delete(),
+        }
+
+    @property
+    def _trial(self) -> ObjectTrial:
+        if self._objects is None:
+            raise RuntimeError("objects are tried before the bucket was")
+        return self._objects
+
+    async def _open_store(self) -> None:
+        """Between the steps: the library behind it takes longer to load than most steps take."""
+        provider = RefreshingCredentials(self._source, self._clock)
+        storage = await connect_s3(
+            self._target.options, self._surroundings, credentials=provider, capabilities=CONDITIONS_TRUSTED
+        )
+        self._open.push_async_callback(storage.close)
+        self._objects = ObjectTrial(storage, conditional_writes=self._target.conditional_writes)
+
+    async def _try(self, name: StepName, step: Step) -> StepResult:
+        missing = lacking(name, {result.step: result.outcome for result in self.results})
+        if missing is not None:
+            return StepResult(name, Outcome.SKIPPED, 0.0, f"cannot be tried without {missing}")
+        started = self._clock.monotonic()
+
+        def ended(finding: Finding) -> StepResult:
+            seconds = self._clock.monotonic() - started
+            return StepResult(name, finding.outcome, seconds, finding.found, finding.why, finding.advice)
+
+        try:
+            async with asyncio.timeout(self._step_seconds):
+                return ended(await step())
+        except StepFailed as failure:
+            failed = failure
+        except LakebedError as error:
+            # By the prefix that somebody knows of, and not the check's own below it.
+            failed = explain(name, error, self._asked)
+        except TimeoutError:
+            failed = StepFailed(
+                f"no end within {self._step_seconds:g} s", "The store or the way to it is very slow: see its own log."
+            )
+        return ended(Finding("", Outcome.FAILED, failed.why, failed.advice))

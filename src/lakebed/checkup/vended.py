@@ -1,0 +1,111 @@
+"""Keys that a Lakebed catalog hands out for a table's files: asked for as an engine does, and tried beside them.
+
+The table is staged and never made, so nothing of it is on record; the namespace that it would be in goes again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from lakebed.core.ids import new_blob_id
+from lakebed.core.secrets import Secret
+from lakebed.storage.credentials import Credentials, Surroundings
+from lakebed.storage.s3 import S3Options
+from lakebed.storage.seam import Key
+
+from .asking import Asking, Told
+from .model import Finding, Outcome, StepFailed
+from .scope import confine, opened
+from .target import Target
+
+_TABLE: Final = "t"
+_JSON: Final = {"content-type": "application/json"}
+_SCHEMA: Final = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+
+
+class VendingTrial:
+    """The step with keys of a catalog."""
+
+    def __init__(self, target: Target, asking: Asking, surroundings: Surroundings) -> None:
+        self._target = target
+        self._asking = asking
+        self._surroundings = surroundings
+
+    async def vend(self, keys: Credentials) -> Finding:
+        """Have keys to a staged table, and see that they open its directory and nothing beside it."""
+        if self._target.warehouse is None:
+            return Finding("no table bucket was named", Outcome.SKIPPED)
+        namespace = f"lakebed_check_{new_blob_id(self._surroundings.clock)}"
+        base = f"{self._target.endpoint}/iceberg/v1/{quote(self._target.warehouse, safe='')}/namespaces"
+        _well(await self._send("POST", base, keys, {"namespace": [namespace]}), "make a namespace")
+        try:
+            asked = {"name": _TABLE, "schema": _SCHEMA, "stage-create": True}
+            staged = await self._send("POST", f"{base}/{namespace}/tables", keys, asked, delegated=True)
+            _well(staged, "have keys to a table")
+            found = await self._try(json.loads(staged.body))
+        finally:
+            dropped = await self._send("DELETE", f"{base}/{namespace}", keys)
+        if dropped.status != 204:
+            raise StepFailed(
+                f"the namespace {namespace} was made and cannot be dropped again: {dropped.status}",
+                "Drop it by hand, and allow these keys s3tables:DeleteNamespace.",
+            )
+        return found
+
+    async def _try(self, answer: dict[str, Any]) -> Finding:  # Any: JSON
+        given = answer.get("storage-credentials") or []
+        if len(given) != 1:
+            raise StepFailed("the catalog handed no keys out", "See that these keys may write the table's files.")
+        config = given[0]["config"]
+        vended = Credentials(
+            config["s3.access-key-id"], Secret(config["s3.secret-access-key"]), Secret(config["s3.session-token"])
+        )
+        home = urlsplit(answer["metadata"]["location"])
+        directory = home.path.strip("/")
+        options = S3Options(
+            bucket=home.netloc,
+            endpoint=config.get("s3.endpoint", self._target.endpoint),
+            region=self._target.region,
+            path_style=True,
+            allow_http=True,
+        )
+        async with (
+            opened(replace(options, prefix=directory), vended, self._surroundings) as table,
+            opened(options, vended, self._surroundings) as bucket,
+        ):
+            inside = Key(f"{directory}/lakebed-check")
+            try:
+                refusals = await confine(
+                    bucket,
+                    inside,
+                    outside=Key(f"{directory}10/lakebed-check"),
+                    beside=(Key(f"{directory}10/lakebed-check"), Key(f"lakebed-check-{directory.rpartition('/')[2]}")),
+                )
+            finally:
+                await table.delete(Key("lakebed-check"))
+        return Finding(f"1 directory open, {refusals} tries beside it refused")
+
+    async def _send(
+        self, method: str, url: str, keys: Credentials, document: object = None, *, delegated: bool = False
+    ) -> Told:
+        headers = dict(_JSON) if document is not None else {}
+        if delegated:
+            headers["x-iceberg-access-delegation"] = "vended-credentials"
+        body = b"" if document is None else json.dumps(document).encode()
+        return await self._asking.signed(method, url, keys, headers=headers, body=body)
+
+
+def _well(told: Told, what: str) -> None:
+    if told.status != 200:
+        try:
+            words = str(json.loads(told.body)["error"]["message"])
+        except (ValueError, KeyError, TypeError):
+            words = told.code
+        raise StepFailed(
+            f"could not {what}: {told.status} {words[:300]}".strip(),
+            "See that --warehouse names a table bucket of this server, and that these keys may make namespaces and"
+            " tables there.",
+        )

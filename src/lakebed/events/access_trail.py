@@ -1,0 +1,68 @@
+"""Who was handed keys and signatures to tables' files, and what was done with them: a part of the audit trail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.core.errors import NotFound
+from lakebed.governance.delegated_accesses import Access, AccessPlace, DelegatedAccesses
+from lakebed.governance.delegations import Delegation, DelegationFilter, Delegations
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from .log import READ_AUDIT
+
+
+@dataclass(frozen=True, slots=True)
+class TracedAccess:
+    """What was done, and for whom the keys had been made."""
+
+    access: Access
+    delegation: Delegation | None
+    """None if its record was lost in a crash, or is forgotten already: the access says itself for whom the key was."""
+
+
+class AccessTrail:
+    """Reads the trail. Everything raises AccessDenied."""
+
+    def __init__(self, facilities: Facilities) -> None:
+        self._f = facilities
+        self._delegations = Delegations(facilities.meta)
+        self._accesses = DelegatedAccesses(facilities.meta)
+
+    async def handed_out(self, caller: Caller, asked: DelegationFilter, *, before: int, limit: int) -> list[Delegation]:
+        """What was handed out, newest first, from before a place among all."""
+        self._admit(caller)
+        return await self._delegations.list(asked, before=before, limit=limit)
+
+    async def get(self, caller: Caller, delegation_id: str) -> Delegation:
+        """To whom a key was handed out. Raises NotFound."""
+        self._admit(caller)
+        return await self._delegations.find(delegation_id)
+
+    async def of_delegation(
+        self, caller: Caller, delegation_id: str, *, after: AccessPlace | None, limit: int
+    ) -> list[TracedAccess]:
+        """What was done with a key, by bucket and object."""
+        self._admit(caller)
+        delegation = await self._found(delegation_id)
+        found = await self._accesses.of_delegation(delegation_id, after=after, limit=limit)
+        return [TracedAccess(access, delegation) for access in found]
+
+    async def of_object(
+        self, caller: Caller, bucket: str, key: str, *, after: AccessPlace | None, limit: int
+    ) -> list[TracedAccess]:
+        """What was done to an object, with whichever key."""
+        self._admit(caller)
+        found = await self._accesses.of_object(bucket, key, after=after, limit=limit)
+        known = {name: await self._found(name) for name in {access.place.delegation for access in found}}
+        return [TracedAccess(access, known[access.place.delegation]) for access in found]
+
+    async def _found(self, delegation_id: str) -> Delegation | None:
+        try:
+            return await self._delegations.find(delegation_id)
+        except NotFound:
+            return None
+
+    def _admit(self, caller: Caller) -> None:
+        self._f.authorize_account(caller, READ_AUDIT, "*")

@@ -1,0 +1,162 @@
+"""Keys and signatures that were handed out for tables' files, and what was done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.core.errors import InvalidInput
+from lakebed.events.access_trail import TracedAccess
+from lakebed.governance.delegated_accesses import AccessPlace
+from lakebed.governance.delegations import Delegation, DelegationFilter
+from lakebed.tables.identifiers import check_namespace, levels_of, path_of
+from lakebed.wire.http.message import Request, Response
+from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+from .. import paging
+from ..queries import check_names
+
+_NEWEST = (1 << 63) - 1
+_FILTERS = ("principal", "request-id", "catalog", "namespace", "table")
+_pages = paging.Pages("delegations", int)
+_access_pages = paging.Pages("object accesses", AccessPlace)
+
+
+async def list_delegations(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What was handed out, newest first."""
+    http = request.http
+    check_names(http, (*_FILTERS, *paging.PARAMETERS))
+    asked = " ".join(f"{name}={http.query[name]}" for name in _FILTERS if name in http.query)
+    page = _pages.read(http, asked)
+    found = await services.admin.trail.handed_out(
+        request.caller, _filter(http), before=_NEWEST if page.after is None else page.after, limit=page.limit + 1
+    )
+    shown = found[: page.limit]
+    document: dict[str, object] = {"delegations": [delegation_document(one) for one in shown]}
+    if len(found) > len(shown):
+        document["next-page-token"] = _pages.token(asked, shown[-1].seq)
+    return ok(document)
+
+
+async def get_delegation(services: CatalogServices, request: CatalogRequest) -> Response:
+    """To whom a key was handed out."""
+    check_names(request.http, ())
+    return ok(delegation_document(await services.admin.trail.get(request.caller, request.names["delegation"])))
+
+
+async def list_delegated_accesses(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What was done with a key."""
+    check_names(request.http, paging.PARAMETERS)
+    delegation = request.names["delegation"]
+    page = _access_pages.read(request.http, delegation)
+    found = await services.admin.trail.of_delegation(request.caller, delegation, after=page.after, limit=page.limit + 1)
+    return _accesses(found, page.limit, delegation)
+
+
+async def list_object_accesses(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What was done to an object with keys and signatures that were handed out."""
+    http = request.http
+    check_names(http, ("bucket", "key", *paging.PARAMETERS))
+    bucket, key = http.query.get("bucket", ""), http.query.get("key", "")
+    if not bucket:
+        raise InvalidInput("bucket and key say which object is meant", argument="bucket")
+    asked = f"{bucket}/{key}"
+    page = _access_pages.read(http, asked)
+    found = await services.admin.trail.of_object(request.caller, bucket, key, after=page.after, limit=page.limit + 1)
+    return _accesses(found, page.limit, asked)
+
+
+def delegation_document(delegation: Delegation) -> dict[str, Any]:  # Any: JSON
+    """A delegation: what it is, for whom, and for what. It holds no key."""
+    purpose = delegation.purpose
+    document: dict[str, Any] = {
+        "id": delegation.id,
+        "kind": purpose.kind,
+        "principal": delegation.principal,
+        "user-id": delegation.user_id,
+        "arn": delegation.arn,
+        "obtained-with": delegation.lasting_key,
+        "request-id": purpose.request_id,
+        "remote": purpose.remote,
+        "catalog": purpose.catalog,
+        "namespace": levels_of(purpose.namespace),
+        "table": purpose.name,
+        "table-id": delegation.table_id,
+        "prefixes": [f"s3://{delegation.bucket}/{directory}" for directory in delegation.directories],
+        "actions": ["read", "write"] if delegation.writes else ["read"],
+        "issued-ms": delegation.issued_ms,
+        "expires-ms": delegation.expires_ms,
+    }
+    if purpose.method:
+        document["signed-request"] = f"{purpose.method} {purpose.target}"
+    return document
+
+
+def _accesses(found: list[TracedAccess], limit: int, asked: str) -> Response:
+    shown = found[:limit]
+    document: dict[str, object] = {"accesses": [_access_document(one) for one in shown]}
+    if len(found) > len(shown):
+        document["next-page-token"] = _access_pages.token(asked, shown[-1].access.place)
+    return ok(document)
+
+
+def _access_document(traced: TracedAccess) -> dict[str, Any]:  # Any: JSON
+    access, delegation = traced.access, traced.delegation
+    document: dict[str, Any] = {
+        "bucket": access.place.bucket,
+        "key": access.place.key,
+        "operation": access.place.operation,
+        "status": access.place.status,
+        "requests": access.requests,
+        "received-bytes": access.received_bytes,
+        "sent-bytes": access.sent_bytes,
+        "first-ms": access.first_ms,
+        "last-ms": access.last_ms,
+        "last-request-id": access.last_request_id,
+        "delegation": access.place.delegation,
+        "principal": access.holder.principal,
+        "table-id": access.holder.table_id,
+        "request-id": access.holder.obtained_by,
+    }
+    if delegation is not None:
+        purpose = delegation.purpose
+        document |= {
+            "kind": purpose.kind,
+            "catalog": purpose.catalog,
+            "namespace": levels_of(purpose.namespace),
+            "table": purpose.name,
+        }
+    return document
+
+
+def _filter(http: Request) -> DelegationFilter:
+    """Raises InvalidInput for a name without what it is in."""
+    query = http.query
+    catalog, namespace, table = query.get("catalog", ""), query.get("namespace", ""), query.get("table", "")
+    if namespace and not catalog:
+        raise InvalidInput("a namespace is one of a catalog: name that too", argument="catalog")
+    if table and not namespace:
+        raise InvalidInput("a table is one of a namespace: name that too", argument="namespace")
+    return DelegationFilter(
+        principal=query.get("principal", ""),
+        request_id=query.get("request-id", ""),
+        catalog=catalog,
+        namespace=path_of(check_namespace(split_namespace(namespace))) if namespace else "",
+        name=table,
+    )
+
+
+ROUTES = (
+    Route("listDelegations", "GET", "/v1/delegations", list_delegations, is_standard=False),
+    Route("getDelegation", "GET", "/v1/delegations/{delegation}", get_delegation, is_standard=False),
+    Route(
+        "listDelegatedAccesses",
+        "GET",
+        "/v1/delegations/{delegation}/accesses",
+        list_delegated_accesses,
+        is_standard=False,
+    ),
+    Route("listObjectAccesses", "GET", "/v1/object-accesses", list_object_accesses, is_standard=False),
+)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.checkup.asking import Told
+from lakebed.checkup.explaining import explain, refusal_of_keys
+from lakebed.checkup.model import StepName
+from lakebed.checkup.target import Target
+from lakebed.core import errors
+from lakebed.core.errors import LakebedError
+from lakebed.core.secrets import Secret
+from lakebed.storage.credentials import Credentials
+from lakebed.storage.s3 import S3Options
+
+TARGET = Target(S3Options("bucket", prefix="lake", endpoint="https://store.example.org"), "us-east-1")
+KEYS = Credentials("AKIDEXAMPLE", Secret("very-secret"), Secret("session-token"))
+
+
+def told(status: int, code: str, more: str = "") -> Told:
+    return Told(status, {}, f"<Error><Code>{code}</Code><Message>m</Message>{more}</Error>".encode())
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (403, "InvalidAccessKeyId", "knows no such access key"),
+        (403, "SignatureDoesNotMatch", "the secret is not its own"),
+        (403, "RequestTimeTooSkewed", "the time of the signature"),
+        (400, "ExpiredToken", "expired"),
+        (400, "InvalidToken", "session token"),
+        (401, "", "does not take the signature"),
+        (500, "InternalError", "fails: 500"),
+    ],
+)
+def test_what_is_wrong_with_keys_is_told_without_them(status: int, code: str, said: str) -> None:
+    refused = refusal_of_keys(told(status, code), KEYS, TARGET)
+    assert refused is not None
+    assert said in refused.why
+    assert refused.advice
+    assert "very-secret" not in refused.why + refused.advice
+
+
+def test_a_wrong_region_is_told_with_the_right_one() -> None:
+    refused = refusal_of_keys(told(400, "AuthorizationHeaderMalformed", "<Region>eu-west-3</Region>"), KEYS, TARGET)
+    assert refused is not None
+    assert "eu-west-3" in refused.why
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, ""), (403, "AccessDenied"), (404, "NoSuchBucket"), (501, "")])
+def test_keys_that_may_not_do_something_are_good_keys(status: int, code: str) -> None:
+    assert refusal_of_keys(told(status, code), KEYS, TARGET) is None
+
+
+def _leaves(kind: type[LakebedError]) -> list[type[LakebedError]]:
+    return [kind, *(leaf for below in kind.__subclasses__() for leaf in _leaves(below))]
+
+
+OURS = [kind for kind in _leaves(LakebedError) if kind.__module__ == errors.__name__]
+
+
+@pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
+def test_every_error_can_be_explained(kind: type[LakebedError]) -> None:
+    assert explain(StepName.MULTIPART, kind("what happened"), TARGET).why.endswith("what happened")
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (StepName.PUT, "Allow s3:PutObject on arn:aws:s3:::bucket/lake/* and s3:GetObject"),
+        (StepName.LIST, "Allow s3:ListBucket on arn:aws:s3:::bucket."),
+        (StepName.DELETE, "Allow s3:DeleteObject on arn:aws:s3:::bucket/lake/*"),
+    ],
+)
+def test_a_right_that_is_missing_is_named_with_what_it_is_on(step: StepName, said: str) -> None:
+    assert said in explain(step, errors.AccessDenied("no"), TARGET).advice
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"not xml", b"<!DOCTYPE x><Error><Code>Code</Code></Error>", b"\xff\xfe", b"<a><b/></a>"]
+)
+def test_what_is_no_error_document_has_no_code(body: bytes) -> None:
+    assert (Told(500, {}, body).code, Told(500, {}, body).message) == ("", "")

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.checkup.target import Target
+from lakebed.storage.s3 import S3Options
+
+
+@pytest.mark.parametrize(
+    ("options", "url", "host", "port", "token_service"),
+    [
+        (
+            S3Options("abc", endpoint="https://store.example.org/"),
+            "https://store.example.org/abc",
+            "store.example.org",
+            443,
+            "https://store.example.org",
+        ),
+        (
+            S3Options("abc", endpoint="http://[::1]:9000", allow_http=True),
+            "http://[::1]:9000/abc",
+            "::1",
+            9000,
+            "http://[::1]:9000",
+        ),
+        (
+            S3Options("abc", endpoint="https://store.example.org:9", path_style=False),
+            "https://abc.store.example.org:9/",
+            "abc.store.example.org",
+            9,
+            "https://store.example.org:9",
+        ),
+        (
+            S3Options("abc"),
+            "https://abc.s3.eu-central-1.amazonaws.com/",
+            "abc.s3.eu-central-1.amazonaws.com",
+            443,
+            "https://sts.eu-central-1.amazonaws.com",
+        ),
+    ],
+)
+def test_where_a_store_is(options: S3Options, url: str, host: str, port: int, token_service: str) -> None:
+    target = Target(options, "eu-central-1")
+    assert (target.bucket_url, target.host, target.port, target.token_service) == (url, host, port, token_service)
+
+
+def test_tokens_may_be_asked_for_elsewhere() -> None:
+    target = Target(S3Options("bucket"), "us-east-1", sts_endpoint="https://sts.example.org/")
+    assert target.token_service == "https://sts.example.org"

@@ -1,0 +1,230 @@
+"""The trail of keys and signatures over the API: what is in it, in pages, for who may read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakebed.governance.delegated_accesses import AccessTally
+from lakebed.server.instruments import access_trace
+from tests.clients.boto import Keys
+from tests.wire.admin.conftest import Admin
+from tests.wire.iceberg.handlers.grown import message
+from tests.wire.iceberg.lake import HOST, ROOT_KEYS, allow, keys_in
+
+TABLE = "/lake/namespaces/ns/tables/t"
+
+
+async def vended(admin: Admin, keys: Keys = ROOT_KEYS) -> Keys:
+    answer = await admin.lake.call("GET", f"{TABLE}/credentials", keys=keys)
+    return keys_in(answer.document["storage-credentials"][0]["config"])
+
+
+async def home(admin: Admin) -> str:
+    """The table's directory, as a path of the store."""
+    loaded = await admin.lake.call("GET", TABLE)
+    location: str = loaded.document["metadata"]["location"]
+    return "/" + location.removeprefix("s3://")
+
+
+async def read(admin: Admin, path: str) -> Any:  # Any: JSON
+    answer = await admin.call("GET", path)
+    assert answer.status == 200, answer.body
+    return answer.document
+
+
+async def test_vended_keys_are_traced_to_who_asked_for_which_table(admin: Admin) -> None:
+    bob = await admin.lake.user("bob", allow("s3tables:GetTableData"))
+    keys = await vended(admin, bob)
+    found = await read(admin, f"/delegations/{keys.access_key}")
+    now_ms = admin.lake.clock.now_ms()
+    directory = (await home(admin))[1:]
+    user = await admin.lake.principals.user("bob")
+    table_id = found.pop("table-id")
+    assert table_id
+    assert found == {
+        "id": keys.access_key,
+        "kind": "vended-credentials",
+        "principal": "bob",
+        "user-id": user.user_id,
+        "arn": user.arn,
+        "obtained-with": bob.access_key,
+        "request-id": "R1",
+        "remote": "127.0.0.1",
+        "catalog": "lake",
+        "namespace": ["ns"],
+        "table": "t",
+        "prefixes": [f"s3://{directory}/"],
+        "actions": ["read"],
+        "issued-ms": now_ms,
+        "expires-ms": now_ms + 900_000,
+    }
+    assert keys.secret_key not in str(found)
+
+
+@pytest.mark.parametrize("endpoint", [f"{TABLE}/sign", "/aws/s3/sign"])
+async def test_every_signature_is_traced_with_the_request_that_it_is_for(admin: Admin, endpoint: str) -> None:
+    file = f"{await home(admin)}/f?partNumber=1&uploadId=u"
+    asked = {"region": "us-east-1", "uri": f"http://{HOST}{file}", "method": "PUT", "headers": {}}
+    ids = []
+    for _ in range(2):
+        signed = await admin.lake.call("POST", endpoint, asked)
+        assert signed.status == 200, signed.body
+        authorization = signed.document["headers"]["Authorization"][0]
+        ids.append(authorization.partition("Credential=")[2].partition("/")[0])
+    assert ids[0] != ids[1]
+    # Signatures are recorded together.
+    assert (await admin.call("GET", f"/delegations/{ids[1]}")).status == 404
+    await admin.lake.trace.flush()
+    found = await read(admin, f"/delegations/{ids[1]}")
+    assert (found["kind"], found["signed-request"]) == ("remote-signing", f"PUT {file[1:]}")
+    assert (found["table"], found["actions"]) == ("t", ["read", "write"])
+
+
+async def test_what_was_done_is_traced_from_the_key_and_from_the_object(admin: Admin) -> None:
+    lake, path = admin.lake, f"{await home(admin)}/some%20file"
+    keys = await vended(admin)
+    await lake.send("PUT", path, b"some bytes", keys=keys)
+    for _ in range(3):
+        assert (await lake.send("GET", path, keys=keys)).body == b"some bytes"
+    directory = (await home(admin)).removeprefix("/lake/")
+    await lake.send("GET", f"/lake?list-type=2&prefix={directory}/", keys=keys)
+    await lake.send("GET", "/lake/loose", keys=keys)
+    # Root's own reading is nobody's delegation.
+    await lake.send("GET", path)
+    await lake.trace.flush()
+    done = (await read(admin, f"/delegations/{keys.access_key}/accesses"))["accesses"]
+    assert {(one["operation"], one["status"], one["key"], one["requests"]) for one in done} == {
+        ("PutObject", 200, f"{directory}/some file", 1),
+        ("GetObject", 200, f"{directory}/some file", 3),
+        ("ListObjectsV2", 200, f"{directory}/", 1),
+        ("GetObject", 403, "loose", 1),
+    }
+    found = (await read(admin, f"/object-accesses?bucket=lake&key={directory}/some%20file"))["accesses"]
+    assert [(one["operation"], one["delegation"]) for one in found] == [
+        ("GetObject", keys.access_key),
+        ("PutObject", keys.access_key),
+    ]
+    assert found[0]["sent-bytes"] == 30
+    assert (found[0]["principal"], found[0]["catalog"], found[0]["namespace"], found[0]["table"]) == (
+        "root",
+        "lake",
+        ["ns"],
+        "t",
+    )
+    assert (found[1]["received-bytes"], found[1]["request-id"]) == (10, "R1")
+
+
+async def test_writes_are_told_in_events_with_the_key(admin: Admin) -> None:
+    keys = await vended(admin)
+    await admin.lake.send("PUT", f"{await home(admin)}/f", b"1", keys=keys)
+    await admin.lake.send("PUT", f"{await home(admin)}/g", b"1")
+    events = (await read(admin, "/events?kind=ObjectCreated*"))["events"]
+    assert [event["payload"].get("delegation") for event in events[-2:]] == [keys.access_key, None]
+
+
+async def test_lists_come_in_pages_newest_first(admin: Admin) -> None:
+    ids = [(await vended(admin)).access_key for _ in range(5)]
+    seen: list[str] = []
+    token = ""
+    while True:
+        page = await read(admin, f"/delegations?page-size=2&page-token={token}")
+        seen += [one["id"] for one in page["delegations"]]
+        token = page.get("next-page-token", "")
+        if not token:
+            break
+    assert seen == ids[::-1]
+
+
+async def test_lists_are_of_who_and_what_was_asked_for(admin: Admin) -> None:
+    bob = await admin.lake.user("bob", allow("s3tables:GetTableData"))
+    await admin.lake.table("u")
+    roots, bobs = (await vended(admin)).access_key, (await vended(admin, bob)).access_key
+
+    async def ids(query: str) -> list[str]:
+        return [one["id"] for one in (await read(admin, f"/delegations?{query}"))["delegations"]]
+
+    assert await ids("principal=bob") == [bobs]
+    assert await ids("catalog=lake&namespace=ns&table=t") == [bobs, roots]
+    assert await ids("catalog=lake&namespace=ns&table=u") == []
+    assert await ids("catalog=pond") == []
+    assert await ids("request-id=R1&principal=root") == [roots]
+
+
+async def test_accesses_come_in_pages(admin: Admin) -> None:
+    keys = await vended(admin)
+    for name in "abcde":
+        await admin.lake.send("PUT", f"{await home(admin)}/{name}", b"", keys=keys)
+    await admin.lake.trace.flush()
+    path, seen, token = f"/delegations/{keys.access_key}/accesses", [], ""
+    while True:
+        page = await read(admin, f"{path}?page-size=2&page-token={token}")
+        seen += [one["key"][-1] for one in page["accesses"]]
+        token = page.get("next-page-token", "")
+        if not token:
+            break
+    assert seen == list("abcde")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/delegations?namespace=ns",
+        "/delegations?catalog=lake&table=t",
+        "/delegations?nobody=knows",
+        "/delegations?page-size=0",
+        "/delegations?page-token=none",
+        "/object-accesses",
+        "/object-accesses?key=f",
+        "/object-accesses?bucket=lake&bucket=pond",
+    ],
+)
+async def test_questions_that_mean_nothing_are_refused(admin: Admin, path: str) -> None:
+    assert (await admin.call("GET", path)).status == 400
+
+
+async def test_a_token_of_another_list_is_refused(admin: Admin) -> None:
+    for _ in range(2):
+        await vended(admin)
+    token = (await read(admin, "/delegations?page-size=1"))["next-page-token"]
+    refused = await admin.call("GET", f"/delegations?page-size=1&catalog=lake&page-token={token}")
+    assert refused.status == 400
+
+
+async def test_keys_that_were_never_handed_out_are_not_found(admin: Admin) -> None:
+    refused = await admin.call("GET", "/delegations/LKBTNOBODY")
+    assert (refused.status, "no keys of that id" in message(refused)) == (404, True)
+    assert await read(admin, "/delegations/LKBTNOBODY/accesses") == {"accesses": []}
+
+
+async def test_a_signature_whose_record_was_lost_is_traced_by_its_token(admin: Admin) -> None:
+    bob = await admin.lake.user("bob", allow("s3tables:GetTableData", "s3tables:PutTableData"))
+    path = f"{await home(admin)}/f"
+    asked = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "PUT", "headers": {}}
+    signed = (await admin.lake.call("POST", f"{TABLE}/sign", asked, keys=bob)).document["headers"]
+    sent = {name: ",".join(values) for name, values in signed.items()}
+    # As in a server that was killed before it wrote the record, and started again.
+    lost = AccessTally(admin.lake.store.meta, admin.lake.clock)
+    admin.lake.s3._trace = access_trace(lost)
+    assert (await admin.lake.send("PUT", path, b"x", sent, keys=None)).status == 200
+    await lost.flush()
+    (found,) = (await read(admin, f"/object-accesses?bucket=lake&key={path.removeprefix('/lake/')}"))["accesses"]
+    assert (found["principal"], found["request-id"], found["operation"]) == ("bob", "R1", "PutObject")
+    assert found["table-id"]
+    assert "table" not in found
+
+
+async def test_only_who_may_read_the_audit_trail_reads_it(admin: Admin) -> None:
+    keys = await vended(admin)
+    auditor = await admin.lake.user("auditor", allow("lakebed:ReadAudit"))
+    other = await admin.lake.user("other", allow("lakebed:ReadEvents", "s3tables:*", "s3:*"))
+    for path in (
+        "/delegations",
+        f"/delegations/{keys.access_key}",
+        f"/delegations/{keys.access_key}/accesses",
+        "/object-accesses?bucket=lake&key=f",
+    ):
+        assert (await admin.call("GET", path, keys=auditor)).status == 200
+        assert (await admin.call("GET", path, keys=other)).status == 403
+        assert (await admin.call("GET", path, keys=None)).status == 401
