@@ -19,17 +19,21 @@ from .events import Event, EventPage, Events
 from .policies import Policies
 from .tables import TableHealth, TableRef, Tables
 from .tasks import ClaimedTask, Task, Tasks, TaskState
+from .webhooks import SeenMessages, WebhookMessage, Webhooks, verify_webhook
 
 __all__ = [
     "ClaimedTask",
     "Event",
     "EventPage",
     "LakebedClient",
+    "SeenMessages",
     "ServerAccess",
     "TableHealth",
     "TableRef",
     "Task",
     "TaskState",
+    "WebhookMessage",
+    "verify_webhook",
 ]
 
 
@@ -63,6 +67,7 @@ class LakebedClient:
         self.audit = Events(self._connection, "/lakebed/v1/audit")
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
+        self.webhooks = Webhooks(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -25,6 +25,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     kind: str
     subject: str
     occurred_ms: int
+    type: str = ""
+    """`AFTER_X` for what came of an operation X; empty for what the server did by itself."""
     payload: dict[str, Any] = {}
     """What is known of it; bytes are in base64. Any: JSON."""
 

@@ -57,6 +57,7 @@ from lakebed.wire.polaris.operations import policy_endpoints, policy_mounts, pol
 from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
+from .governance_events import GovernanceEvents, wire_governance_events
 from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000
@@ -94,8 +95,10 @@ def wire_catalog(
     bearers: BearerTokens | None = None,
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
+    telling: GovernanceEvents | None = None,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken."""
+    telling = telling or wire_governance_events(facilities, master)
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -165,11 +168,28 @@ def wire_catalog(
         policies=policies,
         policy_types=policy_types,
         attaching=Attaching(facilities, gate, warehouses, entries, keys, policy_types, policies),
-        admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
+        admin=AdminServices(
+            upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities), telling.webhooks
+        ),
     )
+    around = telling.announcer.around
     return Catalog(
-        CatalogApplication(services, _mounts(), clock=clock, observe=observe),
-        CatalogApplication(services, [admin_mount()], clock=clock, observe=observe_admin),
+        CatalogApplication(
+            services,
+            _mounts(),
+            clock=clock,
+            observe=observe,
+            around=around,
+            refused=telling.refused_at("catalog"),
+        ),
+        CatalogApplication(
+            services,
+            [admin_mount()],
+            clock=clock,
+            observe=observe_admin,
+            around=around,
+            refused=telling.refused_at("admin"),
+        ),
         services,
         upkeep,
         TableChores(

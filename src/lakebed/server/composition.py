@@ -51,6 +51,7 @@ from lakebed.wire.s3.sts import TokenService
 
 from .catalog import wire_catalog
 from .embedded_worker import WorkerStarter
+from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
 from .instruments import Instruments, with_access_log
 from .logs import AccessLog
@@ -84,6 +85,7 @@ class Parts:
     table_chores: TableChores
     token_keys: SigningKeys
     worker_starter: WorkerStarter
+    telling: GovernanceEvents
 
 
 @asynccontextmanager
@@ -192,6 +194,7 @@ def _wire(
         max_seconds=int(settings.sts.max_duration),
     )
     instruments = Instruments(metrics)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.webhooks)
     s3 = S3Application(
         services,
         session_tokens,
@@ -199,9 +202,21 @@ def _wire(
         domains=settings.server.domains,
         host_id=f"lakebed-{random.SystemRandom().getrandbits(32):08x}",
         observe=instruments.s3.observe,
+        around_deletion=telling.announcer.around_catalog_deletion,
+        refused=telling.refused_at("s3"),
     )
 
-    tokens = wire_tokens(settings, meta, facilities.outbox, master, clock, access_keys, root, instruments.oauth.observe)
+    tokens = wire_tokens(
+        settings,
+        meta,
+        facilities.outbox,
+        master,
+        clock,
+        access_keys,
+        root,
+        instruments.oauth.observe,
+        refused=telling.refused_at("oauth"),
+    )
     catalog = wire_catalog(
         facilities,
         credentials,
@@ -215,6 +230,7 @@ def _wire(
         bearers=tokens.bearers,
         schedule_interval_seconds=settings.pipeline.schedule_interval,
         schedule_debounce_seconds=settings.pipeline.debounce,
+        telling=telling,
     )
 
     management = CatalogApplication(
@@ -222,6 +238,8 @@ def _wire(
         [management_mount(ManagementServices.on(facilities, root, tokens.clients))],
         clock=clock,
         observe=instruments.management.observe,
+        around=telling.announcer.around,
+        refused=telling.refused_at("management"),
     )
 
     async def check() -> None:
@@ -262,4 +280,5 @@ def _wire(
         table_chores=catalog.chores,
         token_keys=tokens.keys,
         worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
+        telling=telling,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.events.log import EventLog
+from lakebed.events.webhooks import Webhooks
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.upkeep.service import Upkeep
 from lakebed.tables.upkeep.tasks import Tasks
@@ -20,3 +21,4 @@ class AdminServices:
     """Only to wait for work: whatever is done with tasks passes `tasks`."""
     events: EventLog
     audit: EventLog
+    webhooks: Webhooks
