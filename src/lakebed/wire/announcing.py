@@ -8,7 +8,9 @@ and has no such events; who wants to be told of it has it written after it succe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import copy_context
 from uuid import uuid4
 
 import msgspec
@@ -92,11 +94,13 @@ class Announcer:
         return await self._stamped(Operation.DELETE_CATALOG, perform)
 
     async def _stamped(self, operation: Operation, perform: Perform) -> Response:
-        before = under_way.set(operation.value)
-        try:
+        if operation.only_reads:
             return await perform()
-        finally:
-            under_way.reset(before)
+        # In a context of its own, which takes a task of its own: requests begin in that of their connection, where what
+        # is set would stay for those that follow (`wire.http.eager`).
+        context = copy_context()
+        context.run(under_way.set, operation.value)
+        return await asyncio.create_task(_performed(perform), context=context)
 
     async def _tell(self, intent: Intent) -> None:
         operation = intent.operation
@@ -117,3 +121,7 @@ class Announcer:
             await self._outbox.append(tx, event)
 
         await self._meta.transact(work)
+
+
+async def _performed(perform: Perform) -> Response:
+    return await perform()
