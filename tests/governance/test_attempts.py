@@ -192,7 +192,9 @@ async def test_what_could_not_be_written_is_kept(meta: MetaStore, clock: ManualC
     assert counts == [("anna", 1), ("bert", 1), ("anna", 2)]
 
 
-async def test_the_recorder_writes_by_itself_and_the_rest_at_the_end(recorder: AttemptRecorder, meta: MetaStore) -> None:
+async def test_the_recorder_writes_by_itself_and_the_rest_at_the_end(
+    recorder: AttemptRecorder, meta: MetaStore
+) -> None:
     running = asyncio.create_task(recorder.run())
     recorder.note(AN_ATTEMPT)
     while not await written(meta):

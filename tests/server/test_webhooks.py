@@ -63,9 +63,10 @@ def test_events_are_posted_signed_with_the_operation_that_they_came_of(tmp_path:
         assert committed["subject"] == "lake/ns/t"
         (told,) = [one for one in client.webhooks.list() if one.name == "r"]
         assert (told.waiting, told.dead) == (0, 0)
-        assert 'lakebed_webhooks_total{outcome="delivered"} 2' in requests.get(
-            f"{server.endpoint}/metrics", timeout=60
-        ).text
+        assert (
+            'lakebed_webhooks_total{outcome="delivered"} 2'
+            in requests.get(f"{server.endpoint}/metrics", timeout=60).text
+        )
 
 
 def test_an_operation_is_not_that_of_what_follows_on_the_same_connection(tmp_path: Path) -> None:

@@ -53,31 +53,26 @@ async def lake(tmp_path: Path, guard: Remembering) -> AsyncIterator[Lake]:
 
 async def ask(lake: Lake, method: str, path: str, document: object = None, **headers: str) -> Answer:
     """A request as root; paths of the catalog are short."""
-    if path.startswith("/lake/") or path.startswith("/buckets"):
+    if path.startswith(("/lake/", "/buckets")):
         path = "/iceberg/v1" + path
     body = b"" if document is None else json.dumps(document).encode()
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return await lake.send(method, path, body, sent)
 
 
+HELD = (
+    "warehouses namespaces entries policies policy_attachments principals principal_roles catalog_roles grants "
+    "principal_role_members catalog_role_members client_credentials outbox objects idempotency_keys"
+).split()
+
+
 async def everything(lake: Lake) -> dict[str, Any]:
     """All that the metadata store holds of the catalog and of who may what."""
-    tables = ("warehouses", "namespaces", "entries", "policies", "policy_attachments", "principals", "principal_roles")
-    tables += ("catalog_roles", "grants", "principal_role_members", "catalog_role_members", "client_credentials")
-    tables += ("outbox", "objects", "idempotency_keys")
-    found = {}
-    for table in tables:
-        there = await lake.store.meta.row("SELECT 1 FROM sqlite_master WHERE name = ?", table)
-        if there is not None:
-            found[table] = await lake.store.meta.rows(f"SELECT * FROM {table}")
-    assert {"entries", "namespaces", "principals", "outbox"} <= found.keys()
-    return found
+    return {table: await lake.store.meta.rows(f"SELECT * FROM {table}") for table in HELD}
 
 
 def transaction(*names: str) -> dict[str, Any]:
-    return {
-        "table-changes": [{"identifier": {"namespace": ["ns"], "name": name}, **SET_PROPERTIES} for name in names]
-    }
+    return {"table-changes": [{"identifier": {"namespace": ["ns"], "name": name}, **SET_PROPERTIES} for name in names]}
 
 
 GRANT = {"grant": {"type": "table", "namespace": ["ns"], "tableName": "t", "privilege": "TABLE_READ_DATA"}}
@@ -232,9 +227,7 @@ async def test_a_vetoed_transaction_over_many_tables_changes_none_of_them(lake: 
     assert (await ask(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))).status == 204
 
 
-async def test_a_table_cannot_be_made_by_a_commit_where_making_tables_is_vetoed(
-    lake: Lake, guard: Remembering
-) -> None:
+async def test_a_table_cannot_be_made_by_a_commit_where_making_tables_is_vetoed(lake: Lake, guard: Remembering) -> None:
     guard.vetoes = {"CREATE_TABLE"}
     change = {"identifier": {"namespace": ["ns"], "name": "x"}, **ASSERT_CREATE}
     answer = await ask(lake, "POST", "/lake/transactions/commit", {"table-changes": [change]})

@@ -55,7 +55,9 @@ async def test_it_is_asked_with_a_signature_and_may_allow() -> None:
     assert "document" not in http.told
 
 
-@pytest.mark.parametrize(("body", "reason"), [(b'{"allow": false, "reason": "frozen"}', "frozen"), (b'{"allow":false}', "")])
+@pytest.mark.parametrize(
+    ("body", "reason"), [(b'{"allow": false, "reason": "frozen"}', "frozen"), (b'{"allow":false}', "")]
+)
 async def test_it_may_refuse_with_a_reason(body: bytes, reason: str) -> None:
     assert await a_hook(Answering(body=body)).before(an_intent()) == reason
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakebed.meta.seam import Transaction
 from tests.wire.admin.conftest import Admin
 from tests.wire.iceberg.lake import allow
 
@@ -40,10 +41,11 @@ async def test_dead_letters_are_listed_in_pages_and_tried_again(admin: Admin) ->
     await admin.call("PUT", "/webhooks/r", {"url": URL})
     meta = admin.lake.store.meta
 
-    async def work(tx):  # type: ignore[no-untyped-def]  # as transactions are
+    async def work(tx: Transaction) -> None:
         for seq in (7, 8, 9):
             await tx.run(
-                "INSERT INTO webhook_deliveries VALUES ('r', ?, 'l', 'K', 's', ?, 1, 'DROP_TABLE', 'dead', 3, 1, 'no', 2)",
+                "INSERT INTO webhook_deliveries"
+                " VALUES ('r', ?, 'lane', 'K', 's', ?, 1, 'DROP_TABLE', 'dead', 3, 1, 'no', 2)",
                 seq,
                 b"\x80",
             )
@@ -66,7 +68,9 @@ async def test_dead_letters_are_listed_in_pages_and_tried_again(admin: Admin) ->
         "changed-ms": 2,
         "failure": "no",
     }
-    rest = (await admin.call("GET", f"/webhooks/r/deliveries?page-size=2&page-token={first['next-page-token']}")).document
+    rest = (
+        await admin.call("GET", f"/webhooks/r/deliveries?page-size=2&page-token={first['next-page-token']}")
+    ).document
     assert [one["event"]["seq"] for one in rest["deliveries"]] == [9]
     assert "next-page-token" not in rest
     assert (await admin.call("POST", "/webhooks/r/redrive", {"seq": 8})).document == {"redriven": 1}
