@@ -60,10 +60,23 @@ async def ask(lake: Lake, method: str, path: str, document: object = None, **hea
     return await lake.send(method, path, body, sent)
 
 
-HELD = (
-    "warehouses namespaces entries policies policy_attachments principals principal_roles catalog_roles grants "
-    "principal_role_members catalog_role_members client_credentials outbox objects idempotency_keys"
-).split()
+HELD = [
+    "warehouses",
+    "namespaces",
+    "entries",
+    "policies",
+    "policy_attachments",
+    "principals",
+    "principal_roles",
+    "catalog_roles",
+    "grants",
+    "principal_role_members",
+    "catalog_role_members",
+    "client_credentials",
+    "outbox",
+    "objects",
+    "idempotency_keys",
+]
 
 
 async def everything(lake: Lake) -> dict[str, Any]:
