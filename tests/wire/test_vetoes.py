@@ -247,6 +247,13 @@ async def test_a_table_cannot_be_made_by_a_commit_where_making_tables_is_vetoed(
     assert answer.error == (403, "ForbiddenException")
 
 
+async def test_who_does_not_sign_learns_no_reason(lake: Lake, guard: Remembering) -> None:
+    guard.vetoes = {"DELETE_CATALOG"}
+    answer = await lake.send("DELETE", "/lake", keys=None)
+    assert answer.status == 403
+    assert b"frozen" not in answer.body
+
+
 async def test_keys_cannot_be_had_by_loading_where_loading_keys_is_vetoed(lake: Lake, guard: Remembering) -> None:
     guard.vetoes = {"LOAD_CREDENTIALS"}
     vended = {"x_iceberg_access_delegation": "vended-credentials"}
