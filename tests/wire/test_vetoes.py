@@ -358,6 +358,22 @@ async def test_reads_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None
         assert msgspec.msgpack.decode(entry.event.payload)["principal"] == "root"
 
 
+async def test_keys_that_come_with_a_table_are_told_of_as_keys(tmp_path: Path) -> None:
+    async with opened_lake(tmp_path, told_reads=[Operation.LOAD_CREDENTIALS]) as lake:
+        await lake.table()
+        outbox, meta = lake.store.facilities.outbox, lake.store.meta
+        last = await outbox.last_seq(meta)
+        assert (await lake.call("GET", f"{NS}/tables/t")).status == 200
+        assert await outbox.read_after(meta, last, 10) == []
+        assert (await lake.call("GET", f"{NS}/tables/t", access="vended-credentials")).status == 200
+        assert (await lake.call("GET", f"{NS}/tables/t/credentials")).status == 200
+        told = await outbox.read_after(meta, last, 10)
+        assert [(entry.event.kind, entry.event.subject) for entry in told] == [
+            ("AFTER_LOAD_CREDENTIALS", "lake/ns/t"),
+            ("AFTER_LOAD_CREDENTIALS", "lake/ns/t"),
+        ]
+
+
 async def test_a_hook_that_does_not_answer_refuses_until_it_does(tmp_path: Path) -> None:
     asked: list[HttpRequest] = []
     answers = [HttpAnswer(502, b""), HttpAnswer(200, b'{"allow": true}')]

@@ -9,7 +9,7 @@ and has no such events; who wants to be told of it has it written after it succe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import copy_context
 from uuid import uuid4
 
@@ -64,17 +64,28 @@ class Announcer:
             route for route, operation in OPERATION_OF.items() if operations_of(route, operation) & listeners.asked
         )
         """Routes before which somebody wants to be asked: for all others nothing is read and nobody waits."""
+        self._changing_routes = frozenset(
+            route for route, operation in OPERATION_OF.items() if not operation.only_reads
+        )
+        self._told_routes = frozenset(
+            route for route, operation in OPERATION_OF.items() if operations_of(route, operation) & self._told
+        )
+        self._routes = self._asked_routes | self._changing_routes | self._told_routes
 
     async def around(self, route: str, request: CatalogRequest, perform: Perform) -> Response:
         """Have a route handled. Raises Vetoed; Unavailable when a listener did not decide; what handling raises."""
-        operation = OPERATION_OF.get(route)
-        if operation is None:
+        if route not in self._routes:
             return await perform()
+        operation = OPERATION_OF[route]
         if route in self._asked_routes:
             await self._listeners.ask(read_intents(route, operation, request, self._clock.now_ms()))
-        response = await self._stamped(operation, perform)
-        if operation in self._told:
-            await self._tell(read_intents(route, operation, request, self._clock.now_ms())[0])
+        if route in self._changing_routes:
+            response = await _stamped(operation, perform)
+        else:
+            response = await perform()
+        if route in self._told_routes:
+            intents = read_intents(route, operation, request, self._clock.now_ms())
+            await self._tell([intent for intent in intents if intent.operation in self._told])
         return response
 
     async def around_catalog_deletion(self, caller: Caller, catalog: str, perform: Perform) -> Response:
@@ -91,36 +102,39 @@ class Announcer:
                 catalog=catalog,
             )
             await self._listeners.ask([intent])
-        return await self._stamped(Operation.DELETE_CATALOG, perform)
+        return await _stamped(Operation.DELETE_CATALOG, perform)
 
-    async def _stamped(self, operation: Operation, perform: Perform) -> Response:
-        if operation.only_reads:
-            return await perform()
-        # In a context of its own, which takes a task of its own: requests begin in that of their connection, where what
-        # is set would stay for those that follow (`wire.http.eager`).
-        context = copy_context()
-        context.run(under_way.set, operation.value)
-        return await asyncio.create_task(_performed(perform), context=context)
-
-    async def _tell(self, intent: Intent) -> None:
-        operation = intent.operation
-        payload = ReadEvent(
-            warehouse=intent.catalog,
-            namespace=intent.namespace,
-            name=intent.name,
-            facts=dict(intent.facts),
-            principal=intent.principal,
-            request_id=intent.request_id,
-            source_ip=intent.source_ip,
-        )
-        event = Event(
-            operation.after, intent.subject, msgspec.msgpack.encode(payload), intent.occurred_ms, operation.value
-        )
-
+    async def _tell(self, intents: Sequence[Intent]) -> None:
         async def work(tx: Transaction) -> None:
-            await self._outbox.append(tx, event)
+            for intent in intents:
+                await self._outbox.append(tx, _read_event(intent))
 
-        await self._meta.transact(work)
+        if intents:
+            await self._meta.transact(work)
+
+
+def _read_event(intent: Intent) -> Event:
+    payload = ReadEvent(
+        warehouse=intent.catalog,
+        namespace=intent.namespace,
+        name=intent.name,
+        facts=dict(intent.facts),
+        principal=intent.principal,
+        request_id=intent.request_id,
+        source_ip=intent.source_ip,
+    )
+    operation = intent.operation
+    encoded = msgspec.msgpack.encode(payload)
+    return Event(operation.after, intent.subject, encoded, intent.occurred_ms, operation.value)
+
+
+async def _stamped(operation: Operation, perform: Perform) -> Response:
+    """Have the outbox write the operation beside each event of what is performed."""
+    # In a context of its own, which takes a task of its own: requests begin in that of their connection, where what is
+    # set would stay for those that follow (`wire.http.eager`).
+    context = copy_context()
+    context.run(under_way.set, operation.value)
+    return await asyncio.create_task(_performed(perform), context=context)
 
 
 async def _performed(perform: Perform) -> Response:
