@@ -93,6 +93,14 @@ async def test_the_object_store_and_management_are_watched_too(lake: Lake) -> No
     assert told == [("s3", "PutObject", "plain/a key"), ("management", "listPrincipals", "")]
 
 
+async def test_conditions_that_fail_in_the_object_store_are_no_attempts(lake: Lake) -> None:
+    await lake.store.bucket("plain")
+    for status in (200, 412):
+        answer = await lake.send("PUT", "/plain/key", b"x", {"if-none-match": "*"})
+        assert answer.status == status
+    assert await trail(lake) == []
+
+
 async def test_the_trail_is_filtered_by_who_what_and_on_what(lake: Lake) -> None:
     anna, bert = await lake.user("anna"), await lake.user("bert")
     for keys in (anna, bert):

@@ -43,7 +43,7 @@ class GovernanceEvents:
 
     def refused_at(self, edge: str) -> Refused:
         """Notes the refusals of an edge."""
-        return refusal_notes(self.recorder, edge, OPERATION_OF)
+        return refusal_notes(self.recorder, edge, OPERATION_OF, failed_changes=edge != "s3")
 
 
 def wire_governance_events(

@@ -17,11 +17,16 @@ _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLAIMED: Final = re.compile(r"Credential=([^/,\s]{1,128})/|X-Amz-Credential=([^/%&]{1,128})(?:/|%2F)")
 
 
-def refusal_notes(recorder: AttemptRecorder, edge: str, operations: Mapping[str, str]) -> Refused:
-    """Notes the refusals of one edge; `operations` are those that its routes are."""
+def refusal_notes(
+    recorder: AttemptRecorder, edge: str, operations: Mapping[str, str], *, failed_changes: bool = True
+) -> Refused:
+    """Notes the refusals of one edge; `operations` are those that its routes are.
+
+    `failed_changes` is false where changes fail as a matter of course: objects are written under conditions.
+    """
 
     def note(request: Request, route: str, subject: str, status: int, error: LakebedError) -> None:
-        outcome = outcome_of(error, status, changes=request.method not in _READS)
+        outcome = outcome_of(error, status, changes=failed_changes and request.method not in _READS)
         if outcome is None:
             return
         attempt = Attempt(

@@ -128,6 +128,21 @@ async def test_no_more_is_read_while_too_much_waits(
     assert sorted(receiver.subjects) == subjects
 
 
+async def test_the_outbox_is_not_kept_for_who_asks_for_other_events(office: Office) -> None:
+    await office.webhooks.put(ROOT, "r", URL, ["Nothing"], None)
+    courier = await office.courier()
+    await office.drain(courier)
+    await office.tell("a", "b")
+    await office.drain(courier)
+    # Not for each of them at once,
+    last = await office.facilities.outbox.last_seq(office.facilities.meta)
+    assert (await office.webhooks.get(ROOT, "r")).after == last - 2
+    office.clock.advance(6)
+    await office.drain(courier)
+    # but soon, though nothing else happens.
+    assert (await office.webhooks.get(ROOT, "r")).after == last
+
+
 async def test_who_has_lost_the_lease_commits_nothing(office: Office, receiver: Receiver) -> None:
     await office.webhooks.put(ROOT, "r", URL, ["TableCommitted"], None)
     await office.tell("a")

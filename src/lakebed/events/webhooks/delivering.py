@@ -96,6 +96,8 @@ class Courier:
         self._max_attempts = max_attempts
         self._read_seq: int | None = None
         """Up to where events were read; None until it is known where the cursor stands."""
+        self._cursor_seq = 0
+        """Up to where they are done with, as the store has it."""
         self._moved_ms = 0
 
     async def wait(self, done: Round, longest_seconds: float) -> None:
@@ -186,6 +188,7 @@ class Courier:
         """Send what was not read yet, but for what has to wait behind something of its lane."""
         if self._read_seq is None:
             self._read_seq = await self._outbox.cursor(self._meta, self._subscriber.cursor)
+            self._cursor_seq = self._read_seq or 0
         if self._read_seq is None:
             raise self._gone()
         waiting = await self._waiting()
@@ -193,6 +196,8 @@ class Courier:
             return Round()
         entries = await self._outbox.read_durable(self._read_seq, BATCH)
         if not entries:
+            if self._read_seq > self._cursor_seq:
+                await self._move(self._read_seq, [], [], is_idle=True)
             return Round()
         sorted_out = sort_into_lanes(entries, self._subscriber.selection, {one.lane for one in waiting})
         failed, left, delivered = await self._send_lanes(sorted_out.lanes)
@@ -240,7 +245,7 @@ class Courier:
             await self._outbox.advance(tx, self._subscriber.cursor, seq)
 
         await self._meta.transact(work)
-        self._read_seq = seq
+        self._read_seq = self._cursor_seq = seq
         self._moved_ms = now_ms
 
     async def _wait_for(self, tx: Transaction, lane: str, entry: Entry, now_ms: int) -> None:
