@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.core.operations import Operation
+from lakebed.core.operations import Family, Operation
 from lakebed.core.webhooks import new_secret
 from lakebed.governance.listeners import HookPolicy, HttpHook
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.wire.governed_routes import ELSEWHERE
 from tests.governance.listeners.intents import Remembering
 from tests.tables.catalogs import VIEW_VERSION
 from tests.wire.iceberg.lake import SCHEMA, Answer, Lake, opened_lake
@@ -189,10 +190,73 @@ CHANGES: list[tuple[Operation, str, str, object, str]] = [
     (Operation.DELETE_CATALOG, "DELETE", "/lake", None, "lake"),
 ]
 
-IDS = [f"{operation}-{path.rpartition('/')[2]}" for operation, _, path, *_ in CHANGES]
+UNPREPARED: list[tuple[Operation, str, str, object, str]] = [
+    (
+        Operation.REGISTER_TABLE,
+        "POST",
+        f"{NS}/register",
+        {"name": "r", "metadata-location": "s3://lake/m.json"},
+        "lake/ns/r",
+    ),
+    (
+        Operation.REGISTER_VIEW,
+        "POST",
+        f"{NS}/register-view",
+        {"name": "r", "metadata-location": "s3://lake/m.json"},
+        "lake/ns/r",
+    ),
+    (Operation.REFRESH_TABLE, "POST", f"{NS}/tables/t/catalog/external/sync", None, "lake/ns/t"),
+    (
+        Operation.DETACH_POLICY,
+        "POST",
+        f"{POLICIES}/p/mappings",
+        {"target": {"type": "table-like", "path": ["ns", "t"]}},
+        "lake/ns/p",
+    ),
+    (
+        Operation.REVOKE_PRINCIPAL_ROLE,
+        "DELETE",
+        f"{MANAGEMENT}/principals/anna/principal-roles/engineer",
+        None,
+        "anna",
+    ),
+    (
+        Operation.UPDATE_PRINCIPAL_ROLE,
+        "PUT",
+        f"{MANAGEMENT}/principal-roles/engineer",
+        {"currentEntityVersion": 1, "properties": {}},
+        "engineer",
+    ),
+    (
+        Operation.REVOKE_CATALOG_ROLE_FROM_PRINCIPAL_ROLE,
+        "DELETE",
+        f"{MANAGEMENT}/principal-roles/engineer/catalog-roles/lake/reader",
+        None,
+        "lake/reader",
+    ),
+    (
+        Operation.UPDATE_CATALOG_ROLE,
+        "PUT",
+        f"{ROLES}/reader",
+        {"currentEntityVersion": 1, "properties": {}},
+        "lake/reader",
+    ),
+    (Operation.REVOKE_GRANT_FROM_CATALOG_ROLE, "POST", f"{ROLES}/reader/grants", GRANT, "lake/reader"),
+    (Operation.ATTEMPT_TASK, "POST", "/lakebed/v1/tasks/claim", {"worker": "w", "lease-seconds": 60}, ""),
+]
+"""Changes that would fail here, for lack of what they are about: they are vetoed before anybody looks for it."""
+
+VETOED = [*CHANGES, *UNPREPARED]
+IDS = [f"{operation}-{path.rpartition('/')[2]}" for operation, _, path, *_ in VETOED]
 
 
-@pytest.mark.parametrize(("operation", "method", "path", "document", "subject"), CHANGES, ids=IDS)
+def test_every_change_of_every_family_is_tried() -> None:
+    elsewhere = {one for one in Operation if one.family in (Family.NOTIFICATION, Family.GENERIC_TABLE)}
+    changes = {one for one in Operation if not one.only_reads}
+    assert changes - ELSEWHERE - elsewhere == {operation for operation, *_ in VETOED} - elsewhere
+
+
+@pytest.mark.parametrize(("operation", "method", "path", "document", "subject"), VETOED, ids=IDS)
 async def test_a_veto_is_told_with_its_reason_and_changes_nothing(
     lake: Lake, guard: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
 ) -> None:
@@ -200,7 +264,7 @@ async def test_a_veto_is_told_with_its_reason_and_changes_nothing(
     before = await everything(lake)
     answer = await ask(lake, method, path, document)
     assert answer.status == 403, answer
-    assert f"vetoed by guard: {subject} is frozen" in answer.body.decode()
+    assert f"vetoed by guard: {subject or 'it'} is frozen" in answer.body.decode()
     if path != "/lake":
         assert answer.error == (403, "ForbiddenException")
     assert await everything(lake) == before
