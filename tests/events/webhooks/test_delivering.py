@@ -121,6 +121,7 @@ async def test_no_more_is_read_while_too_much_waits(
     # The first two of the log were that of the webhook itself, and one of these.
     assert (await office.webhooks.get(ROOT, "r")).waiting == 3
     assert len(receiver.tried) == 3
+    assert (await courier.send_new()).is_full
     receiver.refuses = lambda entry: False
     office.clock.advance(10)
     for _ in range(10):

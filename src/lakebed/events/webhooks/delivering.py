@@ -40,6 +40,8 @@ MAX_FAILURE_CHARS: Final = 500
 _CURSOR_REST_MS: Final = 5_000
 """How often the cursor moves past events that are not asked for."""
 
+_SHORTEST_SECONDS: Final = 0.01
+
 ConfirmLease = Callable[[Transaction], Awaitable[None]]
 """Raises Fenced unless the transaction is that of whoever delivers now."""
 
@@ -52,6 +54,8 @@ class Round(NamedTuple):
     given_up: int = 0
     more: bool = False
     """Whether there is more to do at once."""
+    is_full: bool = False
+    """Whether so much waits that nothing new is read."""
     next_due_ms: int | None = None
     """When something is to be tried again, if something is."""
 
@@ -100,34 +104,37 @@ class Courier:
         """Up to where they are done with, as the store has it."""
         self._moved_ms = 0
 
-    async def wait(self, done: Round, longest_seconds: float) -> None:
-        """Wait until there may be something to do."""
-        if done.more:
-            return
-        seconds = longest_seconds
-        if done.next_due_ms is not None:
-            seconds = min(seconds, max(0.01, (done.next_due_ms - self._clock.now_ms()) / 1000))
-        await self._outbox.wait_for_news(self._read_seq or 0, seconds)
-
     async def step(self) -> Round:
-        """One round. Raises Fenced, NotFound when the subscriber is gone, and what stores raise."""
-        again = await self._send_again()
-        new = await self._send_new()
+        """One round of both. Raises Fenced, NotFound when the subscriber is gone, and what stores raise."""
+        again, new = await self.send_again(), await self.send_new()
         return Round(
             again.delivered + new.delivered,
             again.failed + new.failed,
             again.given_up + new.given_up,
             again.more or new.more,
-            again.next_due_ms if new.next_due_ms is None else new.next_due_ms,
         )
+
+    async def wait_until_due(self, done: Round, longest_seconds: float) -> None:
+        """Wait until something may be due again."""
+        if not done.more:
+            left_ms = longest_seconds * 1000 if done.next_due_ms is None else done.next_due_ms - self._clock.now_ms()
+            await asyncio.sleep(min(longest_seconds, max(_SHORTEST_SECONDS, left_ms / 1000)))
+
+    async def wait_for_news(self, done: Round, longest_seconds: float) -> None:
+        """Wait until there may be something new to send."""
+        if done.is_full:
+            # There is, and nothing can be done about it yet.
+            await asyncio.sleep(longest_seconds)
+        elif not done.more:
+            await self._outbox.wait_for_news(self._read_seq or 0, longest_seconds)
 
     async def _waiting(self) -> list[_Waiting]:
         return [_Waiting(*row) for row in await self._meta.rows(rows.WAITING, self._subscriber.name)]
 
     # -- what waits ---------------------------------------------------------------------------------------------
 
-    async def _send_again(self) -> Round:
-        """Try again what is due: of each lane the first."""
+    async def send_again(self) -> Round:
+        """Try again what is due: of each lane the first. Raises as `step`."""
         waiting = await self._waiting()
         if not waiting:
             return Round()
@@ -184,8 +191,8 @@ class Courier:
 
     # -- what is new --------------------------------------------------------------------------------------------
 
-    async def _send_new(self) -> Round:
-        """Send what was not read yet, but for what has to wait behind something of its lane."""
+    async def send_new(self) -> Round:
+        """Send what was not read yet, but for what has to wait behind something of its lane. Raises as `step`."""
         if self._read_seq is None:
             self._read_seq = await self._outbox.cursor(self._meta, self._subscriber.cursor)
             self._cursor_seq = self._read_seq or 0
@@ -193,7 +200,7 @@ class Courier:
             raise self._gone()
         waiting = await self._waiting()
         if len(waiting) >= MOST_WAITING:
-            return Round()
+            return Round(is_full=True)
         entries = await self._outbox.read_durable(self._read_seq, BATCH)
         if not entries:
             if self._read_seq > self._cursor_seq:
@@ -202,8 +209,9 @@ class Courier:
         sorted_out = sort_into_lanes(entries, self._subscriber.selection, {one.lane for one in waiting})
         failed, left, delivered = await self._send_lanes(sorted_out.lanes)
         behind = [*sorted_out.behind, *left]
-        await self._move(entries[-1].seq, failed, behind, is_idle=not (delivered or failed or behind))
-        return Round(delivered, len(failed), more=len(entries) == BATCH)
+        is_idle = not (delivered or failed or behind)
+        given_up = await self._move(entries[-1].seq, failed, behind, is_idle=is_idle)
+        return Round(delivered, len(failed), given_up, more=len(entries) == BATCH)
 
     async def _send_lanes(
         self, lanes: Mapping[str, Sequence[Entry]]
@@ -228,25 +236,28 @@ class Courier:
 
     async def _move(
         self, seq: int, failed: Sequence[_Failed], behind: Sequence[tuple[str, Entry]], *, is_idle: bool
-    ) -> None:
-        """Move the cursor past what was read; what was not delivered of it waits from now on."""
+    ) -> int:
+        """Move the cursor past what was read; what was not delivered of it waits, or was given up: how many."""
         now_ms = self._clock.now_ms()
         if is_idle and now_ms - self._moved_ms < _CURSOR_REST_MS:
             self._read_seq = seq
-            return
+            return 0
 
-        async def work(tx: Transaction) -> None:
+        async def work(tx: Transaction) -> int:
             await self._check(tx)
+            given_up = 0
             for one in failed:
                 await self._wait_for(tx, one.lane, one.entry, now_ms)
-                await self._put_off(tx, one)
+                given_up += await self._put_off(tx, one)
             for lane, entry in behind:
                 await self._wait_for(tx, lane, entry, now_ms)
             await self._outbox.advance(tx, self._subscriber.cursor, seq)
+            return given_up
 
-        await self._meta.transact(work)
+        given_up = await self._meta.transact(work)
         self._read_seq = self._cursor_seq = seq
         self._moved_ms = now_ms
+        return given_up
 
     async def _wait_for(self, tx: Transaction, lane: str, entry: Entry, now_ms: int) -> None:
         event = entry.event

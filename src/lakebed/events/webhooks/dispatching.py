@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import Final, NamedTuple
 
@@ -121,12 +121,27 @@ class Dispatcher:
         )
 
     async def _serve(self, subscriber: Subscriber, told: Callable[[Tally], None]) -> None:
+        """What is new and what is tried again do not wait for each other: an attempt may take long."""
         courier = self.courier(subscriber)
+        async with asyncio.TaskGroup() as group:
+            for step, wait in (
+                (courier.send_new, courier.wait_for_news),
+                (courier.send_again, courier.wait_until_due),
+            ):
+                group.create_task(self._repeat(subscriber, step, wait, told))
+
+    async def _repeat(
+        self,
+        subscriber: Subscriber,
+        step: Callable[[], Awaitable[Round]],
+        wait: Callable[[Round, float], Awaitable[None]],
+        told: Callable[[Tally], None],
+    ) -> None:
         facts = {"webhook": subscriber.name}
         while True:
             done = Round()
             try:
-                done = await courier.step()
+                done = await step()
             except Fenced:
                 self._held.lose()
                 return
@@ -140,7 +155,7 @@ class Dispatcher:
                 log.exception("the delivery of events crashed; it is tried again", extra=facts)
                 await asyncio.sleep(_PAUSE_SECONDS)
             told(Tally(done.delivered, done.failed, done.given_up))
-            await courier.wait(done, _LOOK_SECONDS)
+            await wait(done, _LOOK_SECONDS)
 
     async def _settle_cursors(self, present: dict[str, Subscriber]) -> None:
         """Give those of the settings a place in the outbox, and take it from those whom the settings name no more.
