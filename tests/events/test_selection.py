@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.selection import EVERYTHING, MAX_WORDS, parse_selection
+from lakebed.events.selection import EVERYTHING, MAX_WORDS, Selection, parse_selection
+from lakebed.meta.outbox import Event
+
+
+def of(kind: str, *, subject: str = "s", operation: str = "", **payload: str) -> Event:
+    return Event(kind, subject, msgspec.msgpack.encode(payload), 1, operation)
+
 
 KINDS = st.text("abAB:", min_size=1, max_size=6)
 
@@ -13,16 +20,16 @@ KINDS = st.text("abAB:", min_size=1, max_size=6)
 @given(st.lists(st.tuples(KINDS, st.booleans()), min_size=1, max_size=5), KINDS)
 def test_a_kind_is_taken_if_a_word_names_it_or_begins_it(words: list[tuple[str, bool]], kind: str) -> None:
     chosen = parse_selection(",".join(word + "*" * is_beginning for word, is_beginning in words))
-    assert chosen.takes(kind) is any(
+    assert chosen.takes(of(kind)) is any(
         kind.startswith(word) if is_beginning else kind == word for word, is_beginning in words
     )
     assert not chosen.is_everything
 
 
 def test_nothing_named_is_everything_and_so_is_a_star() -> None:
-    assert EVERYTHING.takes("Anything")
+    assert EVERYTHING.takes(of("Anything"))
     assert EVERYTHING.is_everything
-    assert parse_selection("*").takes("Anything")
+    assert parse_selection("*").takes(of("Anything"))
     assert parse_selection("TableCreated,*").is_everything
 
 
@@ -33,6 +40,31 @@ def test_words_that_name_nothing_are_refused(text: str) -> None:
 
 
 def test_too_many_words_are_refused() -> None:
-    assert parse_selection(",".join(["a"] * MAX_WORDS)).takes("a")
+    assert parse_selection(",".join(["a"] * MAX_WORDS)).takes(of("a"))
     with pytest.raises(InvalidInput, match="too many"):
         parse_selection(",".join(["a"] * (MAX_WORDS + 1)))
+
+
+def test_an_event_is_taken_by_the_operation_that_it_came_of() -> None:
+    committed = of("TableCommitted", operation="UPDATE_TABLE")
+    assert parse_selection("AFTER_UPDATE_TABLE").takes(committed)
+    assert parse_selection("AFTER_*").takes(committed)
+    assert not parse_selection("AFTER_*").takes(of("TableCommitted"))
+    assert not parse_selection("AFTER_DROP_TABLE").takes(committed)
+
+
+def test_a_subject_takes_what_is_in_it_and_nothing_that_only_begins_alike() -> None:
+    chosen = Selection(subject="lake/ns1")
+    assert chosen.takes(of("A", subject="lake/ns1"))
+    assert chosen.takes(of("A", subject="lake/ns1/t"))
+    assert not chosen.takes(of("A", subject="lake/ns10/t"))
+    assert not chosen.is_everything
+
+
+def test_a_principal_is_whoever_the_event_names() -> None:
+    chosen = parse_selection("A*", principal="anna")
+    assert chosen.takes(of("A", principal="anna"))
+    assert not chosen.takes(of("A", principal="annabel"))
+    assert not chosen.takes(of("A"))
+    assert not chosen.takes(of("B", principal="anna"))
+    assert not chosen.takes(Event("A", "s", b"\xc1", 1))

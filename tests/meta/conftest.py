@@ -27,9 +27,9 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def core_store(address: str) -> AsyncIterator[MetaStore]:
-    """A store with the tables of the core."""
+    """A store with the tables of the core, and what was added to them."""
     store = await open_store(address)
-    await migrate(store, [step for step in product_migrations() if step.name == "core"])
+    await migrate(store, [step for step in product_migrations() if step.name in ("core", "governance_events")])
     yield store
     await store.close()
 

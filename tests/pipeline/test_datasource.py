@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.client import Event
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.pipeline.datasource import LakebedSource, split
-from lakebed.pipeline.datasource_rows import SCHEMAS, TABLES, arrow_schema, batch_of
+from lakebed.pipeline.datasource_rows import SCHEMAS, TABLES, arrow_schema, attempt_row, batch_of
 
 KEYS = {"access-key-id": "KEY", "secret-access-key": "a-secret-of-a-test"}
 
@@ -40,6 +41,7 @@ def test_a_table_has_the_same_columns_for_spark_and_for_arrow(table: str) -> Non
         ({"table": "events", "partitions": "0"}, "partitions"),
         ({"table": "events", "after": "-1"}, "after"),
         ({"table": "events", "knids": "x"}, "knids"),
+        ({"table": "attempts", "kinds": "User*"}, "kinds"),
     ],
 )
 def test_a_wrong_option_is_named(options: Mapping[str, str], word: str) -> None:
@@ -58,6 +60,36 @@ def test_without_keys_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_no_log_cannot_be_streamed(table: str) -> None:
     with pytest.raises(InvalidInput, match="batch"):
         LakebedSource({**KEYS, "table": table}).streamReader(None)  # type: ignore[arg-type]  # not looked at
+
+
+def test_an_attempt_is_a_row_with_what_is_known_of_it() -> None:
+    event = Event(
+        seq=7,
+        kind="AttemptDenied",
+        subject="lake/ns/t",
+        occurred_ms=5,
+        payload={
+            "edge": "catalog",
+            "route": "dropTable",
+            "operation": "DROP_TABLE",
+            "principal": "anna",
+            "status": 403,
+        },
+    )
+    row = dict(zip(arrow_schema("attempts").names, attempt_row(event), strict=True))
+    assert (row["outcome"], row["operation"], row["subject"], row["principal"]) == (
+        "denied",
+        "DROP_TABLE",
+        "lake/ns/t",
+        "anna",
+    )
+    assert (row["occurred"], row["status"], row["count"], row["claimed"]) == (5000, 403, 1, None)
+    assert batch_of("attempts", [attempt_row(event)]).num_rows == 1
+
+
+def test_attempts_are_read_of_the_audit_trail() -> None:
+    asked = LakebedSource({**KEYS, "table": "attempts", "principal": "anna"}).reader(None)._asked  # type: ignore[arg-type,attr-defined]
+    assert (asked.kinds, asked.principal) == (("Attempt*",), "anna")
 
 
 def test_readers_travel_to_executors() -> None:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakebed.client import Event
+from lakebed.client import Event, LakebedClient, ServerAccess
+from lakebed.core.errors import AccessDenied
 from lakebed.core.jobs import JobKind
+from lakebed.core.secrets import Secret
 from lakebed.pipeline.datasource import LakebedSource
 from tests.fixtures.server import running_server
 from tests.pipeline.bench import SPARK_MARKS, new_bench
 from tests.pipeline.tending import Tended, own_engine, tended, work_off
+from tests.server.processes import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,6 +99,20 @@ def test_the_audit_trail_is_read(spark: SparkSession, place: Tended) -> None:
     assert not any(place.worker_keys.secret_key in row.payload for row in rows)
 
 
+def test_refused_attempts_are_read_with_who_what_where_and_why(spark: SparkSession, place: Tended) -> None:
+    access = ServerAccess(
+        place.lake.server.endpoint, place.worker_keys.access_key, Secret(place.worker_keys.secret_key)
+    )
+    with LakebedClient(access=access) as worker, pytest.raises(AccessDenied):
+        worker.webhooks.list()
+    wait_until(lambda: bool(place.client.audit.read(kinds=["AttemptDenied"]).events), "it is in the trail")
+    (row,) = read(spark, place, "attempts").where("route = 'listWebhooks'").collect()
+    assert (row.outcome, row.edge, row.status, row.source_ip) == ("denied", "admin", 403, "127.0.0.1")
+    assert "lakebed:ManageWebhooks" in row.reason
+    assert read(spark, place, "attempts", principal=row.principal).count() >= 1
+    assert read(spark, place, "attempts", principal="somebody-else").count() == 0
+
+
 def test_tasks_are_read_with_why_they_are_there_and_what_they_came_to(spark: SparkSession, place: Tended) -> None:
     ref = place.table(place.namespace(), appends=3)
     done = place.submit(JobKind.COMPACT, ref, min_input_files=2)
@@ -129,7 +146,7 @@ def test_the_health_of_tables_is_read(spark: SparkSession, place: Tended) -> Non
     assert everywhere.where(f"entry = '{health.entry}'").count() == 1
 
 
-@pytest.mark.parametrize("table", ["events", "audit", "tasks", "health"])
+@pytest.mark.parametrize("table", ["events", "audit", "attempts", "tasks", "health"])
 def test_no_key_is_in_what_spark_says_of_a_query(spark: SparkSession, place: Tended, table: str) -> None:
     frame = read(spark, place, table).where("1 = 1")
     said = frame._jdf.queryExecution().toString()

@@ -21,6 +21,7 @@ from .policies import Policies
 from .tables import TableHealth, TableRef, Tables
 from .tasks import ClaimedTask, Task, Tasks, TaskState
 from .trace import Delegation, ObjectAccess, Trace
+from .webhooks import SeenMessages, WebhookMessage, Webhooks, verify_webhook
 
 __all__ = [
     "ClaimedTask",
@@ -29,11 +30,14 @@ __all__ = [
     "EventPage",
     "LakebedClient",
     "ObjectAccess",
+    "SeenMessages",
     "ServerAccess",
     "TableHealth",
     "TableRef",
     "Task",
     "TaskState",
+    "WebhookMessage",
+    "verify_webhook",
 ]
 
 
@@ -69,6 +73,7 @@ class LakebedClient:
         self.policies = Policies(self._connection)
         self.labels = LabelStore(self._connection)
         self.trace = Trace(self._connection)
+        self.webhooks = Webhooks(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -25,6 +25,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     kind: str
     subject: str
     occurred_ms: int
+    type: str = ""
+    """`AFTER_X` for what came of an operation X; empty for what the server did by itself."""
     payload: dict[str, Any] = {}
     """What is known of it; bytes are in base64. Any: JSON."""
 
@@ -56,25 +58,44 @@ class Events:
         self._path = path
 
     def read(
-        self, after: int = 0, *, limit: int = DEFAULT_LIMIT, wait_seconds: float = 0.0, kinds: Sequence[str] = ()
+        self,
+        after: int = 0,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        wait_seconds: float = 0.0,
+        kinds: Sequence[str] = (),
+        subject: str = "",
+        principal: str = "",
     ) -> EventPage:
         """Up to `limit` events after `after`; if there are none, those that come within `wait_seconds`.
 
-        `kinds` are names, or beginnings of names followed by `*`.
+        `kinds` are names, `AFTER_` names of operations, or beginnings of either followed by `*`; `subject` is what they
+        are about, or what that is in; `principal` is who did it.
         """
         query = {"after": str(after), "limit": str(limit)}
         if wait_seconds > 0:
             query["wait-seconds"] = f"{min(wait_seconds, MAX_WAIT_SECONDS):g}"
         if kinds:
             query["kind"] = ",".join(kinds)
+        if subject:
+            query["subject"] = subject
+        if principal:
+            query["principal"] = principal
         return self._connection.read(EventPage, "GET", self._path, query=query, wait_seconds=wait_seconds)
 
     def pages(
-        self, after: int = 0, *, until: int | None = None, limit: int = DEFAULT_LIMIT, kinds: Sequence[str] = ()
+        self,
+        after: int = 0,
+        *,
+        until: int | None = None,
+        limit: int = DEFAULT_LIMIT,
+        kinds: Sequence[str] = (),
+        subject: str = "",
+        principal: str = "",
     ) -> Iterator[EventPage]:
         """Pages of what there is after `after`, up to `until` or what is newest when the first page is read."""
         while until is None or after < until:
-            page = self.read(after, limit=limit, kinds=kinds)
+            page = self.read(after, limit=limit, kinds=kinds, subject=subject, principal=principal)
             if until is None:
                 until = page.last_seq
             if page.events and page.events[-1].seq > until:

@@ -63,7 +63,8 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── CredentialsExpired     refresh the credentials, then retry once
     │   └── CredentialsRevoked     somebody ended them before their time; a refresh cannot help
     ├── AccessDenied               the caller is known and may not
-    │   └── VersionProtected       retention or a legal hold keeps the version
+    │   ├── VersionProtected       retention or a legal hold keeps the version
+    │   └── Vetoed                 a listener refused the operation; its reason is told
     ├── IntegrityMismatch          bytes do not match their digest; send them again from the source
     ├── Incomplete                 the sender stopped before the promised length
     ├── NotSupported               a feature this build does not have; on the printed list
@@ -368,6 +369,10 @@ class AccessDenied(LakebedError):
 
 class VersionProtected(AccessDenied):
     """Retention or a legal hold keeps the version: wait for its end, or have it lifted by who may."""
+
+
+class Vetoed(AccessDenied):
+    """A listener refused the operation before it began; nothing was changed. The message has its reason."""
 
 
 class IntegrityMismatch(LakebedError):

@@ -26,6 +26,7 @@ AUDIT: Final = Selection(
     names=frozenset({"CatalogConfigured", "CatalogCreated", "CatalogDeleted"}),
     beginnings=(
         "AccessKey",
+        "Attempt",
         "CatalogPolicy",
         "CatalogRole",
         "ClientCredentials",
@@ -36,9 +37,10 @@ AUDIT: Final = Selection(
         "PrincipalRole",
         "TokenKey",
         "User",
+        "Webhook",
     ),
 )
-"""What tells who may do what, what is done to tables by itself, and who changed either."""
+"""What tells who may do what, what is done to tables by itself, who changed either, and who tried in vain."""
 
 _MAX_LOOKED_AT: Final = 10_000
 """How many events are gone through for one page of a few kinds: then the page ends, and the reader asks again."""
@@ -81,7 +83,7 @@ class EventLog:
             for entry in entries:
                 looked_at += 1
                 after = entry.seq
-                if self._within.takes(entry.event.kind) and selection.takes(entry.event.kind):
+                if self._within.takes(entry.event) and selection.takes(entry.event):
                     found.append(entry)
                     if len(found) == limit:
                         break
@@ -100,5 +102,5 @@ class EventLog:
 
 
 def audit_trail(facilities: Facilities) -> EventLog:
-    """What tells of rights and policies: for those who may read no more of the log than this."""
+    """What tells of rights, policies and refusals: for those who may read no more of the log than this."""
     return EventLog(facilities, READ_AUDIT, AUDIT)

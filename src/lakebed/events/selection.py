@@ -1,4 +1,4 @@
-"""Which events a reader asks for: names of kinds, or beginnings of names. Pure."""
+"""Which events a reader asks for: by kind, by the operation that they came of, by subject, by who did it. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
+from lakebed.meta.outbox import Event
+
+from .documents import payload_text
 
 MAX_WORDS: Final = 100
 
@@ -14,27 +17,39 @@ _ANYTHING: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Kinds of events. Nothing named is everything."""
+    """Some events. Nothing named is everything."""
 
     names: frozenset[str] = frozenset()
     beginnings: tuple[str, ...] = ()
+    """Kinds of events, or `AFTER_` names of operations, and how such names begin."""
+    subject: str = ""
+    """What they are about, or what that is in: `lake/sales` takes `lake/sales/orders` and not `lake/sales2`."""
+    principal: str = ""
+    """Who did it, as the event names them."""
 
-    def takes(self, kind: str) -> bool:
-        """Whether an event of that kind is asked for."""
-        if not self.names and not self.beginnings:
-            return True
-        return kind in self.names or kind.startswith(self.beginnings)
+    def takes(self, event: Event) -> bool:
+        """Whether an event is asked for."""
+        if self.subject and event.subject != self.subject and not event.subject.startswith(self.subject + "/"):
+            return False
+        if (self.names or self.beginnings) and not (self._names(event.kind) or self._names(event.type)):
+            return False
+        return not self.principal or payload_text(event.payload, "principal") == self.principal
 
     @property
     def is_everything(self) -> bool:
-        """Whether no kind is left out."""
+        """Whether no event is left out."""
+        if self.subject or self.principal:
+            return False
         return "" in self.beginnings or not (self.names or self.beginnings)
+
+    def _names(self, name: str) -> bool:
+        return bool(name) and (name in self.names or name.startswith(self.beginnings))
 
 
 EVERYTHING: Final = Selection()
 
 
-def parse_selection(text: str) -> Selection:
+def parse_selection(text: str, *, subject: str = "", principal: str = "") -> Selection:
     """Words with commas between them; one that ends in `*` is a beginning. Raises InvalidInput."""
     words = text.split(",")
     if len(words) > MAX_WORDS:
@@ -51,4 +66,4 @@ def parse_selection(text: str) -> Selection:
             names.add(word)
         else:
             beginnings.add(stem)
-    return Selection(frozenset(names), tuple(sorted(beginnings)))
+    return Selection(frozenset(names), tuple(sorted(beginnings)), subject, principal)

@@ -13,17 +13,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakebed.core.operations import AFTER, under_way
+
 from ._bell import Bell
 from .seam import MetaStore, Reader, Transaction
 
-_APPEND = "INSERT INTO outbox (kind, subject, payload, occurred_ms) VALUES (?, ?, ?, ?) RETURNING seq"
+_APPEND = "INSERT INTO outbox (kind, subject, payload, occurred_ms, operation) VALUES (?, ?, ?, ?, ?) RETURNING seq"
 _APPEND_IN_TURN = """
 WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(?))
-INSERT INTO outbox (kind, subject, payload, occurred_ms) SELECT ?, ?, ?, ? FROM turn RETURNING seq
+INSERT INTO outbox (kind, subject, payload, occurred_ms, operation) SELECT ?, ?, ?, ?, ? FROM turn RETURNING seq
 """
-_READ = "SELECT seq, kind, subject, payload, occurred_ms FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+_READ = "SELECT seq, kind, subject, payload, occurred_ms, operation FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
 _READ_KINDS = """
-SELECT seq, kind, subject, payload, occurred_ms FROM outbox WHERE seq > ? AND seq <= ? AND kind IN (%s) ORDER BY seq
+SELECT seq, kind, subject, payload, occurred_ms, operation FROM outbox
+WHERE seq > ? AND seq <= ? AND kind IN (%s) ORDER BY seq
 """
 _FIRST = "SELECT seq FROM outbox ORDER BY seq LIMIT 1"
 _LAST = "SELECT seq FROM outbox ORDER BY seq DESC LIMIT 1"
@@ -45,6 +48,13 @@ class Event:
     subject: str
     payload: bytes
     occurred_ms: int
+    operation: str = ""
+    """Of which operation it came; the one that is under way unless something else is said, and none in its absence."""
+
+    @property
+    def type(self) -> str:
+        """`AFTER_X` for what came of an operation X; otherwise empty."""
+        return AFTER + self.operation if self.operation else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,13 @@ class Outbox:
 
     async def append(self, tx: Transaction, event: Event) -> int:
         """Add an event to what `tx` commits; its sequence number."""
-        columns = (event.kind, event.subject, event.payload, event.occurred_ms)
+        columns = (
+            event.kind,
+            event.subject,
+            event.payload,
+            event.occurred_ms,
+            event.operation or under_way.get(),
+        )
         if self._store.dialect == "postgres":
             appended = await tx.row(_APPEND_IN_TURN, _ORDER_LOCK, *columns)
         else:

@@ -3,9 +3,10 @@
     spark.dataSource.register(LakebedSource)
     spark.read.format("lakebed").option("table", "events").load()
 
-Tables are `events`, `audit`, `tasks` and `health`; the first two can be streamed too. Options: `table`, `endpoint`,
-`access-key-id`, `secret-access-key`, `region` (or the driver's environment), `partitions`, `kinds` (of events),
-`warehouse` (of health), `after` (the event to begin behind).
+Tables are `events`, `audit`, `attempts` (what of the audit trail tells of refusals and failures), `tasks` and `health`;
+the first three can be streamed too. Options: `table`, `endpoint`, `access-key-id`, `secret-access-key`, `region` (or
+the driver's environment), `partitions`, `kinds`, `subject` and `principal` (of events), `warehouse` (of health),
+`after` (the event to begin behind).
 
 Where the server is and whose keys are used is found out on the driver, and goes to the executors with the partitions.
 """
@@ -25,7 +26,7 @@ from lakebed.client.access import find_access
 from lakebed.client.events import Event, Events
 from lakebed.core.errors import InvalidInput
 
-from .datasource_rows import SCHEMAS, TABLES, batch_of, event_row, health_row, task_row
+from .datasource_rows import SCHEMAS, TABLES, attempt_row, batch_of, event_row, health_row, task_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,11 +46,15 @@ _OPTIONS: Final = frozenset(
         "region",
         "partitions",
         "kinds",
+        "subject",
+        "principal",
         "warehouse",
         "after",
     }
 )
-_LOGS: Final = ("events", "audit")
+_LOGS: Final = ("events", "audit", "attempts")
+_ATTEMPTS: Final = "attempts"
+_ATTEMPT_KINDS: Final = ("Attempt*",)
 
 
 class LakebedSource(DataSource):
@@ -73,7 +78,7 @@ class LakebedSource(DataSource):
         asked = _Asked.of(self.options)
         if asked.table not in _LOGS:
             raise InvalidInput(
-                f"only {' and '.join(_LOGS)} can be streamed; read this one as a batch. table={asked.table}",
+                f"only {', '.join(_LOGS)} can be streamed; read this one as a batch. table={asked.table}",
                 argument="table",
             )
         return _Stream(asked)
@@ -89,14 +94,24 @@ class _Asked:
     kinds: tuple[str, ...]
     warehouse: str | None
     after: int
+    subject: str = ""
+    principal: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> _Asked:
         given = {name.lower(): value for name, value in options.items()}
         if unknown := sorted(given.keys() - _OPTIONS):
             raise InvalidInput(f"no such option. found={', '.join(unknown)} known={', '.join(sorted(_OPTIONS))}")
+        table = _table(given)
+        kinds = tuple(word for text in given.get("kinds", "").split(",") if (word := text.strip()))
+        if table == _ATTEMPTS:
+            if kinds:
+                raise InvalidInput(
+                    "option `kinds`: attempts are of one kind; read `audit` for others", argument="kinds"
+                )
+            kinds = _ATTEMPT_KINDS
         return cls(
-            _table(given),
+            table,
             find_access(
                 given.get("endpoint"),
                 access_key_id=given.get("access-key-id"),
@@ -105,14 +120,16 @@ class _Asked:
                 region=given.get("region"),
             ),
             _whole(given, "partitions", DEFAULT_PARTITIONS, least=1),
-            tuple(word for text in given.get("kinds", "").split(",") if (word := text.strip())),
+            kinds,
             given.get("warehouse"),
             _whole(given, "after", 0, least=0),
+            given.get("subject", ""),
+            given.get("principal", ""),
         )
 
     def log(self, client: LakebedClient) -> Events:
         """The event log or the audit trail."""
-        return client.audit if self.table == "audit" else client.events
+        return client.events if self.table == "events" else client.audit
 
 
 @dataclass
@@ -194,10 +211,14 @@ def split(after: int, until: int, count: int) -> list[_Part]:
 def _events(asked: _Asked, client: LakebedClient, part: _Part) -> Iterator[tuple[Any, ...]]:
     if part.until <= part.after:
         return
-    for page in asked.log(client).pages(part.after, until=part.until, kinds=asked.kinds):
+    row_of = attempt_row if asked.table == _ATTEMPTS else event_row
+    pages = asked.log(client).pages(
+        part.after, until=part.until, kinds=asked.kinds, subject=asked.subject, principal=asked.principal
+    )
+    for page in pages:
         event: Event
         for event in page.events:
-            yield event_row(event)
+            yield row_of(event)
 
 
 def _batches(table: str, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,10 @@ _EVENT: Final = "seq BIGINT, kind STRING, subject STRING, occurred TIMESTAMP, pa
 SCHEMAS: Final = {
     "events": _EVENT,
     "audit": _EVENT,
+    "attempts": (
+        "seq BIGINT, occurred TIMESTAMP, outcome STRING, operation STRING, route STRING, edge STRING, subject STRING, "
+        "principal STRING, claimed STRING, source_ip STRING, status INT, reason STRING, request_id STRING, count BIGINT"
+    ),
     "tasks": (
         "id BIGINT, kind STRING, state STRING, warehouse STRING, namespace ARRAY<STRING>, table STRING, reason STRING, "
         "policy STRING, options STRING, attempts INT, max_attempts INT, due TIMESTAMP, worker STRING, "
@@ -39,6 +43,27 @@ _MICROSECONDS: Final = 1000
 def event_row(event: Event) -> tuple[Any, ...]:  # Any: a row's values are of its columns' types
     """An event."""
     return (event.seq, event.kind, event.subject, _moment(event.occurred_ms), _json(event.payload))
+
+
+def attempt_row(event: Event) -> tuple[Any, ...]:  # Any: as above
+    """An attempt that was refused or failed: who, what, on what, from where and why not."""
+    told = event.payload
+    return (
+        event.seq,
+        _moment(event.occurred_ms),
+        event.kind.removeprefix("Attempts").removeprefix("Attempt").lower(),
+        told.get("operation"),
+        told.get("route"),
+        told.get("edge"),
+        event.subject,
+        told.get("principal"),
+        told.get("claimed"),
+        told.get("source_ip"),
+        told.get("status"),
+        told.get("reason"),
+        told.get("request_id"),
+        told.get("count", 1),
+    )
 
 
 def task_row(task: Task) -> tuple[Any, ...]:  # Any: as above

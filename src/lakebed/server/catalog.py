@@ -65,6 +65,7 @@ from lakebed.wire.polaris.operations import polaris_endpoints, polaris_mounts, p
 from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
+from .governance_events import GovernanceEvents, wire_governance_events
 from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000
@@ -104,11 +105,13 @@ def wire_catalog(
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
     account: str = DEFAULT_ACCOUNT,
     trace_retention_seconds: float = KEPT_SECONDS,
+    telling: GovernanceEvents | None = None,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
     `account` is root's.
     """
+    telling = telling or wire_governance_events(facilities, master)
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -191,11 +194,27 @@ def wire_catalog(
             EventLog(facilities),
             audit_trail(facilities),
             AccessTrail(facilities),
+            telling.webhooks,
         ),
     )
+    around = telling.announcer.around
     return Catalog(
-        CatalogApplication(services, _mounts(), clock=clock, observe=observe),
-        CatalogApplication(services, [admin_mount()], clock=clock, observe=observe_admin),
+        CatalogApplication(
+            services,
+            _mounts(),
+            clock=clock,
+            observe=observe,
+            around=around,
+            refused=telling.refused_at("catalog"),
+        ),
+        CatalogApplication(
+            services,
+            [admin_mount()],
+            clock=clock,
+            observe=observe_admin,
+            around=around,
+            refused=telling.refused_at("admin"),
+        ),
         services,
         upkeep,
         TableChores(

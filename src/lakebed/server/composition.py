@@ -54,6 +54,7 @@ from lakebed.wire.s3.sts import TokenService
 
 from .catalog import wire_catalog
 from .embedded_worker import WorkerStarter
+from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
 from .instruments import Instruments, access_trace, with_access_log
 from .logs import AccessLog
@@ -88,6 +89,7 @@ class Parts:
     token_keys: SigningKeys
     worker_starter: WorkerStarter
     trace: TraceWriter
+    telling: GovernanceEvents
 
 
 @asynccontextmanager
@@ -197,6 +199,7 @@ def _wire(
     )
     instruments = Instruments(metrics)
     delegations, accesses = Delegations(meta), AccessTally(meta, clock)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.webhooks)
     s3 = S3Application(
         services,
         session_tokens,
@@ -205,9 +208,21 @@ def _wire(
         host_id=f"lakebed-{random.SystemRandom().getrandbits(32):08x}",
         observe=instruments.s3.observe,
         trace=access_trace(accesses),
+        around_deletion=telling.announcer.around_catalog_deletion,
+        refused=telling.refused_at("s3"),
     )
 
-    tokens = wire_tokens(settings, meta, facilities.outbox, master, clock, access_keys, root, instruments.oauth.observe)
+    tokens = wire_tokens(
+        settings,
+        meta,
+        facilities.outbox,
+        master,
+        clock,
+        access_keys,
+        root,
+        instruments.oauth.observe,
+        refused=telling.refused_at("oauth"),
+    )
     catalog = wire_catalog(
         facilities,
         credentials,
@@ -223,6 +238,7 @@ def _wire(
         schedule_debounce_seconds=settings.pipeline.debounce,
         account=root.principal.account,
         trace_retention_seconds=settings.tables.trace_retention,
+        telling=telling,
     )
 
     management = CatalogApplication(
@@ -230,6 +246,8 @@ def _wire(
         [management_mount(ManagementServices.on(facilities, root, tokens.clients))],
         clock=clock,
         observe=instruments.management.observe,
+        around=telling.announcer.around,
+        refused=telling.refused_at("management"),
     )
 
     async def check() -> None:
@@ -271,4 +289,5 @@ def _wire(
         token_keys=tokens.keys,
         worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
         trace=TraceWriter(delegations, accesses),
+        telling=telling,
     )

@@ -70,6 +70,9 @@ class Instruments:
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
         self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
+        self.posted = metrics.counter(
+            "lakebed_webhooks_total", "Attempts to post events, by what came of them.", ("outcome",)
+        )
         self.tended = metrics.counter(
             "lakebed_tables_tended_total", "What the catalog's chores did and removed, by kind.", ("kind",)
         )

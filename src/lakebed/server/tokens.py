@@ -36,6 +36,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.storage.credentials.http import Http, blocking_http
 from lakebed.wire.oauth.app import Observe, TokenApplication
+from lakebed.wire.refusals import Refused
 
 PROVIDERS_AT_ONCE: Final = 4
 """Requests to providers under way at once in one process."""
@@ -61,6 +62,7 @@ def wire_tokens(
     root: Credential,
     observe: Observe | None = None,
     http: Http | None = None,
+    refused: Refused | None = None,
 ) -> Tokens:
     """Tokens as the settings have them. Raises InvalidSetting. `http` is how providers are spoken to."""
     own = settings.tokens
@@ -96,6 +98,7 @@ def wire_tokens(
             clock=clock,
             issues=own.mode is not TokenMode.EXTERNAL,
             observe=observe,
+            refused=refused,
         ),
         BearerTokens(sources),
         ClientCredentials(meta, outbox, hashes, clock, root.principal, root.access_key_id),

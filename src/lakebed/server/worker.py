@@ -21,6 +21,7 @@ import uvloop
 from lakebed.core import errors
 from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
+from lakebed.events.webhooks import Tally
 from lakebed.tables.upkeep.planner import Planned
 
 from .composition import Parts, compose
@@ -40,6 +41,7 @@ _DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
 _PURGE_PAUSE_SECONDS: Final = 5.0
 _UPKEEP_PAUSE_SECONDS: Final = 5.0
+_WEBHOOKS_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
 _FAILURE_BYTES: Final = 8192
 _GARBAGE_THRESHOLD: Final = 10_000
@@ -91,6 +93,8 @@ async def _serve(
             asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),
             asyncio.create_task(_purge_tables(parts)),
             asyncio.create_task(_schedule_upkeep(parts)),
+            asyncio.create_task(_post_events(parts)),
+            asyncio.create_task(parts.telling.recorder.run()),
             asyncio.create_task(parts.worker_starter.run()),
             asyncio.create_task(parts.trace.run()),
         ]
@@ -288,6 +292,25 @@ async def _schedule_upkeep(parts: Parts) -> None:
         except Exception:
             log.exception("the planning of upkeep crashed; it is tried again", extra={"chore": "upkeep"})
         await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
+
+
+async def _post_events(parts: Parts) -> None:
+    """Post events to who asked for them, in one process of all that share the metadata store at a time."""
+    posted = parts.instruments.posted
+
+    def told(tally: Tally) -> None:
+        posted.of("delivered").add(tally.delivered)
+        posted.of("failed").add(tally.failed)
+        posted.of("given_up").add(tally.given_up)
+
+    while True:
+        try:
+            await parts.telling.dispatcher.run(told)
+        except LakebedError as error:
+            log.warning("events cannot be posted; it is tried again", extra={"chore": "webhooks"}, exc_info=error)
+        except Exception:
+            log.exception("the posting of events crashed; it is tried again", extra={"chore": "webhooks"})
+        await asyncio.sleep(_WEBHOOKS_PAUSE_SECONDS)
 
 
 async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:

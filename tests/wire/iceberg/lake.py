@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -15,16 +15,20 @@ from urllib.parse import urlsplit
 
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
+from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
 from lakebed.governance.delegated_accesses import AccessTally
 from lakebed.governance.delegations import Delegations
+from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
 from lakebed.server.catalog import wire_catalog
+from lakebed.server.governance_events import GovernanceEvents, wire_governance_events
 from lakebed.server.instruments import access_trace
 from lakebed.tables.validation import Level
+from lakebed.wire.announcing import Announcer
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.app import CatalogApplication
@@ -84,6 +88,7 @@ class Lake:
     s3: S3Application
     trace: TraceWriter
     """Writes only when it is told to."""
+    telling: GovernanceEvents
 
     async def send(
         self,
@@ -183,6 +188,8 @@ def wire_lake(
     endpoint: str | None = None,
     domains: tuple[str, ...] = (DOMAIN,),
     validation: Level = Level.STANDARD,
+    listeners: Sequence[Listener] = (),
+    told_reads: Sequence[Operation] = (),
 ) -> Lake:
     """The edges on an object store."""
     f, clock = store.facilities, store.clock
@@ -195,6 +202,8 @@ def wire_lake(
     credentials = Credentials(access_keys, sessions)
     authorizer = PolicyAuthorizer(clock)
     delegations, accesses = Delegations(f.meta), AccessTally(f.meta, clock)
+    announcer = Announcer(Listeners(listeners), f.meta, f.outbox, clock, told_reads=told_reads)
+    telling = replace(wire_governance_events(f, master), announcer=announcer)
     catalog = wire_catalog(
         f,
         credentials,
@@ -203,6 +212,7 @@ def wire_lake(
         lambda *_: None,
         master,
         validation=validation,
+        telling=telling,
     )
     s3 = S3Application(
         S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
@@ -210,6 +220,8 @@ def wire_lake(
         clock=clock,
         domains=domains,
         trace=access_trace(accesses),
+        around_deletion=announcer.around_catalog_deletion,
+        refused=telling.refused_at("s3"),
     )
     principals = Principals(f.meta, f.outbox, clock, root.principal)
     clients = ClientCredentials(
@@ -221,18 +233,37 @@ def wire_lake(
         root.access_key_id,
     )
     management = CatalogApplication(
-        catalog.services, [management_mount(ManagementServices.on(f, root, clients))], clock=clock
+        catalog.services,
+        [management_mount(ManagementServices.on(f, root, clients))],
+        clock=clock,
+        around=announcer.around,
+        refused=telling.refused_at("management"),
     )
     trace = TraceWriter(delegations, accesses)
-    return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3, trace)
+    return Lake(
+        store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3, trace, telling
+    )
 
 
 @asynccontextmanager
 async def opened_lake(
-    folder: Path, *, ttl_seconds: float = 900, endpoint: str | None = None, domains: tuple[str, ...] = (DOMAIN,)
+    folder: Path,
+    *,
+    ttl_seconds: float = 900,
+    endpoint: str | None = None,
+    domains: tuple[str, ...] = (DOMAIN,),
+    listeners: Sequence[Listener] = (),
+    told_reads: Sequence[Operation] = (),
 ) -> AsyncIterator[Lake]:
     """A server with a table bucket `lake` and a namespace `ns` in it."""
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
-        lake = wire_lake(store, ttl_seconds=ttl_seconds, endpoint=endpoint, domains=domains)
+        lake = wire_lake(
+            store,
+            ttl_seconds=ttl_seconds,
+            endpoint=endpoint,
+            domains=domains,
+            listeners=listeners,
+            told_reads=told_reads,
+        )
         await lake.make_lake()
         yield lake

@@ -56,6 +56,8 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.ConflictingProperties,
         e.AlreadyAnswered,
         e.InvalidViewVersion,
+        # Told with the listener's reason.
+        e.Vetoed,
         # Of the token endpoint, which has its own edge, too.
         e.InvalidScope,
         # Of the pipeline, which answers nobody.

@@ -5,6 +5,7 @@ from .checks import active_master_key, check_settings, decode_master_key
 from .description import describe
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
+from .telling import HookFailure, ListenerHook, ListenersSettings, WebhooksSettings, WebhookSubscriber
 from .tree import (
     CommitValidation,
     ConditionalPut,
@@ -36,6 +37,9 @@ __all__ = [
     "Delegation",
     "EmbeddedWorker",
     "EncryptionSettings",
+    "HookFailure",
+    "ListenerHook",
+    "ListenersSettings",
     "LoadedSettings",
     "LogFormat",
     "LogLevel",
@@ -57,6 +61,8 @@ __all__ = [
     "TablesSettings",
     "TokenMode",
     "TokensSettings",
+    "WebhookSubscriber",
+    "WebhooksSettings",
     "active_master_key",
     "check_settings",
     "decode_master_key",

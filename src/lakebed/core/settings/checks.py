@@ -9,9 +9,12 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from ..errors import InvalidSetting
+from ..errors import InvalidInput, InvalidSetting
+from ..operations import Operation, parse_operations
 from ..secrets import Secret
+from ..webhooks import check_secret
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
+from .telling import ListenersSettings, WebhooksSettings
 from .tree import (
     EncryptionSettings,
     MetaSettings,
@@ -51,6 +54,8 @@ def check_settings(settings: Settings) -> None:
     _check_tokens(settings.tokens, settings.oidc)
     _check_tables(settings.tables)
     _check_pipeline(settings.pipeline)
+    _check_listeners(settings.listeners)
+    _check_webhooks(settings.webhooks)
 
 
 def decode_master_key(key_id: str, key: Secret) -> bytes:
@@ -237,6 +242,45 @@ def _check_pipeline(pipeline: PipelineSettings) -> None:
         if not name.startswith("spark."):
             # Spark passes over what does not begin so, and nobody would notice.
             raise _refusal(f"pipeline.spark.{name}", "properties of Spark begin with `spark.`")
+
+
+def _check_listeners(listeners: ListenersSettings) -> None:
+    for name, hook in listeners.hooks.items():
+        path = f"listeners.hooks.{name}"
+        _check_called(path, name, hook.url, hook.secret, "listeners.allow_http", allow_http=listeners.allow_http)
+        _check_operations(f"{path}.operations", hook.operations)
+    for operation in sorted(_check_operations("listeners.after_reads", listeners.after_reads)):
+        if not operation.only_reads:
+            raise _refusal("listeners.after_reads", f"{operation} changes something, and is told of anyway")
+
+
+def _check_operations(path: str, words: tuple[str, ...]) -> frozenset[Operation]:
+    try:
+        return parse_operations(words)
+    except InvalidInput as error:
+        raise _refusal(path, str(error)) from error
+
+
+def _check_webhooks(webhooks: WebhooksSettings) -> None:
+    for name, subscriber in webhooks.subscribers.items():
+        path = f"webhooks.subscribers.{name}"
+        allow_http = webhooks.allow_http
+        _check_called(path, name, subscriber.url, subscriber.secret, "webhooks.allow_http", allow_http=allow_http)
+        if not subscriber.kinds:
+            raise _refusal(f"{path}.kinds", 'names no events; ["*"] is all of them')
+
+
+def _check_called(path: str, name: str, url: str, secret: Secret, switch: str, *, allow_http: bool) -> None:
+    """Somebody whom the server calls, and signs for."""
+    if not _KEY_ID.fullmatch(name):
+        raise _refusal(path, f"expected a name of letters, digits, - and _. found={name!r}")
+    parts = _check_endpoint(f"{path}.url", url, "whoever is called knows by the signature who calls")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
+        raise _refusal(f"{path}.url", f"plain HTTP: use https, or set {switch}. found={url!r}")
+    try:
+        check_secret(secret)
+    except InvalidInput as error:
+        raise _refusal(f"{path}.secret", str(error)) from None
 
 
 def _refusal(path: str, message: str) -> InvalidSetting:

@@ -17,6 +17,7 @@ from ..sizes import GIB, KIB, MIB
 from .address import Address
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
+from .telling import ListenersSettings, WebhooksSettings
 
 ByteCount: TypeAlias = Annotated[int, BYTES]
 """A size, written as `8MiB`."""
@@ -355,3 +356,5 @@ class Settings:
     oidc: OidcSettings = field(default_factory=OidcSettings)
     tables: TablesSettings = TablesSettings()
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    listeners: ListenersSettings = field(default_factory=ListenersSettings)
+    webhooks: WebhooksSettings = field(default_factory=WebhooksSettings)

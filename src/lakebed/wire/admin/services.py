@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lakebed.events.access_trail import AccessTrail
 from lakebed.events.log import EventLog
+from lakebed.events.webhooks import Webhooks
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.upkeep.service import Upkeep
 from lakebed.tables.upkeep.tasks import Tasks
@@ -22,3 +23,4 @@ class AdminServices:
     events: EventLog
     audit: EventLog
     trail: AccessTrail
+    webhooks: Webhooks

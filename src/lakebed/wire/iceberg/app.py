@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from lakebed.core.clock import Clock
@@ -11,6 +11,8 @@ from lakebed.core.errors import AlreadyAnswered, LakebedError, Unauthenticated
 from lakebed.objects.model import Caller
 from lakebed.tables.idempotency import Answer, RequestKey
 from lakebed.wire.http.message import Request, Response
+from lakebed.wire.path_names import named_by_path
+from lakebed.wire.refusals import Refused
 from lakebed.wire.s3.authenticate import Authenticated
 
 from .errors import CATALOG_ERRORS, JSON, Refusal, error_document, error_response, refusal_of
@@ -24,6 +26,9 @@ log = logging.getLogger("lakebed.catalog")
 Observe = Callable[[str, Request, Response, float], None]
 """Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
 
+Around = Callable[[str, CatalogRequest, Callable[[], Awaitable[Response]]], Awaitable[Response]]
+"""Given a route's name, a request and what handles it: has it handled, between those who want to know of it."""
+
 _KEPT_REFUSALS: Final = frozenset({400, 404, 406, 409, 422})
 """Refusals that the same request would get again, so that a key may keep them."""
 
@@ -34,9 +39,18 @@ class CatalogApplication:
     """Answers catalog requests."""
 
     def __init__(
-        self, services: CatalogServices, mounts: Sequence[Mount], *, clock: Clock, observe: Observe | None = None
+        self,
+        services: CatalogServices,
+        mounts: Sequence[Mount],
+        *,
+        clock: Clock,
+        observe: Observe | None = None,
+        around: Around | None = None,
+        refused: Refused | None = None,
     ) -> None:
         self._services = services
+        self._around = around
+        self._refused = refused
         self._mounts = tuple(mounts)
         self._prefixes = tuple(mount.prefix for mount in mounts)
         self._clock = clock
@@ -50,6 +64,7 @@ class CatalogApplication:
         """Answer one request; never raises but for cancellation."""
         started = self._clock.monotonic()
         operation = "Unknown"
+        found: Found | None = None
         try:
             mount = next(mount for mount in self._mounts if request.raw_path.startswith(mount.prefix))
             found = mount.routes.find(request.method, request.raw_path[len(mount.base) :])
@@ -57,6 +72,9 @@ class CatalogApplication:
             response = await self._answer(request, mount.base, found)
         except LakebedError as error:
             refusal = refusal_of(error)
+            if self._refused is not None:
+                subject = named_by_path(found.names).subject if found is not None else request.raw_path
+                self._refused(request, operation, subject, refusal.status, error)
             response = error_response(refusal, _told(error, refusal), is_head=request.method == "HEAD")
             if refusal.status >= 500:
                 log.warning("request failed", extra=_facts(request, operation), exc_info=error)
@@ -80,8 +98,13 @@ class CatalogApplication:
         asked = CatalogRequest(request, _caller(request, who), mount, found.names, body)
         key = asked.mutation.key if found.route.changes else None
         if key is None:
-            return await found.route.handle(self._services, asked)
+            return await self._handle(asked, found)
         return await self._answer_once(asked, found, key)
+
+    async def _handle(self, asked: CatalogRequest, found: Found) -> Response:
+        if self._around is None:
+            return await found.route.handle(self._services, asked)
+        return await self._around(found.route.name, asked, lambda: found.route.handle(self._services, asked))
 
     async def _answer_once(self, asked: CatalogRequest, found: Found, key: RequestKey) -> Response:
         """Answer a request that may have been sent before."""
@@ -89,7 +112,7 @@ class CatalogApplication:
         answer = await keys.find(key)
         if answer is None:
             try:
-                return await found.route.handle(self._services, asked)
+                return await self._handle(asked, found)
             except LakebedError as error:
                 # A request with the same key may have been first, at any point before ours was refused.
                 answer = await keys.find(key)

@@ -14,6 +14,7 @@ from lakebed.core.secrets import Secret
 from lakebed.governance.tokens import Client, Clients, IssuedToken, SigningKeys, TokenIssuer
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.routes import MOUNTS
+from lakebed.wire.refusals import Refused
 
 from .errors import NO_STORE, OAuthFault, refusal_of, refuse
 from .form import TokenForm, read_form
@@ -47,6 +48,7 @@ class TokenApplication:
         clock: Clock,
         issues: bool = True,
         observe: Observe | None = None,
+        refused: Refused | None = None,
     ) -> None:
         """`issues` is false where tokens come from a provider of identities alone."""
         self._clients = clients
@@ -55,6 +57,7 @@ class TokenApplication:
         self._clock = clock
         self._issues = issues
         self._observe = observe
+        self._refused = refused
 
     def handles(self, path: str) -> bool:
         """Whether the path is one of these. Buckets cannot have these names."""
@@ -69,6 +72,9 @@ class TokenApplication:
             response = await (self._public_keys(request) if is_keys else self._token(request))
         except LakebedError as error:
             response = refuse(error)
+            if self._refused is not None:
+                client = error.client if isinstance(error, OAuthFault) else ""
+                self._refused(request, operation, client or request.raw_path, response.status, error)
             if refusal_of(error).status >= 500:
                 log.warning("request failed", extra=_facts(request, operation), exc_info=error)
         except Exception:
@@ -121,7 +127,7 @@ class TokenApplication:
         try:
             client = await self._clients.authenticate(client_id, secret, request.peer)
         except Unauthenticated as error:
-            raise OAuthFault("invalid_client", str(error), status=401) from error
+            raise OAuthFault("invalid_client", str(error), status=401, client=client_id) from error
         request.principal = client.user_id
         return client
 

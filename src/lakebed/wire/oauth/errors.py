@@ -28,10 +28,12 @@ class Refusal(NamedTuple):
 class OAuthFault(e.LakebedError):
     """An error that only exists on this wire."""
 
-    def __init__(self, code: str, message: str, *, status: int = 400) -> None:
+    def __init__(self, code: str, message: str, *, status: int = 400, client: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.status = status
+        self.client = client
+        """Whose secret was not the one, for the audit trail."""
 
 
 OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {

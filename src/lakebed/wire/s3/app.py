@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
+from urllib.parse import unquote
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import Headers, HeadFault, Request, Response
+from lakebed.wire.refusals import Refused
 
 from . import sts
 from .authenticate import Authenticated
@@ -25,6 +27,9 @@ log = logging.getLogger("lakebed.s3")
 
 Observe = Callable[[str, Request, Response, float], None]
 """Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
+
+AroundDeletion = Callable[[Caller, str, Callable[[], Awaitable[Response]]], Awaitable[Response]]
+"""Given who asks, a table bucket and what deletes it: has it deleted, between those who want to know of it."""
 
 
 Trace = Callable[[str, Request, Response, str, str], None]
@@ -53,6 +58,8 @@ class _Exchange:
         return self.asked.key or request.query.get("prefix", "")
 
 
+_DELETE_BUCKET: Final = "DeleteBucket"
+
 _HEAD_FAULTS: Final = {
     431: (400, "RequestHeaderSectionTooLarge"),
     500: (500, "InternalError"),
@@ -75,8 +82,12 @@ class S3Application:
         host_id: str = "lakebed",
         observe: Observe | None = None,
         trace: Trace | None = None,
+        around_deletion: AroundDeletion | None = None,
+        refused: Refused | None = None,
     ) -> None:
         self._services = services
+        self._around_deletion = around_deletion
+        self._refused = refused
         self._tokens = tokens
         self._clock = clock
         self._domains = domains
@@ -92,6 +103,9 @@ class S3Application:
             response = await self._answer(request, exchange)
         except LakebedError as error:
             response = self._answer_error(request, render(error, is_anonymous=exchange.is_anonymous))
+            if self._refused is not None:
+                subject = unquote(request.raw_path, errors="replace").strip("/")
+                self._refused(request, exchange.operation, subject, response.status, error)
             if response.status >= 500 and response.status != 501:
                 log.warning("request failed", extra=exchange.facts(request), exc_info=error)
         except Exception:
@@ -134,6 +148,14 @@ class S3Application:
             raise S3Fault(403, "AccessDenied", NEVER_ANONYMOUS[found.name])
         if target.bucket and EXPECTED_OWNER in request.headers:
             await require_owner(self._services, target.bucket, request.headers[EXPECTED_OWNER])
+        if (
+            found.name == _DELETE_BUCKET
+            and self._around_deletion is not None
+            and (await self._services.buckets.find(target.bucket)).holds_tables
+        ):
+            return await self._around_deletion(
+                s3_request.caller, target.bucket, lambda: found.handle(self._services, s3_request)
+            )
         return await found.handle(self._services, s3_request)
 
     async def _cors(self, request: Request, exchange: _Exchange) -> Headers:

@@ -241,7 +241,7 @@ def render(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
     headers: Headers = []
     details: dict[str, str] = {}
     code, message = reply.code, reply.message if reply.message is not None else str(error)
-    if type(error) is e.AccessDenied and is_anonymous:
+    if type(error) in (e.AccessDenied, e.Vetoed) and is_anonymous:
         message = "Access Denied."
     elif isinstance(error, e.NoSuchKey) and error.delete_marker is not None:
         headers = [("x-amz-delete-marker", "true"), ("x-amz-version-id", error.delete_marker)]

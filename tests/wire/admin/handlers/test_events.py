@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.wire.admin.handlers.events import payload_document
+from lakebed.events.documents import payload_document
 from tests.wire.admin.conftest import Admin
 from tests.wire.iceberg.handlers.grown import message
 

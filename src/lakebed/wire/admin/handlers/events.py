@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-from typing import Any
-
-import msgspec
-
+from lakebed.events.documents import event_document
 from lakebed.events.log import MAX_EVENTS, EventLog, EventPage
-from lakebed.events.selection import EVERYTHING, parse_selection
-from lakebed.meta.outbox import Entry
+from lakebed.events.selection import Selection, parse_selection
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import ok
 from lakebed.wire.iceberg.request import CatalogRequest
@@ -19,7 +14,7 @@ from lakebed.wire.iceberg.services import CatalogServices
 from ..queries import check_names, wait_seconds, whole_number
 from ..waiting import look_until
 
-_PARAMETERS = ("after", "limit", "wait-seconds", "kind")
+_PARAMETERS = ("after", "limit", "wait-seconds", "kind", "subject", "principal")
 
 
 async def list_events(services: CatalogServices, request: CatalogRequest) -> Response:
@@ -28,7 +23,7 @@ async def list_events(services: CatalogServices, request: CatalogRequest) -> Res
 
 
 async def list_audit(services: CatalogServices, request: CatalogRequest) -> Response:
-    """What happened to users, keys and policies."""
+    """What happened to users, keys and policies, and what was refused."""
     return await _answer(services.admin.audit, request)
 
 
@@ -37,8 +32,11 @@ async def _answer(log: EventLog, request: CatalogRequest) -> Response:
     check_names(http, _PARAMETERS)
     limit = whole_number(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
     seconds = wait_seconds(http) if limit else 0.0
-    kinds = http.query.get("kind")
-    selection = EVERYTHING if kinds is None else parse_selection(kinds)
+    kinds, subject, principal = (http.query.get(name, "") for name in ("kind", "subject", "principal"))
+    if "kind" in http.query:
+        selection = parse_selection(kinds, subject=subject, principal=principal)
+    else:
+        selection = Selection(subject=subject, principal=principal)
     page = EventPage((), whole_number(http, "after", 0), 0, 0)
 
     async def look() -> bool:
@@ -52,35 +50,12 @@ async def _answer(log: EventLog, request: CatalogRequest) -> Response:
     await look_until(http, seconds, look, wait_for_news)
     return ok(
         {
-            "events": [_event(entry) for entry in page.entries],
+            "events": [event_document(entry) for entry in page.entries],
             "next-after": page.next_after,
             "last-seq": page.last_seq,
             "first-seq": page.first_seq,
         }
     )
-
-
-def _event(entry: Entry) -> dict[str, Any]:
-    event = entry.event
-    return {
-        "seq": entry.seq,
-        "kind": event.kind,
-        "subject": event.subject,
-        "occurred-ms": event.occurred_ms,
-        "payload": msgspec.Raw(payload_document(event.payload)),
-    }
-
-
-def payload_document(payload: bytes) -> bytes:
-    """A payload of whatever kind as a JSON object, bytes in it as base64.
-
-    One that cannot be read is shown as it is: whoever reads the log must be able to go on behind it.
-    """
-    try:
-        decoded = msgspec.msgpack.decode(payload)
-        return msgspec.json.encode(decoded if isinstance(decoded, dict) else {"value": decoded})
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError):
-        return msgspec.json.encode({"unreadable": base64.b64encode(payload).decode()})
 
 
 ROUTES = (

@@ -1,0 +1,215 @@
+"""The operations that governance speaks of: their families, their names, and the one that is under way.
+
+    BEFORE_X   asked of listeners before the operation X begins; each of them may veto it
+    AFTER_X    what the operation changed, in the outbox with the change itself
+
+An operation is what a caller asks for, by whichever route: a table that is registered, imported or restored is
+`REGISTER_TABLE`. What it changes is told by events with names of their own; each says which operation it came of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import Final
+
+from .errors import InvalidInput
+
+BEFORE: Final = "BEFORE_"
+AFTER: Final = "AFTER_"
+
+
+class Family(StrEnum):
+    """What an operation is on."""
+
+    CATALOG = "CATALOG"
+    CATALOG_ROLE = "CATALOG_ROLE"
+    PRINCIPAL = "PRINCIPAL"
+    PRINCIPAL_ROLE = "PRINCIPAL_ROLE"
+    NAMESPACE = "NAMESPACE"
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+    CREDENTIAL = "CREDENTIAL"
+    TRANSACTION = "TRANSACTION"
+    NOTIFICATION = "NOTIFICATION"
+    CONFIG = "CONFIG"
+    POLICY = "POLICY"
+    GENERIC_TABLE = "GENERIC_TABLE"
+    TASK_EXECUTION = "TASK_EXECUTION"
+    RATE_LIMITING = "RATE_LIMITING"
+
+
+class Operation(StrEnum):
+    """What can be asked for."""
+
+    CREATE_CATALOG = "CREATE_CATALOG"
+    DELETE_CATALOG = "DELETE_CATALOG"
+    GET_CATALOG = "GET_CATALOG"
+    UPDATE_CATALOG = "UPDATE_CATALOG"
+    LIST_CATALOGS = "LIST_CATALOGS"
+
+    CREATE_CATALOG_ROLE = "CREATE_CATALOG_ROLE"
+    DELETE_CATALOG_ROLE = "DELETE_CATALOG_ROLE"
+    GET_CATALOG_ROLE = "GET_CATALOG_ROLE"
+    UPDATE_CATALOG_ROLE = "UPDATE_CATALOG_ROLE"
+    LIST_CATALOG_ROLES = "LIST_CATALOG_ROLES"
+    ADD_GRANT_TO_CATALOG_ROLE = "ADD_GRANT_TO_CATALOG_ROLE"
+    REVOKE_GRANT_FROM_CATALOG_ROLE = "REVOKE_GRANT_FROM_CATALOG_ROLE"
+    LIST_ASSIGNEE_PRINCIPAL_ROLES_FOR_CATALOG_ROLE = "LIST_ASSIGNEE_PRINCIPAL_ROLES_FOR_CATALOG_ROLE"
+    LIST_GRANTS_FOR_CATALOG_ROLE = "LIST_GRANTS_FOR_CATALOG_ROLE"
+
+    CREATE_PRINCIPAL = "CREATE_PRINCIPAL"
+    DELETE_PRINCIPAL = "DELETE_PRINCIPAL"
+    GET_PRINCIPAL = "GET_PRINCIPAL"
+    UPDATE_PRINCIPAL = "UPDATE_PRINCIPAL"
+    ROTATE_CREDENTIALS = "ROTATE_CREDENTIALS"
+    RESET_CREDENTIALS = "RESET_CREDENTIALS"
+    LIST_PRINCIPALS = "LIST_PRINCIPALS"
+    ASSIGN_PRINCIPAL_ROLE = "ASSIGN_PRINCIPAL_ROLE"
+    REVOKE_PRINCIPAL_ROLE = "REVOKE_PRINCIPAL_ROLE"
+    LIST_ASSIGNED_PRINCIPAL_ROLES = "LIST_ASSIGNED_PRINCIPAL_ROLES"
+
+    CREATE_PRINCIPAL_ROLE = "CREATE_PRINCIPAL_ROLE"
+    DELETE_PRINCIPAL_ROLE = "DELETE_PRINCIPAL_ROLE"
+    GET_PRINCIPAL_ROLE = "GET_PRINCIPAL_ROLE"
+    UPDATE_PRINCIPAL_ROLE = "UPDATE_PRINCIPAL_ROLE"
+    LIST_PRINCIPAL_ROLES = "LIST_PRINCIPAL_ROLES"
+    ASSIGN_CATALOG_ROLE_TO_PRINCIPAL_ROLE = "ASSIGN_CATALOG_ROLE_TO_PRINCIPAL_ROLE"
+    REVOKE_CATALOG_ROLE_FROM_PRINCIPAL_ROLE = "REVOKE_CATALOG_ROLE_FROM_PRINCIPAL_ROLE"
+    LIST_ASSIGNEE_PRINCIPALS_FOR_PRINCIPAL_ROLE = "LIST_ASSIGNEE_PRINCIPALS_FOR_PRINCIPAL_ROLE"
+    LIST_CATALOG_ROLES_FOR_PRINCIPAL_ROLE = "LIST_CATALOG_ROLES_FOR_PRINCIPAL_ROLE"
+
+    CREATE_NAMESPACE = "CREATE_NAMESPACE"
+    LIST_NAMESPACES = "LIST_NAMESPACES"
+    LOAD_NAMESPACE_METADATA = "LOAD_NAMESPACE_METADATA"
+    CHECK_EXISTS_NAMESPACE = "CHECK_EXISTS_NAMESPACE"
+    DROP_NAMESPACE = "DROP_NAMESPACE"
+    UPDATE_NAMESPACE_PROPERTIES = "UPDATE_NAMESPACE_PROPERTIES"
+
+    CREATE_TABLE = "CREATE_TABLE"
+    LIST_TABLES = "LIST_TABLES"
+    LOAD_TABLE = "LOAD_TABLE"
+    CHECK_EXISTS_TABLE = "CHECK_EXISTS_TABLE"
+    DROP_TABLE = "DROP_TABLE"
+    REGISTER_TABLE = "REGISTER_TABLE"
+    RENAME_TABLE = "RENAME_TABLE"
+    UPDATE_TABLE = "UPDATE_TABLE"
+    REFRESH_TABLE = "REFRESH_TABLE"
+
+    CREATE_VIEW = "CREATE_VIEW"
+    LIST_VIEWS = "LIST_VIEWS"
+    LOAD_VIEW = "LOAD_VIEW"
+    CHECK_EXISTS_VIEW = "CHECK_EXISTS_VIEW"
+    DROP_VIEW = "DROP_VIEW"
+    RENAME_VIEW = "RENAME_VIEW"
+    REPLACE_VIEW = "REPLACE_VIEW"
+    REFRESH_VIEW = "REFRESH_VIEW"
+    REGISTER_VIEW = "REGISTER_VIEW"
+
+    LOAD_CREDENTIALS = "LOAD_CREDENTIALS"
+
+    COMMIT_TRANSACTION = "COMMIT_TRANSACTION"
+
+    SEND_NOTIFICATION = "SEND_NOTIFICATION"
+
+    GET_CONFIG = "GET_CONFIG"
+
+    CREATE_POLICY = "CREATE_POLICY"
+    LIST_POLICIES = "LIST_POLICIES"
+    LOAD_POLICY = "LOAD_POLICY"
+    UPDATE_POLICY = "UPDATE_POLICY"
+    DROP_POLICY = "DROP_POLICY"
+    ATTACH_POLICY = "ATTACH_POLICY"
+    DETACH_POLICY = "DETACH_POLICY"
+    GET_APPLICABLE_POLICIES = "GET_APPLICABLE_POLICIES"
+
+    CREATE_GENERIC_TABLE = "CREATE_GENERIC_TABLE"
+    DROP_GENERIC_TABLE = "DROP_GENERIC_TABLE"
+    LIST_GENERIC_TABLES = "LIST_GENERIC_TABLES"
+    LOAD_GENERIC_TABLE = "LOAD_GENERIC_TABLE"
+
+    ATTEMPT_TASK = "ATTEMPT_TASK"
+
+    LIMIT_REQUEST_RATE = "LIMIT_REQUEST_RATE"
+    """Not asked for by anybody, and not to be vetoed: told in the audit trail of whoever was told to slow down."""
+
+    @property
+    def family(self) -> Family:
+        """What it is on."""
+        return _FAMILY_OF[self]
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it changes nothing, so that only who asks for it is told after it."""
+        return self.value.startswith(_READS)
+
+    @property
+    def before(self) -> str:
+        """`BEFORE_X`."""
+        return BEFORE + self.value
+
+    @property
+    def after(self) -> str:
+        """`AFTER_X`."""
+        return AFTER + self.value
+
+
+_READS: Final = ("GET_", "LIST_", "LOAD_", "CHECK_EXISTS_")
+
+_FIRSTS: Final[Mapping[Operation, Family]] = {
+    Operation.CREATE_CATALOG: Family.CATALOG,
+    Operation.CREATE_CATALOG_ROLE: Family.CATALOG_ROLE,
+    Operation.CREATE_PRINCIPAL: Family.PRINCIPAL,
+    Operation.CREATE_PRINCIPAL_ROLE: Family.PRINCIPAL_ROLE,
+    Operation.CREATE_NAMESPACE: Family.NAMESPACE,
+    Operation.CREATE_TABLE: Family.TABLE,
+    Operation.CREATE_VIEW: Family.VIEW,
+    Operation.LOAD_CREDENTIALS: Family.CREDENTIAL,
+    Operation.COMMIT_TRANSACTION: Family.TRANSACTION,
+    Operation.SEND_NOTIFICATION: Family.NOTIFICATION,
+    Operation.GET_CONFIG: Family.CONFIG,
+    Operation.CREATE_POLICY: Family.POLICY,
+    Operation.CREATE_GENERIC_TABLE: Family.GENERIC_TABLE,
+    Operation.ATTEMPT_TASK: Family.TASK_EXECUTION,
+    Operation.LIMIT_REQUEST_RATE: Family.RATE_LIMITING,
+}
+"""The first operation of each family: those that follow it are of the same, up to the next."""
+
+
+def _families() -> dict[Operation, Family]:
+    found: dict[Operation, Family] = {}
+    family = Family.CATALOG
+    for operation in Operation:
+        family = _FIRSTS.get(operation, family)
+        found[operation] = family
+    return found
+
+
+_FAMILY_OF: Final = _families()
+
+under_way: ContextVar[str] = ContextVar("lakebed_operation", default="")
+"""The operation that this request asks for, while it is carried out; empty for whatever the server does by itself.
+
+The outbox writes it beside every event, so that no use case has to pass it on.
+"""
+
+
+def parse_operations(words: Iterable[str]) -> frozenset[Operation]:
+    """Operations by names: `DROP_TABLE`, a beginning such as `DROP_*`, or a family such as `POLICY`. `*` is all.
+
+    `BEFORE_` in front is taken, and changes nothing. Raises InvalidInput for a word that names none.
+    """
+    found: set[Operation] = set()
+    for word in words:
+        named = _named(word.strip().upper().removeprefix(BEFORE))
+        if not named:
+            raise InvalidInput(f"no such operation. found={word!r}", argument="operations", value=word)
+        found |= named
+    return frozenset(found)
+
+
+def _named(word: str) -> set[Operation]:
+    if word.endswith("*"):
+        return {operation for operation in Operation if operation.value.startswith(word[:-1])}
+    return {operation for operation in Operation if word in (operation.value, _FAMILY_OF[operation].value)}

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lakebed.client import LakebedClient, SeenMessages, verify_webhook
+from lakebed.client.webhooks import Undelivered
+from lakebed.core.errors import InvalidInput, NotFound, Unauthenticated
+from lakebed.core.secrets import Secret
+from lakebed.core.webhooks import new_secret, signed_headers
+from tests.fixtures.server import RunningServer
+
+from .conftest import access_to
+
+SECRET = new_secret()
+NOW = 1_700_000_000
+BODY = json.dumps(
+    {
+        "seq": 7,
+        "kind": "TableCommitted",
+        "type": "AFTER_UPDATE_TABLE",
+        "subject": "lake/ns/t",
+        "occurred-ms": 5,
+        "payload": {"name": "t"},
+    }
+).encode()
+
+
+def test_a_message_is_read_once_it_is_known_to_be_the_servers() -> None:
+    headers = signed_headers(SECRET, "evt_7", NOW * 1000, BODY)
+    message = verify_webhook(SECRET.reveal(), headers, BODY, now_seconds=NOW)
+    assert (message.id, message.timestamp) == ("evt_7", NOW)
+    assert (message.event.seq, message.event.type, message.event.payload) == (7, "AFTER_UPDATE_TABLE", {"name": "t"})
+    assert verify_webhook([new_secret(), SECRET], headers, BODY, now_seconds=NOW) == message
+
+
+def test_what_somebody_else_sends_is_refused() -> None:
+    headers = signed_headers(SECRET, "evt_7", NOW * 1000, BODY)
+    with pytest.raises(Unauthenticated, match="signature"):
+        verify_webhook(new_secret(), headers, BODY, now_seconds=NOW)
+    with pytest.raises(Unauthenticated, match="signature"):
+        verify_webhook(SECRET, headers, BODY.replace(b"lake/ns/t", b"lake/ns/u"), now_seconds=NOW)
+    with pytest.raises(Unauthenticated, match="missing"):
+        verify_webhook(SECRET, {}, BODY)
+
+
+def test_an_old_message_is_refused_when_it_is_sent_again() -> None:
+    headers = signed_headers(SECRET, "evt_7", NOW * 1000, BODY)
+    with pytest.raises(Unauthenticated, match="too long ago"):
+        verify_webhook(SECRET, headers, BODY, now_seconds=NOW + 301)
+    with pytest.raises(Unauthenticated, match="too long ago"):
+        # The machine's own time is long past that of the message.
+        verify_webhook(SECRET, headers, BODY)
+    later = {**headers, "webhook-timestamp": str(NOW + 301)}
+    with pytest.raises(Unauthenticated, match="signature"):
+        verify_webhook(SECRET, later, BODY, now_seconds=NOW + 301)
+
+
+def test_a_message_that_is_no_event_is_told_apart() -> None:
+    headers = signed_headers(SECRET, "m", NOW * 1000, b"[]")
+    with pytest.raises(InvalidInput, match="no event"):
+        verify_webhook(SECRET, headers, b"[]", now_seconds=NOW)
+    with pytest.raises(InvalidInput, match="expected whsec_"):
+        verify_webhook(Secret("x"), headers, b"[]", now_seconds=NOW)
+
+
+def test_a_message_that_comes_again_is_known_within_bounds() -> None:
+    seen = SeenMessages(most=2)
+    assert [seen.is_new(one) for one in ("a", "b", "a", "b")] == [True, True, False, False]
+    assert seen.is_new("c")
+    # The oldest has made room.
+    assert seen.is_new("a")
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_webhooks_are_looked_after_over_the_wire(lakebed_server: RunningServer) -> None:
+    with LakebedClient(access=access_to(lakebed_server)) as client:
+        made = client.webhooks.put("over-the-wire", "https://receiver.example/x", ["Nothing"])
+        assert made.secret is not None
+        try:
+            assert [one.name for one in client.webhooks.list()] == ["over-the-wire"]
+            shown = client.webhooks.get("over-the-wire")
+            assert (shown.kinds, shown.secret, shown.dead) == (["Nothing"], None, 0)
+            assert list(client.webhooks.undelivered("over-the-wire")) == list[Undelivered]()
+            assert client.webhooks.redrive("over-the-wire") == 0
+        finally:
+            client.webhooks.delete("over-the-wire")
+        with pytest.raises(NotFound):
+            client.webhooks.get("over-the-wire")

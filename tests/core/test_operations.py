@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.operations import Family, Operation, parse_operations
+
+COUNTS = {
+    Family.CATALOG: 5,
+    Family.CATALOG_ROLE: 9,
+    Family.PRINCIPAL: 10,
+    Family.PRINCIPAL_ROLE: 9,
+    Family.NAMESPACE: 6,
+    Family.TABLE: 9,
+    Family.VIEW: 9,
+    Family.CREDENTIAL: 1,
+    Family.TRANSACTION: 1,
+    Family.NOTIFICATION: 1,
+    Family.CONFIG: 1,
+    Family.POLICY: 8,
+    Family.GENERIC_TABLE: 4,
+    Family.TASK_EXECUTION: 1,
+    Family.RATE_LIMITING: 1,
+}
+"""Operations of each family, as the tables of the reference have them."""
+
+
+def test_every_family_has_its_operations() -> None:
+    found = {family: sum(operation.family is family for operation in Operation) for family in Family}
+    assert found == COUNTS
+
+
+@pytest.mark.parametrize(
+    ("operation", "family"),
+    [
+        (Operation.LIST_GRANTS_FOR_CATALOG_ROLE, Family.CATALOG_ROLE),
+        (Operation.LIST_ASSIGNED_PRINCIPAL_ROLES, Family.PRINCIPAL),
+        (Operation.REFRESH_TABLE, Family.TABLE),
+        (Operation.REGISTER_VIEW, Family.VIEW),
+        (Operation.GET_APPLICABLE_POLICIES, Family.POLICY),
+        (Operation.LOAD_GENERIC_TABLE, Family.GENERIC_TABLE),
+    ],
+)
+def test_the_last_of_a_family_is_of_it(operation: Operation, family: Family) -> None:
+    assert operation.family is family
+
+
+def test_operations_have_names_before_and_after() -> None:
+    assert Operation.DROP_TABLE.before == "BEFORE_DROP_TABLE"
+    assert Operation.DROP_TABLE.after == "AFTER_DROP_TABLE"
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_what_only_reads_is_told_by_its_name(operation: Operation) -> None:
+    changes = {"CREATE", "DELETE", "UPDATE", "DROP", "ADD", "REVOKE", "ASSIGN", "ROTATE", "RESET", "REGISTER"}
+    changes |= {"RENAME", "REFRESH", "REPLACE", "COMMIT", "SEND", "ATTACH", "DETACH", "ATTEMPT", "LIMIT"}
+    assert operation.only_reads is (operation.value.partition("_")[0] not in changes)
+
+
+@given(st.sets(st.sampled_from(Operation)))
+def test_names_mean_themselves(operations: set[Operation]) -> None:
+    assert parse_operations([operation.value for operation in operations]) == operations
+    assert parse_operations([operation.before for operation in operations]) == operations
+
+
+def test_words_may_begin_names_or_name_families() -> None:
+    assert parse_operations(["*"]) == frozenset(Operation)
+    assert parse_operations(["drop_*"]) == {one for one in Operation if one.value.startswith("DROP_")}
+    assert parse_operations(["POLICY"]) == {one for one in Operation if one.family is Family.POLICY}
+    assert parse_operations([]) == frozenset()
+
+
+@pytest.mark.parametrize("word", ["", "DROP_TABLES", "DROP", "NOPE_*", "AFTER_DROP_TABLE"])
+def test_a_word_that_names_nothing_is_refused(word: str) -> None:
+    with pytest.raises(InvalidInput, match="no such operation"):
+        parse_operations([word])

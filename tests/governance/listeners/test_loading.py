@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from lakebed.core.errors import InvalidSetting
+from lakebed.core.operations import Family, Operation
+from lakebed.governance.listeners import GROUP, load_listener
+
+from .intents import an_intent
+
+HERE = "tests.governance.listeners.offered"
+
+
+@pytest.mark.parametrize("attribute", ["Plain", "make", "ready"])
+async def test_classes_functions_and_objects_are_listeners(attribute: str) -> None:
+    listener = load_listener(f"{HERE}:{attribute}")
+    assert listener.name == f"{HERE}:{attribute}"
+    assert listener.operations == frozenset(Operation)
+    assert await listener.before(an_intent()) == "on mondays never"
+    assert await listener.before(an_intent(name="other")) is None
+
+
+async def test_an_asynchronous_one_is_waited_for_and_asked_only_what_it_wants() -> None:
+    listener = load_listener(f"{HERE}:Asynchronous")
+    assert await listener.before(an_intent()) == "not now"
+    assert Operation.DROP_VIEW in listener.operations
+    assert {one for one in Operation if one.family is Family.POLICY} < listener.operations
+    assert Operation.CREATE_TABLE not in listener.operations
+
+
+async def test_a_name_without_a_colon_is_an_entry_point() -> None:
+    points = [EntryPoint("guard", f"{HERE}:Plain", GROUP)]
+    assert await load_listener("guard", points).before(an_intent()) == "on mondays never"
+    with pytest.raises(InvalidSetting, match=r"listeners.python: sentry: no entry point .* known=guard"):
+        load_listener("sentry", points)
+    with pytest.raises(InvalidSetting, match="known=none"):
+        load_listener("guard")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("no.such.module:Listener", "ModuleNotFoundError"),
+        (f"{HERE}:Missing", "AttributeError"),
+        (f"{HERE}:Deaf", "has no method `before`"),
+        (f"{HERE}:Broken", "could not be made: RuntimeError: no configuration"),
+        (f"{HERE}:Mistaken", "DROP_EVERYTHING"),
+        (":", "cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_a_listener_stops_the_server(name: str, told: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"^listeners\.python: ") as caught:
+        load_listener(name)
+    assert told in str(caught.value)

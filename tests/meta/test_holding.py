@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Fenced
+from lakebed.meta.holding import HeldLease
+from lakebed.meta.leases import Leases
+from lakebed.meta.seam import MetaStore
+
+TTL = 20.0
+
+
+def held(store: MetaStore, clock: ManualClock, holder: str, ttl_seconds: float = TTL) -> HeldLease:
+    return HeldLease(store, Leases(store, clock), clock, "work", holder, ttl_seconds)
+
+
+async def test_one_holds_it_until_it_lets_go(core_store: MetaStore, clock: ManualClock) -> None:
+    one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
+    with pytest.raises(Fenced, match="not held"):
+        _ = one.lease
+    assert await one.take()
+    assert one.lease.holder == "one"
+    assert not await two.take()
+    await one.release()
+    with pytest.raises(Fenced):
+        _ = one.lease
+    assert await two.take()
+
+
+async def test_it_is_renewed_before_it_runs_out(core_store: MetaStore, clock: ManualClock) -> None:
+    one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
+    await one.take()
+    first = one.lease
+    clock.advance(TTL / 4)
+    assert await one.take()
+    assert one.lease == first
+    clock.advance(TTL / 2)
+    assert await one.take()
+    assert one.lease.token == first.token
+    assert one.lease.expires_ms > first.expires_ms
+    clock.advance(TTL / 2)
+    assert not await two.take()
+
+
+async def test_who_was_away_too_long_finds_out(core_store: MetaStore, clock: ManualClock) -> None:
+    one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
+    await one.take()
+    clock.advance(TTL + 1)
+    assert await two.take()
+    assert not await one.take()
+    with pytest.raises(Fenced):
+        _ = one.lease
+
+
+async def test_what_was_lost_is_taken_again_when_it_is_free(core_store: MetaStore, clock: ManualClock) -> None:
+    one = held(core_store, clock, "one")
+    await one.take()
+    token = one.lease.token
+    one.lose()
+    assert await one.take()
+    assert one.lease.token > token
+
+
+async def test_it_is_kept_while_nobody_asks(core_store: MetaStore, clock: ManualClock) -> None:
+    one = held(core_store, clock, "one", ttl_seconds=0.04)
+    await one.take()
+    before = one.lease.expires_ms
+    clock.advance(0.01)
+    keeping = asyncio.create_task(one.keep())
+    try:
+        async with asyncio.timeout(30):
+            while one.lease.expires_ms == before:
+                await asyncio.sleep(0.005)
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
