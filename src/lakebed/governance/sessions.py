@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lakebed.core.access import Credential, LastingKey, Principal, Session
+from lakebed.core.access import ActivatedRoles, Credential, LastingKey, Principal, Session
 from lakebed.core.clock import Clock
 from lakebed.core.errors import (
     AccessDenied,
@@ -106,6 +106,8 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
     # Tokens of earlier releases end here.
     delegated_for: str = ""
     outer_policies: tuple[bytes, ...] = ()
+    roles: tuple[str, ...] | None = None
+    roles_by_provider: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,7 @@ class Sessions:
             # Handed on, and with it the catalog's policy: what all policies allow together only becomes less.
             "" if outer is None else outer.delegated_for,
             () if outer is None else outer.outer_policies,
+            principal.calling_roles,
         )
         return self._seal(principal, session)
 
@@ -203,6 +206,7 @@ class Sessions:
             _all_tags(outer, {}),
             table,
             () if outer is None else outer.policies,
+            principal.calling_roles,
         )
         return self._seal(principal, session)
 
@@ -260,6 +264,8 @@ class Sessions:
             session.tags,
             session.delegated_for,
             session.outer_policies,
+            None if session.activated is None else tuple(sorted(session.activated.names)),
+            session.activated is not None and session.activated.by_provider,
         )
         sealed = self._vault.seal(self._encode(claims), access_key_id.encode())
         token = base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
@@ -281,6 +287,7 @@ class Sessions:
             claims.tags,
             claims.delegated_for,
             claims.outer_policies,
+            None if claims.roles is None else ActivatedRoles(frozenset(claims.roles), claims.roles_by_provider),
         )
         secret = self._secret(access_key_id, self._vault.key_id(sealed))
         return OpenedToken(LastingKey(claims.key_id, claims.key_created_ms), claims.user_id, session, secret)

@@ -16,6 +16,7 @@ from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.maintenance.background import Background, BackgroundReport
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.reports import Reports
+from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.planner import Planned
 from lakebed.tables.upkeep.scheduler import Scheduler
@@ -37,6 +38,8 @@ class Forgotten(NamedTuple):
     """Of scans."""
     tasks: int
     """That have ended."""
+    copies: int = 0
+    """Of tables, for those who see a part of them: their files are purged by tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class TableChores:
     keys: IdempotencyKeys
     reports: Reports
     scans: Scans
+    copies: Copies
     maintenance: Background
     purges: PurgeWorker
     tasks: TaskQueue
@@ -67,8 +71,11 @@ class TableChores:
         tasks = 0
         while count := await self.tasks.forget_ended(before_ms=before_ms):
             tasks += count
+        copies = 0
+        while count := await self.copies.discard_unused():
+            copies += count
         return Forgotten(
-            await self.keys.forget_old(), await self.reports.forget_old(), await self.scans.forget_old(), tasks
+            await self.keys.forget_old(), await self.reports.forget_old(), await self.scans.forget_old(), tasks, copies
         )
 
     async def maintain(self) -> BackgroundReport:

@@ -44,6 +44,11 @@ class Renaming:
             name=target.name,
             privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
         )
+        if found.live is not None:
+            # Elsewhere other policies hold, or none.
+            await self._entries.restrictions.refuse(
+                caller.principal, source.namespace, found.live, "who does not see all of it does not rename it"
+            )
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

@@ -52,6 +52,8 @@ class Admission:
         What an order says of policies, of its cost and of who asks is not taken from it.
         """
         self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        if order.job is JobKind.COPY_RESTRICTED:
+            raise InvalidInput("copies are asked for by planning a scan, and not as tasks", argument="job")
         options = check_options(order.job, order.options)
         plain = TaskOrder(
             job=order.job,

@@ -129,7 +129,8 @@ class Attaching:
             if place.kind not in kind.targets:
                 allowed = ", ".join(kind.targets)
                 raise NotAttachable(f"policies of {kind.name} go with {allowed}, not with a {place.kind}: {place}")
-            await self._confirm_only_one(tx, policy, sought.key, place)
+            if not kind.adds_up:
+                await self._confirm_only_one(tx, policy, sought.key, place)
             changed = await tx.run(
                 rows.ATTACH,
                 sought.key,
@@ -138,7 +139,8 @@ class Attaching:
                 None if sought.namespace is None or sought.entry is not None else sought.namespace.id,
                 None if sought.entry is None else sought.entry.id,
                 policy.type,
-                int(policy.inheritable),
+                # The store has one a target of those that are inheritable, and any number of those that add up.
+                int(policy.inheritable and not kind.adds_up),
                 rows.pack_parameters(parameters),
                 now_ms,
             )
