@@ -1,0 +1,121 @@
+"""Tables of many types, restrictions and the policies that make them, for tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lakebed.governance.policies import Restriction
+from lakebed.governance.policies.column_masks import read_masks
+from lakebed.governance.policies.row_filters import read_filter
+from lakebed.objects.model import Caller
+from lakebed.tables.metadata import TableMetadata
+from lakebed.tables.metadata.builder import build_table
+from lakebed.tables.metadata.documents import encode
+from lakebed.tables.metadata.updates import parse_table_updates
+from lakebed.tables.upkeep.attaching import TargetName
+from tests.tables.upkeep.policing import TABLE, Policing
+
+UUID = "00000000-0000-0000-0000-00000000000a"
+
+FIELDS: list[dict[str, Any]] = [
+    {"id": 1, "name": "id", "required": True, "type": "long"},
+    {"id": 2, "name": "region", "required": False, "type": "string"},
+    {"id": 3, "name": "ssn", "required": True, "type": "string"},
+    {"id": 4, "name": "born", "required": False, "type": "date"},
+    {
+        "id": 5,
+        "name": "inner",
+        "required": False,
+        "type": {"type": "struct", "fields": [{"id": 6, "name": "a.b", "required": False, "type": "int"}]},
+    },
+    {
+        "id": 7,
+        "name": "tags",
+        "required": False,
+        "type": {"type": "list", "element-id": 8, "element": "string", "element-required": False},
+    },
+]
+
+
+def a_schema(*fields: dict[str, Any], schema_id: int = 0, **more: Any) -> dict[str, Any]:
+    return {"type": "struct", "schema-id": schema_id, "fields": list(fields), **more}
+
+
+def a_snapshot(snapshot_id: int, *, schema_id: int = 0, **more: Any) -> list[dict[str, Any]]:
+    """The updates that add a snapshot to the main branch."""
+    snapshot = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": snapshot_id,
+        "timestamp-ms": 1_700_000_000_000 + snapshot_id,
+        "manifest-list": f"s3://lake/t/metadata/snap-{snapshot_id}.avro",
+        "summary": {"operation": "append", "total-records": "7", "partitions.region=EU": "x"},
+        "schema-id": schema_id,
+        **more,
+    }
+    return [
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+    ]
+
+
+def a_table(*updates: dict[str, Any], fields: list[dict[str, Any]] = FIELDS, version: int = 2) -> TableMetadata:
+    """A table that is partitioned and sorted, with what the updates add."""
+    made = [
+        {"action": "assign-uuid", "uuid": UUID},
+        {"action": "upgrade-format-version", "format-version": version},
+        {"action": "add-schema", "schema": a_schema(*fields, **{"identifier-field-ids": [1]})},
+        {"action": "set-current-schema", "schema-id": -1},
+        {
+            "action": "add-spec",
+            "spec": {"fields": [{"source-id": 2, "field-id": 1000, "transform": "identity", "name": "region"}]},
+        },
+        {"action": "set-default-spec", "spec-id": -1},
+        {
+            "action": "add-sort-order",
+            "sort-order": {
+                "order-id": 1,
+                "fields": [{"source-id": 3, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}],
+            },
+        },
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": "s3://lake/t"},
+        {"action": "set-properties", "updates": {"write.data.path": "s3://lake/t/data", "owner": "me"}},
+        *updates,
+    ]
+    return build_table(None, parse_table_updates(encode(made)), now_ms=1_700_000_000_000, new_uuid=UUID)
+
+
+def a_restriction(*filters: Any, key: str = "k", **columns: Any) -> Restriction:
+    """What policies with these filters and masks come to."""
+    masks = read_masks(columns, ("columns",)) if columns else {}
+    return Restriction(
+        key,
+        tuple(read_filter(one, ("filter",)) for one in filters),
+        {name.lower(): mask for name, mask in masks.items()},
+        ("ns.p v0",),
+    )
+
+
+def content(says: dict[str, Any], *, enable: bool = True, **restricts: Any) -> str:
+    """What a policy says that restricts ann, unless told whom."""
+    whom = {key.replace("_", "-"): value for key, value in (restricts or {"principals": ["ann"]}).items()}
+    return json.dumps({"enable": enable, "restricts": whom, **says})
+
+
+async def restrict_rows(
+    policing: Policing, name: str = "p", target: TargetName = TABLE, condition: Any = False, **restricts: Any
+) -> None:
+    """Have a row filter hold."""
+    await policing.create(name, "lakebed.row-filter", content({"filter": condition}, **restricts))
+    await policing.attach(name, target)
+
+
+def named(caller: Caller, name: str) -> Caller:
+    """The same rights under another name."""
+    return caller._replace(principal=caller.principal.__class__(name, *_rest(caller)))
+
+
+def _rest(caller: Caller) -> tuple[Any, ...]:
+    principal = caller.principal
+    return principal.account, principal.arn, principal.is_root, principal.is_anonymous, principal.policies
