@@ -17,6 +17,7 @@ from lakebed.tables.upkeep.service import wire_upkeep
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.maintenance.workshop import Workshop, open_workshop
+from tests.tables.restrictions.subjects import wire_copies
 
 __all__ = ["clock", "light_store"]
 
@@ -46,6 +47,7 @@ def chores(workshop: Workshop) -> TableChores:
         keys=catalog.keys,
         reports=catalog.reports,
         scans=Scans(meta, catalog.files, catalog.entries, catalog.commits, clock),
+        copies=wire_copies(catalog),
         maintenance=workshop.background,
         purges=catalog.purges,
         tasks=catalog.tasks,
@@ -71,11 +73,11 @@ async def test_answers_and_reports_that_are_too_old_are_forgotten(workshop: Work
     table = await workshop.table()
     await workshop.catalog.create("d", key=RequestKey("k", ""))
     await workshop.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
-    assert await chores.forget_old() == (0, 0, 0, 0)
+    assert await chores.forget_old() == (0, 0, 0, 0, 0)
     workshop.age(LIFETIME_MS / 1000 + 1)
-    assert await chores.forget_old() == (1, 0, 0, 0)
+    assert await chores.forget_old() == (1, 0, 0, 0, 0)
     workshop.age(KEPT_MS / 1000)
-    assert await chores.forget_old() == (0, 1, 0, 0)
+    assert await chores.forget_old() == (0, 1, 0, 0, 0)
 
 
 async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop: Workshop, chores: TableChores) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from lakebed.core.access import ActivatedRoles, Session
 from lakebed.governance.policies import Restriction
 from lakebed.governance.policies.column_masks import read_masks
 from lakebed.governance.policies.row_filters import read_filter
+from lakebed.governance.rbac import rows
+from lakebed.governance.rbac.model import pack_properties
+from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.metadata.builder import build_table
 from lakebed.tables.metadata.documents import encode
 from lakebed.tables.metadata.updates import parse_table_updates
+from lakebed.tables.restrictions.copies import Copies
+from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.attaching import TargetName
+from tests.tables.catalogs import Catalog
 from tests.tables.upkeep.policing import TABLE, Policing
 
 UUID = "00000000-0000-0000-0000-00000000000a"
@@ -111,11 +119,42 @@ async def restrict_rows(
     await policing.attach(name, target)
 
 
-def named(caller: Caller, name: str) -> Caller:
-    """The same rights under another name."""
-    return caller._replace(principal=caller.principal.__class__(name, *_rest(caller)))
+async def role(catalog: Catalog, name: str, *members: str, federated: bool = False) -> None:
+    """A principal role, and who is given it."""
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("DELETE FROM principal_roles WHERE name = ?", name)
+        await tx.run(rows.INSERT_PRINCIPAL_ROLE, name, int(federated), pack_properties({}), 0, 0)
+        found = await tx.row(rows.PRINCIPAL_ROLE, name)
+        assert found is not None
+        for member in members:
+            await tx.run(rows.ADD_PRINCIPAL, member, found[0])
+
+    await catalog.store.meta.transact(work)
 
 
-def _rest(caller: Caller) -> tuple[Any, ...]:
-    principal = caller.principal
-    return principal.account, principal.arn, principal.is_root, principal.is_anonymous, principal.policies
+def wire_copies(catalog: Catalog) -> Copies:
+    """Copies on a catalog, as `server.catalog` wires them."""
+    return Copies(
+        catalog.store.facilities,
+        catalog.namespaces,
+        catalog.entries,
+        catalog.files,
+        catalog.publisher,
+        catalog.cache,
+        catalog.dropping,
+        catalog.tasks,
+    )
+
+
+def wire_scans(catalog: Catalog) -> Scans:
+    """Scans on a catalog, for restricted callers too."""
+    store = catalog.store
+    return Scans(store.meta, catalog.files, catalog.entries, catalog.commits, store.clock, wire_copies(catalog))
+
+
+def delegated(caller: Caller, table: str, activated: ActivatedRoles | None = None) -> Caller:
+    """The caller with keys that the catalog handed out for a table's files."""
+    policy = b'{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}'
+    session = Session(None, 0, 2**62, (policy,), delegated_for=table, activated=activated)
+    return caller._replace(principal=replace(caller.principal, session=session))
