@@ -155,6 +155,9 @@ WAREHOUSE_HAS_ENTRIES: Final = (
     "SELECT 1 FROM namespaces n JOIN entries e ON e.namespace = n.id WHERE n.warehouse = ? LIMIT 1"
 )
 HAS_METADATA_WITHIN: Final = "SELECT 1 FROM entries WHERE metadata_at >= ? AND metadata_at < ? LIMIT 1"
+LOCATIONS_WITHIN: Final = (
+    "SELECT prefix FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? ORDER BY prefix"
+)
 OTHERS_WITHIN: Final = (
     "SELECT 1 FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? AND entry <> ? LIMIT 1"
 )

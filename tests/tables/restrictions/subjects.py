@@ -46,8 +46,8 @@ FIELDS: list[dict[str, Any]] = [
 ]
 
 
-def a_schema(*fields: dict[str, Any], schema_id: int = 0, **more: Any) -> dict[str, Any]:
-    return {"type": "struct", "schema-id": schema_id, "fields": list(fields), **more}
+def a_schema(*fields: dict[str, Any], schema_id: int = 0, identifiers: tuple[int, ...] = ()) -> dict[str, Any]:
+    return {"type": "struct", "schema-id": schema_id, "fields": list(fields), "identifier-field-ids": identifiers}
 
 
 def a_snapshot(snapshot_id: int, *, schema_id: int = 0, **more: Any) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def a_table(*updates: dict[str, Any], fields: list[dict[str, Any]] = FIELDS, ver
     made = [
         {"action": "assign-uuid", "uuid": UUID},
         {"action": "upgrade-format-version", "format-version": version},
-        {"action": "add-schema", "schema": a_schema(*fields, **{"identifier-field-ids": [1]})},
+        {"action": "add-schema", "schema": a_schema(*fields, identifiers=(1,))},
         {"action": "set-current-schema", "schema-id": -1},
         {
             "action": "add-spec",

@@ -120,8 +120,8 @@ async def commit(catalog: Catalog, caller: Caller) -> object:
     return await catalog.commit(name(), set_properties(a="b"), caller=caller)
 
 
-async def commit_all(catalog: Catalog, caller: Caller) -> object:
-    return await catalog.commit_all(a_change(name(), set_properties(a="b")), caller=caller)
+async def commit_all(catalog: Catalog, caller: Caller) -> None:
+    await catalog.commit_all(a_change(name(), set_properties(a="b")), caller=caller)
 
 
 async def drop(catalog: Catalog, caller: Caller) -> object:
@@ -132,8 +132,8 @@ async def unregister(catalog: Catalog, caller: Caller) -> object:
     return await catalog.dropping.unregister(Mutation(caller), "lake", name(), lambda entry, document: b"")
 
 
-async def rename(catalog: Catalog, caller: Caller) -> object:
-    return await catalog.renaming.rename(Mutation(caller), "lake", name(), name("u"), EntryKind.TABLE)
+async def rename(catalog: Catalog, caller: Caller) -> None:
+    await catalog.renaming.rename(Mutation(caller), "lake", name(), name("u"), EntryKind.TABLE)
 
 
 async def move(catalog: Catalog, caller: Caller) -> object:

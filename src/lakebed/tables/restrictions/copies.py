@@ -46,8 +46,7 @@ from .recipes import Recipe, recipe_of
 __all__ = ["Copies", "Copy"]
 
 KEPT_MS: Final = 3 * 3_600_000
-"""How long a copy stays that nobody plans with: longer than a plan is good and then the keys that came with it, each for
-an hour."""
+"""How long a copy stays that nobody plans with: longer than a plan is good, and then the keys that came with it."""
 
 _TOUCHED_MS: Final = 300_000
 """How exactly it is known when a copy was used last."""
