@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind, read_masks
+from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind, read_masks, strictest
 
 AT = ("columns",)
 
@@ -73,11 +73,11 @@ def test_the_stricter_of_two_holds() -> None:
         Mask(MaskKind.YEAR),
     )
     for stricter, other in pairwise(by_strictness):
-        assert stricter.and_also(other) == other.and_also(stricter) == stricter
-    both = Mask(MaskKind.PARTIAL, first=2, last=5).and_also(Mask(MaskKind.PARTIAL, first=4, last=1))
+        assert strictest([stricter, other]) == strictest([other, stricter]) == stricter
+    both = strictest([Mask(MaskKind.PARTIAL, first=2, last=5), Mask(MaskKind.PARTIAL, first=4, last=1)])
     assert both == Mask(MaskKind.PARTIAL, first=2, last=1)
-    assert Mask(MaskKind.CONSTANT, value=1).and_also(Mask(MaskKind.CONSTANT, value=2)) == HIDDEN
-    assert Mask(MaskKind.HASH, salt="a").and_also(Mask(MaskKind.HASH, salt="b")) == HIDDEN
+    assert strictest([Mask(MaskKind.CONSTANT, value=1), Mask(MaskKind.CONSTANT, value=2)]) == HIDDEN
+    assert strictest([Mask(MaskKind.HASH, salt="a"), Mask(MaskKind.HASH, salt="b")]) == HIDDEN
 
 
 MASKS = st.one_of(
@@ -89,9 +89,10 @@ MASKS = st.one_of(
 )
 
 
-@given(MASKS, MASKS, MASKS)
-def test_the_order_of_policies_does_not_matter(one: Mask, two: Mask, three: Mask) -> None:
-    assert one.and_also(two) == two.and_also(one)
-    assert one.and_also(one) == one
-    assert one.and_also(two).and_also(three) == one.and_also(two.and_also(three))
-    assert one.and_also(HIDDEN) == HIDDEN
+@given(st.lists(MASKS, min_size=1, max_size=4).flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))))
+def test_neither_order_nor_repetition_matters_and_more_masks_never_show_more(orders: tuple[list[Mask], ...]) -> None:
+    some, shuffled = orders
+    found = strictest(some)
+    assert strictest(shuffled) == strictest([*some, *some]) == found
+    assert list(MaskKind).index(found.kind) <= min(list(MaskKind).index(mask.kind) for mask in some)
+    assert strictest([*some, HIDDEN]) == HIDDEN

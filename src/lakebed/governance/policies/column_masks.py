@@ -9,7 +9,7 @@ same value; `partial` a text's ends; `year` a date's year.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -55,21 +55,21 @@ class Mask:
     last: int = 0
     """Of a partial mask: how many characters are shown of each end. Shorter texts are hidden whole."""
 
-    def and_also(self, other: Mask) -> Mask:
-        """The mask of a column that has both.
-
-        The stricter kind. Of one kind, partial masks show what both show; others that differ agree on nothing.
-        """
-        if self == other:
-            return self
-        if self.kind is not other.kind:
-            return min(self, other, key=lambda mask: _STRICTNESS.index(mask.kind))
-        if self.kind is MaskKind.PARTIAL:
-            return Mask(MaskKind.PARTIAL, first=min(self.first, other.first), last=min(self.last, other.last))
-        return HIDDEN
-
 
 HIDDEN: Final = Mask(MaskKind.NULL)
+
+
+def strictest(masks: Iterable[Mask]) -> Mask:
+    """The mask of a column that has all of these, in whichever order; there is one at least.
+
+    The strictest kind. Of one kind, partial masks show what all show; others that differ agree on nothing.
+    """
+    every = list(masks)
+    kind = min((mask.kind for mask in every), key=_STRICTNESS.index)
+    of_kind = [mask for mask in every if mask.kind is kind]
+    if kind is MaskKind.PARTIAL:
+        return Mask(kind, first=min(mask.first for mask in of_kind), last=min(mask.last for mask in of_kind))
+    return of_kind[0] if all(mask == of_kind[0] for mask in of_kind) else HIDDEN
 
 
 def read_masks(document: Json, at: Steps) -> dict[str, Mask]:

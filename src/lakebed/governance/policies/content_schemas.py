@@ -1,7 +1,7 @@
 """JSON schemas of the contents of row filters and column masks, for whoever writes them with a tool.
 
-They take what `restricting` takes, but for limits on sizes. That module refuses, in words that say what to do; these are
-shown.
+They take what `restricting` takes, but for limits on sizes and for what a condition in SQL is. That module refuses, in
+words that say what to do; these are shown.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _content(says: Mapping[str, _Schema], **definitions: _Schema) -> _Schema:
 
 
 CONTENT_SCHEMAS: Final[Mapping[str, _Schema]] = {
-    ROW_FILTER: _content({"filter": _EXPRESSION}, expression=_EXPRESSIONS),
+    ROW_FILTER: _content({"filter": {"anyOf": [_EXPRESSION, {"type": "string"}]}}, expression=_EXPRESSIONS),
     COLUMN_MASK: _content(
         {
             "columns": {

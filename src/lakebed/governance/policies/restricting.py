@@ -19,10 +19,11 @@ from typing import Final
 from lakebed.core.errors import InvalidPolicy
 
 from .audiences import ALL, Audience, Person, read_audience
-from .column_masks import Mask, read_masks
+from .column_masks import Mask, read_masks, strictest
 from .documents import Json, fault, read_document
 from .model import Policy
 from .row_filters import NOTHING, RowFilter, read_filter
+from .sql_filters import read_sql
 
 ROW_FILTER: Final = "lakebed.row-filter"
 COLUMN_MASK: Final = "lakebed.column-mask"
@@ -82,7 +83,8 @@ def parse_restricting(policy_type: str, text: str | None) -> RestrictingContent:
     if policy_type == ROW_FILTER:
         if said is None:
             raise fault((says,), "is required: which rows are shown")
-        return RestrictingContent(enable, audience, filter=read_filter(said, (says,)))
+        shown = read_sql(said, (says,)) if isinstance(said, str) else read_filter(said, (says,))
+        return RestrictingContent(enable, audience, filter=shown)
     return RestrictingContent(enable, audience, masks=MappingProxyType(read_masks(said, (says,))))
 
 
@@ -98,16 +100,15 @@ def restrict(policies: Iterable[Policy], person: Person) -> Restriction | None:
     if not about:
         return None
     about.sort(key=lambda one: one[0].id)
-    masks: dict[str, Mask] = {}
+    masks: dict[str, list[Mask]] = {}
     for _, content in about:
         for column, mask in content.masks.items():
             # Engines differ in whether case tells columns apart: a mask is of all that are called so by any of them.
-            name = column.lower()
-            masks[name] = masks[name].and_also(mask) if name in masks else mask
+            masks.setdefault(column.lower(), []).append(mask)
     return Restriction(
         _key(policy for policy, _ in about),
         tuple(content.filter for _, content in about if content.filter is not None),
-        MappingProxyType(masks),
+        MappingProxyType({column: strictest(of_column) for column, of_column in masks.items()}),
         tuple(f"{policy} v{policy.version}" for policy, _ in about),
     )
 

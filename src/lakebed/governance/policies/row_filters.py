@@ -1,4 +1,4 @@
-"""Row filters as policies write them: the JSON of Iceberg's expressions over named columns. Pure.
+"""Row filters, and how they are read from the JSON of Iceberg's expressions over named columns. Pure.
 
 A row is shown if the filter is true for it. As in SQL, a comparison with a value that is missing is neither true nor
 false, and so is its negation: rows without the value are hidden unless `is-null` asks for them. Terms are columns and

@@ -16,7 +16,7 @@ import msgspec
 
 from lakebed.core.errors import AccessDenied, InvalidPolicy
 from lakebed.governance.policies import Restriction
-from lakebed.governance.policies.column_masks import HIDDEN, Mask
+from lakebed.governance.policies.column_masks import HIDDEN, Mask, strictest
 from lakebed.tables.metadata.schema import Column, Schema
 from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.metadata.table import TableMetadata
@@ -82,17 +82,15 @@ def masked_columns(table: TableMetadata, restriction: Restriction) -> dict[int, 
 
     A mask of a field inside a column hides the column: what is left of it would have to be written out field by field.
     """
-    masks: dict[int, Mask] = {}
+    masks: dict[int, list[Mask]] = {}
     for schema in table.schemas.values():
         for column in schema.columns.values():
             mask = restriction.masks.get(column.name.lower())
             if mask is None:
                 continue
             *_, outermost = (column, *schema.enclosing(column))
-            mask = mask if outermost is column else HIDDEN
-            known = masks.get(outermost.id)
-            masks[outermost.id] = mask if known is None else known.and_also(mask)
-    return masks
+            masks.setdefault(outermost.id, []).append(mask if outermost is column else HIDDEN)
+    return {column_id: strictest(of_column) for column_id, of_column in masks.items()}
 
 
 def open_schema(document: Mapping[str, Any], masked: set[int] | Mapping[int, Mask]) -> dict[str, Any]:  # Any: JSON
