@@ -72,7 +72,7 @@ class TableChores:
         while count := await self.tasks.forget_ended(before_ms=before_ms):
             tasks += count
         copies = 0
-        while count := await self.copies.discard_unused():
+        while count := await self.copies.discard_unneeded():
             copies += count
         return Forgotten(
             await self.keys.forget_old(), await self.reports.forget_old(), await self.scans.forget_old(), tasks, copies

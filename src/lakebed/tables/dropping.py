@@ -243,6 +243,7 @@ class Dropping:
             kind=kind,
             privileges=PURGING if files and kind is EntryKind.TABLE else None,
         )
+        await self._refuse_restricted(caller, identifier, sought.entry)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

@@ -159,6 +159,19 @@ async def test_what_is_for_those_alone_who_see_all(light_catalog: Catalog, use: 
     await use(light_catalog, BO)
 
 
+async def test_files_of_a_dropped_table_are_not_given_up_by_who_sees_a_part(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await light_catalog.create("t")
+    await restrict_rows(policing)
+    await light_catalog.keep_dropped(3600)
+    await light_catalog.drop()
+    purge = light_catalog.dropping.purge_now
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied, match="a policy restricts"):
+            await purge(Mutation(ANN), "lake", name(), files=False)
+    await purge(Mutation(BO), "lake", name(), files=False)
+
+
 async def test_files_are_not_for_who_sees_a_part_whichever_keys_it_has(light_catalog: Catalog) -> None:
     policing = policing_on(light_catalog)
     made = (await light_catalog.create("t")).entry

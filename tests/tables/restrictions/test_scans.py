@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.core.errors import AccessDenied, NoSuchPlanId, NoSuchPlanTask, NotFound, NotSupported
+from lakebed.core.errors import AccessDenied, NoSuchPlanId, NoSuchPlanTask, NotFound, NotSupported, Throttled
 from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, decode_copy, decode_order
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.restrictions import COPIES_NAMESPACE
+from lakebed.tables.restrictions import copies as copies_module
 from lakebed.tables.restrictions.copies import KEPT_MS
 from lakebed.tables.scanning import Planned, Scans
 from tests.objects.stores import ROOT
@@ -225,14 +226,14 @@ async def test_copies_that_nobody_uses_are_removed_with_their_files(stage: Stage
     stage.catalog.store.clock.advance(KEPT_MS / 1000 - 60)
     await stage.plan()
     stage.catalog.store.clock.advance(KEPT_MS / 1000 - 60)
-    assert await copies.discard_unused() == 0
+    assert await copies.discard_unneeded() == 0
     stage.catalog.store.clock.advance(120)
-    assert await copies.discard_unused() == 1
+    assert await copies.discard_unneeded() == 1
     with pytest.raises(NotFound):
         await stage.catalog.entries.by_id(planned.copy.id)
     assert await stage.catalog.purges.run_due() == 1
     assert not [key for key in await stage.catalog.keys_in() if planned.copy.id in key]
-    assert await copies.discard_unused() == 0
+    assert await copies.discard_unneeded() == 0
     # And the table is as it was.
     assert (await stage.plan()).result.status is PlanStatus.SUBMITTED
 
@@ -261,3 +262,36 @@ async def test_copies_are_in_a_namespace_of_their_own(stage: Stage) -> None:
     assert known.namespace.levels == (COPIES_NAMESPACE,)
     metadata = await stage.catalog.metadata(name(known.entry.name, COPIES_NAMESPACE))
     assert [field["id"] for field in msgspec.json.decode(metadata.schema.written)["fields"]] == [1, 2]
+
+
+async def test_copies_go_with_their_table(stage: Stage) -> None:
+    copies = wire_copies(stage.catalog)
+    planned = await stage.plan()
+    assert planned.copy is not None
+    await stage.catalog.keep_dropped(3600)
+    await stage.catalog.drop()
+    # It can be restored, and what was shown of it with it.
+    assert await copies.discard_unneeded() == 0
+    stage.catalog.store.clock.advance(3601)
+    await stage.catalog.dropping.expire_dropped()
+    assert await copies.discard_unneeded() == 1
+    with pytest.raises(NotFound):
+        await stage.catalog.entries.by_id(planned.copy.id)
+
+
+async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies_module, "MAX_COPIES", 2)
+    await stage.plan()
+    await stage.append()
+    second = await stage.plan()
+    await stage.append()
+    with pytest.raises(Throttled):
+        await stage.plan()
+    assert (await stage.plan(snapshot_id=_of(second))).copy == second.copy
+
+
+def _of(planned: Planned) -> int:
+    """The snapshot that was current when somebody planned."""
+    snapshot = planned.table.current_snapshot_id
+    assert snapshot is not None
+    return snapshot

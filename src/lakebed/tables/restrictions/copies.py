@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 from lakebed.core.access import root_of
-from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NotFound
+from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NotFound, Throttled
 from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, TaskOrder, encode_copy
 from lakebed.governance.policies import Restriction
 from lakebed.meta.outbox import Event
@@ -47,6 +47,10 @@ __all__ = ["Copies", "Copy"]
 
 KEPT_MS: Final = 3 * 3_600_000
 """How long a copy stays that nobody plans with: longer than a plan is good, and then the keys that came with it."""
+
+MAX_COPIES: Final = 32
+"""Most snapshots of a table that are copied for one restriction: else whoever sees a part of a table with a long history
+could have it written as often as that is long."""
 
 _TOUCHED_MS: Final = 300_000
 """How exactly it is known when a copy was used last."""
@@ -99,7 +103,7 @@ class Copies:
     ) -> Copy:
         """The copy of a snapshot for a restriction; asked for, if there is none yet.
 
-        Raises AccessDenied if the restriction cannot be applied to the table.
+        Raises AccessDenied if the restriction cannot be applied to the table, Throttled if there are too many already.
         """
         recipe = recipe_of(table, snapshot, restriction)
         sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
@@ -132,10 +136,13 @@ class Copies:
         await self._dropping.discard(known)
         return True
 
-    async def discard_unused(self) -> int:
-        """Remove copies that nobody has used for long; how many. For the server's clock to call."""
+    async def discard_unneeded(self) -> int:
+        """Remove copies that nobody has used for long, and those of tables that are gone for good; how many.
+
+        For the server's clock to call.
+        """
         now_ms = self._f.clock.now_ms()
-        found = await self._f.meta.rows(copy_rows.UNUSED_SINCE, now_ms - KEPT_MS, _DISCARDED_A_RUN)
+        found = await self._f.meta.rows(copy_rows.UNNEEDED, now_ms - KEPT_MS, _DISCARDED_A_RUN)
         discarded = 0
         for row in map(CopyRow._make, found):
             if await self.discard(row):
@@ -150,6 +157,11 @@ class Copies:
     async def _make(
         self, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction, recipe: Recipe
     ) -> CopyRow:
+        counted = await self._f.meta.row(copy_rows.COUNT, source.entry.id, restriction.key)
+        if counted is not None and counted[0] >= MAX_COPIES:
+            raise Throttled(
+                f"so many snapshots of the table are shown to the caller at once, and no more. maximum={MAX_COPIES}"
+            )
         warehouse, now_ms = source.warehouse, self._f.clock.now_ms()
         system = Mutation(Caller(root_of(warehouse.bucket.owner)))
         uuid = uuid4()

@@ -13,7 +13,12 @@ BY_SOURCE: Final = (
     f"SELECT {_COLUMNS} FROM restricted_copies"  # noqa: S608
     " WHERE source = ? AND snapshot = ? AND restriction = ? AND recipe = ?"
 )
-UNUSED_SINCE: Final = f"SELECT {_COLUMNS} FROM restricted_copies WHERE used_ms < ? ORDER BY used_ms LIMIT ?"  # noqa: S608
+COUNT: Final = "SELECT count(*) FROM restricted_copies WHERE source = ? AND restriction = ?"
+UNNEEDED: Final = (
+    f"SELECT {_COLUMNS} FROM restricted_copies c WHERE used_ms < ?"  # noqa: S608
+    " OR NOT EXISTS (SELECT 1 FROM entries e WHERE e.id = c.source) ORDER BY used_ms LIMIT ?"
+)
+"""Those that nobody has used since, and those of tables that are gone for good."""
 INSERT: Final = (
     "INSERT INTO restricted_copies (id, source, snapshot, restriction, recipe, task, created_ms, used_ms)"
     " VALUES (?, ?, ?, ?, ?, NULL, ?, ?) ON CONFLICT (source, snapshot, restriction, recipe) DO NOTHING RETURNING id"
