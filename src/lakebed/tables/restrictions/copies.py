@@ -49,8 +49,8 @@ KEPT_MS: Final = 3 * 3_600_000
 """How long a copy stays that nobody plans with: longer than a plan is good, and then the keys that came with it."""
 
 MAX_COPIES: Final = 32
-"""Most snapshots of a table that are copied for one restriction: else whoever sees a part of a table with a long history
-could have it written as often as that is long."""
+"""Most snapshots of a table that are copied for one restriction: else whoever sees a part of a table could have it
+written as often as its history is long."""
 
 _TOUCHED_MS: Final = 300_000
 """How exactly it is known when a copy was used last."""
