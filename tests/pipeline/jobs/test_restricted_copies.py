@@ -17,7 +17,7 @@ from tests.clients.iceberg.lake import Lake
 from tests.clients.people import User
 from tests.pipeline.bench import SPARK_MARKS, Bench, access_of, was_left
 
-pytestmark = SPARK_MARKS
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 COPIES = "__lakebed_restricted__"
 COPY = JobKind.COPY_RESTRICTED
