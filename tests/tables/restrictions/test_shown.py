@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.tables.metadata import parse_table, serialize_table
+from lakebed.tables.metadata import parse_table
 from lakebed.tables.restrictions.shown import HIDDEN_LOCATION, shown_metadata
 
 from .subjects import a_restriction, a_snapshot, a_table
@@ -16,7 +16,7 @@ def shown(version: int = 2, **columns: Any) -> Any:
     if version == 1:
         more = {"sequence-number": 0}
     table = a_table(*a_snapshot(1, **more), version=version)
-    return msgspec.json.decode(shown_metadata(serialize_table(table), table, a_restriction(False, **columns)))
+    return msgspec.json.decode(shown_metadata(table, a_restriction(False, **columns)))
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -42,6 +42,13 @@ def test_what_is_shown_is_a_table_s_metadata(version: int) -> None:
     parsed = parse_table(msgspec.json.encode(document))
     assert parsed.format_version == version
     assert not parsed.spec.fields
+
+
+def test_snapshots_that_nothing_names_are_left_out_if_the_client_wants_it() -> None:
+    table = a_table(*a_snapshot(1), *a_snapshot(2, **{"parent-snapshot-id": 1}))
+    for only, ids in ((False, [1, 2]), (True, [2])):
+        shown_to = shown_metadata(table, a_restriction(False), referenced_snapshots_only=only)
+        assert [one["snapshot-id"] for one in msgspec.json.decode(shown_to)["snapshots"]] == ids
 
 
 def test_masked_columns_may_be_empty_and_others_are_as_they_were() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.governance.policies import Restriction
+from lakebed.tables.metadata.serialization import serialize_table
 from lakebed.tables.metadata.table import TableMetadata
 
 from .recipes import masked_columns, open_schema
@@ -31,9 +32,11 @@ _LEFT_OUT: Final = ("partition-spec", "encryption-keys")
 _PRIVATE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
-def shown_metadata(document: bytes, table: TableMetadata, restriction: Restriction) -> bytes:
+def shown_metadata(table: TableMetadata, restriction: Restriction, *, referenced_snapshots_only: bool = False) -> bytes:
     """The metadata document of a table as a restricted caller sees it."""
     masked = masked_columns(table, restriction)
+    # As we write it, and not as the file has it: one that was registered may say less.
+    document = serialize_table(table, referenced_snapshots_only=referenced_snapshots_only)
     told: dict[str, Any] = msgspec.json.decode(document)  # Any: JSON
     shown = {key: value for key, value in told.items() if key not in _LEFT_OUT}
     shown["schemas"] = [open_schema(schema, masked) for schema in told["schemas"]]
@@ -57,7 +60,7 @@ def shown_metadata(document: bytes, table: TableMetadata, restriction: Restricti
 
 def _snapshot(told: Mapping[str, Any], format_version: int) -> dict[str, Any]:  # Any: JSON
     shown = {key: told[key] for key in _SNAPSHOT_FIELDS if key in told}
-    shown["summary"] = {"operation": told.get("summary", {}).get("operation", "append")}
+    shown["summary"] = {"operation": (told.get("summary") or {}).get("operation", "append")}
     shown["manifest-list"] = HIDDEN_LOCATION
     if format_version > 2:
         # Required of snapshots since then, and read by nobody who is planned for.

@@ -102,7 +102,7 @@ def _restricted_response(
     if _is_known(request, tag, services.clock.now_ms()):
         return Response(304, [("ETag", tag)])
     config = services.store.client_settings(request.http) | {SCAN_PLANNING_MODE: "server"}
-    shown = shown_metadata(b"".join(shown_pieces(metadata, mode)), metadata.table, restriction)
+    shown = shown_metadata(metadata.table, restriction, referenced_snapshots_only=mode == REFS)
     return _answer([JSON, ("ETag", tag)], entry.metadata_at, [shown], {"config": config})
 
 
