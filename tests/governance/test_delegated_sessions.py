@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakebed.core.access import AccessRequest, Credential, Principal, ResourceRules
+from lakebed.core.access import AccessRequest, ActivatedRoles, Credential, Principal, ResourceRules
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, CredentialsExpired, CredentialsRevoked, InvalidInput, InvalidPolicy
 from lakebed.governance import AccessKeys, Principals, Sessions
@@ -144,6 +146,22 @@ async def test_delegation_of_a_session_keeps_its_end_its_name_its_tags_and_its_d
     )
     assert allowed(key.principal)
     assert not allowed(key.principal, bucket_policy=named)
+
+
+@pytest.mark.parametrize("by_provider", [False, True])
+async def test_keys_are_for_the_roles_of_who_asked_for_them(
+    bob: Principal, sessions: Sessions, by_provider: bool
+) -> None:
+    roles = ActivatedRoles(frozenset({"a", "b"}), by_provider)
+    key = sessions.delegate(replace(bob, activated=roles), table="t1", policy=IN_T, duration_seconds=60)
+    inner = sessions.issue(key.principal)
+    for made in (key, inner):
+        found = await sessions.credential(made.session_token.reveal(), made.access_key_id)
+        assert found.principal.calling_roles == roles
+    plain = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=60)
+    assert (
+        await sessions.credential(plain.session_token.reveal(), plain.access_key_id)
+    ).principal.calling_roles is None
 
 
 async def test_delegated_keys_make_no_delegation(bob: Principal, sessions: Sessions) -> None:

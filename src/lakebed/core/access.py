@@ -28,6 +28,14 @@ class LastingKey:
     """0 for root's, which the settings give."""
 
 
+class ActivatedRoles(NamedTuple):
+    """The principal roles that a caller's token names."""
+
+    names: frozenset[str]
+    by_provider: bool = False
+    """Whether a provider of identities says so: then it may name roles that nobody is given here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """What temporary keys add to the identity behind them: limits, and facts for policies.
@@ -62,6 +70,9 @@ class Session:
 
     obtained_by: str = ""
     """The id of the request that it was handed out to."""
+
+    activated: ActivatedRoles | None = None
+    """The roles of the token that asked for the keys; None if it was not a token, or one for all roles."""
 
 
 class Securable(NamedTuple):
@@ -123,11 +134,20 @@ class Principal:
     must_rotate: bool = False
     """Whether the caller's client secret is good for nothing but to be rotated by its user."""
 
+    activated: ActivatedRoles | None = None
+    """The roles that its token is for; None for all that it has."""
+
     @property
     def caller_arn(self) -> str:
         """The ARN to show: the session's if it has one, else the identity's."""
         session = self.session
         return self.arn if session is None or session.arn is None else session.arn
+
+    @property
+    def calling_roles(self) -> ActivatedRoles | None:
+        """The roles that it calls with; None for all that it has. Keys are for the roles of who asked for them."""
+        session = self.session
+        return self.activated if session is None or session.activated is None else session.activated
 
 
 ANONYMOUS = Principal(name="anonymous", account="", arn="*", is_anonymous=True)

@@ -7,7 +7,7 @@ the command line use.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ class JobKind(StrEnum):
     VERIFY = "verify-table"
     REWRITE_LAYOUT = "rewrite-layout"
     EXPORT_EVENTS = "export-events"
+    COPY_RESTRICTED = "copy-restricted"
 
 
 Option: TypeAlias = str | int | float | bool | list[str]
@@ -65,6 +66,25 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_
     cost: Cost | None = None
     requested_by: str = ""
 
+
+COPY_PROPERTY: Final = "lakebed.restricted-copy"
+"""The property of a table that is a copy for some: a `CopyOrder`."""
+
+
+class CopyOrder(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What a copy of what some see of a table is made of. The server writes it into the copy, the job does it."""
+
+    namespace: tuple[str, ...]
+    table: str
+    snapshot: int
+    columns: tuple[str, ...]
+    """An expression for each column of the copy, in Spark's SQL."""
+    condition: str
+    """Which rows, likewise."""
+
+
+encode_copy = msgspec.json.Encoder().encode
+decode_copy = msgspec.json.Decoder(CopyOrder).decode
 
 encode_order = msgspec.json.Encoder().encode
 decode_order = msgspec.json.Decoder(TaskOrder).decode

@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lakebed.core.access import Credential, LastingKey, Principal, Session
+from lakebed.core.access import ActivatedRoles, Credential, LastingKey, Principal, Session
 from lakebed.core.clock import Clock
 from lakebed.core.errors import (
     AccessDenied,
@@ -109,6 +109,8 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
     delegation: str = ""
     """Only of a session that a delegated one has made: of that one itself it is the key that it goes with."""
     obtained_by: str = ""
+    roles: tuple[str, ...] | None = None
+    roles_by_provider: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,7 @@ class Sessions:
             () if outer is None else outer.outer_policies,
             "" if outer is None else outer.delegation,
             "" if outer is None else outer.obtained_by,
+            principal.calling_roles,
         )
         return self._seal(principal, session)
 
@@ -214,6 +217,7 @@ class Sessions:
             () if outer is None else outer.policies,
             access_key_id,
             request_id,
+            principal.calling_roles,
         )
         return self._seal(principal, session, access_key_id)
 
@@ -273,6 +277,8 @@ class Sessions:
             session.outer_policies,
             "" if session.delegation == access_key_id else session.delegation,
             session.obtained_by,
+            None if session.activated is None else tuple(sorted(session.activated.names)),
+            session.activated is not None and session.activated.by_provider,
         )
         sealed = self._vault.seal(self._encode(claims), access_key_id.encode())
         token = base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
@@ -296,6 +302,7 @@ class Sessions:
             claims.outer_policies,
             claims.delegation or (access_key_id if claims.delegated_for else ""),
             claims.obtained_by,
+            None if claims.roles is None else ActivatedRoles(frozenset(claims.roles), claims.roles_by_provider),
         )
         secret = self._secret(access_key_id, self._vault.key_id(sealed))
         return OpenedToken(LastingKey(claims.key_id, claims.key_created_ms), claims.user_id, session, secret)

@@ -40,6 +40,7 @@ from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
+from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.attaching import Attaching
 from lakebed.tables.upkeep.coverage import Coverage
@@ -129,7 +130,8 @@ def wire_catalog(
     extensions = wire_extensions(facilities, gate, warehouses, entries, files, commits, registration, master)
     dropping = Dropping(facilities, gate, warehouses, entries, keys, tasks)
     reports = Reports(facilities, entries)
-    scans = Scans(meta, files, entries, commits, clock)
+    copies = Copies(facilities, namespaces, entries, files, publisher, cache, dropping, tasks)
+    scans = Scans(meta, files, entries, commits, clock, copies)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
     maintenance, background = wire_maintenance(
         facilities,
@@ -222,6 +224,7 @@ def wire_catalog(
             keys=keys,
             reports=reports,
             scans=scans,
+            copies=copies,
             maintenance=background,
             purges=PurgeWorker(facilities, deleter, tasks, worker_id),
             tasks=tasks,

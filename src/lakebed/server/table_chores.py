@@ -17,6 +17,7 @@ from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.maintenance.background import Background, BackgroundReport
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.reports import Reports
+from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.planner import Planned
 from lakebed.tables.upkeep.scheduler import Scheduler
@@ -40,6 +41,8 @@ class Forgotten(NamedTuple):
     """That have ended."""
     delegations: int
     """Keys and signatures that nobody can use any more."""
+    copies: int = 0
+    """Of tables, for those who see a part of them: their files are purged by tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class TableChores:
     keys: IdempotencyKeys
     reports: Reports
     scans: Scans
+    copies: Copies
     maintenance: Background
     purges: PurgeWorker
     tasks: TaskQueue
@@ -76,12 +80,16 @@ class TableChores:
         delegations = 0
         while count := await self.delegations.forget_ended(before_ms=ended_ms):
             delegations += count
+        copies = 0
+        while count := await self.copies.discard_unneeded():
+            copies += count
         return Forgotten(
             await self.keys.forget_old(),
             await self.reports.forget_old(),
             await self.scans.forget_old(),
             tasks,
             delegations,
+            copies,
         )
 
     async def maintain(self) -> BackgroundReport:

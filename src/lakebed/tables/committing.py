@@ -218,6 +218,10 @@ class Commits:
             )
         check_own(sought.warehouse, "commit to a table")
         found = sought.found
+        if entry is not None and not creates:
+            await self._entries.restrictions.refuse(
+                caller.principal, identifier.namespace, entry, "who does not see all of it does not commit to it"
+            )
         if creates and found.entry is not None:
             raise created_meanwhile(found.entry, identifier)
         if not creates and (entry is None or entry.kind is not EntryKind.TABLE):

@@ -15,6 +15,7 @@ from .gate import Action, Gate
 from .identifiers import Identifier, Levels
 from .locations import check_location, check_unclaimed, table_directories
 from .model import Entry, Warehouse
+from .restrictions import Restrictions
 
 
 class TableData(NamedTuple):
@@ -49,20 +50,30 @@ class DataAccess:
     def __init__(self, meta: MetaStore, gate: Gate) -> None:
         self._meta = meta
         self._gate = gate
+        self._restrictions = Restrictions(meta)
 
     async def of_entry(self, caller: Caller, warehouse: Warehouse, namespace: Levels, entry: Entry) -> TableData:
-        """The files of a table that is there. Raises AccessDenied.
+        """The files of a table that is there. Raises AccessDenied, also to whom a policy shows only a part of it.
 
         The directories are those on record, and looked at again each time: what a rule forbids today is not handed
         out because it was allowed when the table was made.
         """
         writes = self._may_write(caller, warehouse, namespace, entry.name, entry=entry)
+        await self._restrictions.refuse(
+            caller.principal, namespace, entry, "its scans are planned by the server, and its files are not handed out"
+        )
         recorded = [str(row[0]) for row in await self._meta.rows(rows.LOCATIONS_OF, entry.id)]
         if not recorded:
             raise Corrupted(f"the table has no directory on record. table={entry.id}")
         for prefix in recorded:
             check_location(warehouse, str(FileAddress(warehouse.bucket.name, prefix)))
         return TableData(entry.id, parse_location(entry.location), tuple(recorded), writes)
+
+    @staticmethod
+    def of_copy(copy: Entry) -> TableData:
+        """The files of a copy, to be read by whom it was made for: whoever planned over it has asked who that is."""
+        home = parse_location(copy.location)
+        return TableData(copy.id, home, (home.directory,), writes=False)
 
     async def of_staged(
         self,

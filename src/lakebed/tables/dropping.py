@@ -23,7 +23,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows
-from .entries import Entries, no_such_entry
+from .entries import Entries, Known, no_such_entry
 from .events import tell
 from .external import check_own
 from .gate import Action, Gate
@@ -113,6 +113,7 @@ class Dropping:
         )
         if purge:
             check_own(found.warehouse, f"purge a {kind}")
+        await self._refuse_restricted(mutation.caller, identifier, found.live)
         return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
 
     async def unregister(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, show: Show) -> bytes:
@@ -125,6 +126,7 @@ class Dropping:
                 mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
             )
             entry, shown = found.entry, show(found.entry, found.metadata.document)
+            await self._refuse_restricted(mutation.caller, identifier, entry)
             try:
                 await self._drop(
                     mutation, warehouse_name, identifier, entry.kind, Answer(200, body=shown), last_seen=entry
@@ -135,6 +137,13 @@ class Dropping:
             else:
                 return shown
         raise AssertionError("unreachable")
+
+    async def _refuse_restricted(self, caller: Caller, identifier: Identifier, entry: Entry | None) -> None:
+        """Return if the caller sees the table whole: its files may stay behind, and no policy with them."""
+        if entry is not None:
+            await self._entries.restrictions.refuse(
+                caller.principal, identifier.namespace, entry, "who does not see all of it does not drop it"
+            )
 
     async def _drop(
         self,
@@ -241,6 +250,7 @@ class Dropping:
         )
         if files:
             check_own(sought.warehouse, f"purge a {kind}")
+        await self._refuse_restricted(caller, identifier, sought.entry)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -310,6 +320,21 @@ class Dropping:
             return len(expired)
 
         return await f.meta.transact(work)
+
+    async def discard(self, known: Known) -> None:
+        """Remove a table that is the server's own, with its files, whatever the undrop window."""
+        f, now_ms = self._f, self._f.clock.now_ms()
+        warehouse, levels, entry = known.warehouse, known.namespace.levels, known.entry
+        system = Caller(root_of(warehouse.bucket.owner))
+
+        async def work(tx: Transaction) -> None:
+            await self._remove(tx, warehouse, levels, entry, purge=True)
+            facts = {"purge": "true", "restorable": "false"}
+            await tell(
+                f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, warehouse.name, levels, entry, facts=facts
+            )
+
+        await f.meta.transact(work)
 
     async def _remove(
         self, tx: Transaction, warehouse: Warehouse, namespace: Levels, entry: Entry, *, purge: bool

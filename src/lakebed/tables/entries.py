@@ -30,6 +30,7 @@ from .held import held_names
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Entry, EntryKind, Namespace, Warehouse
 from .namespaces import no_such_namespace
+from .restrictions import Restrictions
 from .rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from, namespace_from, warehouse_from
 
 _ENTRY_AT = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
@@ -114,6 +115,8 @@ class Entries:
         self._files = files
         self._gate = gate
         self._cache = cache
+        self.restrictions = Restrictions(meta)
+        """Who sees what of the tables: asked by what hands out or changes more than a restricted caller may see."""
 
     async def seek(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Sought:
         """What is there under a name, for a caller whom the gate has yet to pass. Raises NoSuchWarehouse."""

@@ -9,6 +9,7 @@ that the action takes on it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -27,6 +28,7 @@ from lakebed.objects.model import Caller
 
 from .identifiers import Levels, policy_value
 from .model import Entry, EntryKind, Warehouse
+from .restrictions import is_of_copies
 
 
 class Action(StrEnum):
@@ -121,6 +123,9 @@ class Gate:
         table unless told otherwise; `privileges` are what it takes where that is not what the action takes; `securable`
         is what they are to be held on, where that is not what the other arguments name.
         """
+        if is_of_copies(namespace):
+            # What is in there was made for some, and shows more than others may see.
+            self.check_server(caller, ServerAction.RUN_TASKS)
         rules = warehouse.bucket.access_rules
         resource = warehouse.arn
         if entry is not None:
@@ -158,6 +163,15 @@ class Gate:
     def check_server(self, caller: Caller, action: ServerAction) -> None:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""
         self._f.authorize_account(caller, action, "*")
+
+    def runs_tasks(self, caller: Caller) -> bool:
+        """Whether the caller may work for the server, whatever the keys that it calls with are confined to."""
+        who = caller._replace(principal=replace(caller.principal, session=None))
+        try:
+            self.check_server(who, ServerAction.RUN_TASKS)
+        except AccessDenied:
+            return False
+        return True
 
     def allows(
         self, caller: Caller, warehouse: Warehouse, action: Action, *, namespace: Levels = (), entry: Entry

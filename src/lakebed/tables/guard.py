@@ -3,6 +3,9 @@
 Invariant: a table's current metadata file is moved by commits alone. Everything else in a table's directories is for
 its engines to write and delete, in whichever order they do: expired snapshots, files that nobody refers to. And no
 bucket goes while a table is of it, or points into it.
+
+Whom a policy shows a part of a table has nothing of its files, whichever keys it comes with, and of copies those that
+were made for what it sees now.
 """
 
 from __future__ import annotations
@@ -18,10 +21,13 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .base_locations import warehouse_at
+from .entries import known_from
 from .files import SCHEMES
 from .gate import Action, Gate
-from .locations import QUARANTINE_FOLDER, placed_at
+from .locations import QUARANTINE_FOLDER, Placed, placed_at
 from .model import RESERVED_FOLDER
+from .restrictions import Restrictions, is_of_copies
+from .restrictions.copy_rows import find_copy
 
 _UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"})
 """Actions that need the right to write and change nothing that a key holds."""
@@ -30,16 +36,18 @@ _UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadP
 class TableGuard:
     """Implements `objects.facilities.Guard`."""
 
-    __slots__ = ("_gate", "_meta")
+    __slots__ = ("_gate", "_meta", "_restrictions")
 
     def __init__(self, meta: MetaStore, gate: Gate) -> None:
         self._meta = meta
         self._gate = gate
+        self._restrictions = Restrictions(meta)
 
     async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
         """Return if the caller may do this to the table that the key belongs to, or if it belongs to none.
 
-        One statement, and one more for keys that look like those of the server. Raises AccessDenied.
+        One statement; one more for keys that look like those of the server, and another for who is not root: whether
+        policies restrict anybody. Raises AccessDenied.
         """
         reads = action.startswith("s3:Get")
         if RESERVED_FOLDER in key:
@@ -55,7 +63,17 @@ class TableGuard:
         principal = caller.principal
         if principal.is_anonymous:
             raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
-        if principal.session is not None and principal.session.delegated_for == found.entry.id:
+        is_delegated = principal.session is not None and principal.session.delegated_for == found.entry.id
+        if is_of_copies(found.namespace) and not self._gate.runs_tasks(caller):
+            if not reads or not is_delegated:
+                raise AccessDenied(f"the file is of a copy that the server keeps for some. key={key}")
+            await self._confirm_copy(caller, found, key)
+            return
+        # Before keys that were handed out are looked at: they may be older than the policy.
+        await self._restrictions.refuse(
+            principal, found.namespace, found.entry, f"its files are not for who does not see all of it. key={key}"
+        )
+        if is_delegated:
             if found.entry.dropped_ms is not None and not reads:
                 # Engines delete files after a drop. Those of a table that can be restored must outlive that.
                 raise AccessDenied(f"the table was dropped and can be restored: its files stay. key={key}")
@@ -80,6 +98,17 @@ class TableGuard:
         if warehouse is None or not key.startswith(warehouse.reserved_prefix):
             return None
         return warehouse.reserved_prefix
+
+    async def _confirm_copy(self, caller: Caller, found: Placed, key: str) -> None:
+        """Return if a copy is of what its reader sees of the table now. Raises AccessDenied."""
+        copy = await find_copy(self._meta, found.entry.id)
+        source = None if copy is None else await self._meta.row(rows.ENTRY_BY_ID, copy.source)
+        if copy is not None and source is not None:
+            known = known_from(source)
+            restriction = await self._restrictions.of(caller.principal, known.namespace.levels, known.entry)
+            if restriction is not None and restriction.key == copy.restriction:
+                return
+        raise AccessDenied(f"the copy is not of what the caller sees by now: plan the scan again. key={key}")
 
     async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
         """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.

@@ -170,6 +170,10 @@ class Registration:
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
             raise name_taken(there, identifier, kind)
+        if there is not None:
+            await self._entries.restrictions.refuse(
+                caller.principal, identifier.namespace, there, "who does not see all of it does not move its pointer"
+            )
         return found
 
     async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileFacts]]:

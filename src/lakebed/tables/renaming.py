@@ -46,6 +46,11 @@ class Renaming:
             privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
         )
         check_own(found.warehouse, f"rename a {kind}")
+        if found.live is not None:
+            # Elsewhere other policies hold, or none.
+            await self._entries.restrictions.refuse(
+                caller.principal, source.namespace, found.live, "who does not see all of it does not rename it"
+            )
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

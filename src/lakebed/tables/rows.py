@@ -202,6 +202,9 @@ BUCKET_HAS_ENTRIES: Final = (
     " WHERE w.bucket = ? LIMIT 1"
 )
 HAS_METADATA_WITHIN: Final = "SELECT 1 FROM entries WHERE metadata_at >= ? AND metadata_at < ? LIMIT 1"
+LOCATIONS_WITHIN: Final = (
+    "SELECT prefix FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? ORDER BY prefix"
+)
 OTHERS_WITHIN: Final = (
     "SELECT 1 FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? AND entry <> ? LIMIT 1"
 )

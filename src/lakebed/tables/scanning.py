@@ -14,7 +14,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
 from .committing import Commits
-from .entries import Entries, Found
+from .entries import Entries, Found, Known
 from .files import FileSource
 from .gate import Action
 from .identifiers import Identifier
@@ -23,6 +23,9 @@ from .model import Entry, EntryKind
 from .planning import PlanningService, parse_request
 from .planning.plans import PlanId, PlanRecord, PlanStatus
 from .planning.service import PlanResult
+from .restrictions.copies import Copies
+from .restrictions.deciding import refusal
+from .restrictions.scans import RestrictedScan, RestrictedScans, Viewer
 
 log = logging.getLogger("lakebed.tables")
 
@@ -78,57 +81,107 @@ class Planned(NamedTuple):
     entry: Entry
     table: TableMetadata
     result: PlanResult
+    is_restricted: bool = False
+    """Whether the caller sees only a part of the table."""
+    copy: Entry | None = None
+    """What the files are of, if it is a copy of that part."""
+
+
+class _Asked(NamedTuple):
+    """A table that somebody scans."""
+
+    found: Found
+    entry: Entry
+    table: TableMetadata
+    viewer: Viewer | None
+    """Whom policies restrict."""
+
+    def planned(self, result: PlanResult) -> Planned:
+        return Planned(self.found, self.entry, self.table, result)
+
+    def restricted(self, scan: RestrictedScan) -> Planned:
+        return Planned(self.found, self.entry, self.table, scan.result, True, scan.copy)
 
 
 class Scans:
-    """Plans scans for callers who may read the table's data."""
+    """Plans scans for callers who may read the table's data; for those who see a part of it, over copies of that.
 
-    def __init__(self, meta: MetaStore, files: FileSource, entries: Entries, commits: Commits, clock: Clock) -> None:
+    Without `copies`, the latter are refused.
+    """
+
+    def __init__(
+        self,
+        meta: MetaStore,
+        files: FileSource,
+        entries: Entries,
+        commits: Commits,
+        clock: Clock,
+        copies: Copies | None = None,
+    ) -> None:
         self._entries = entries
         self._commits = commits
         self._clock = clock
         self._plans = StoredPlans(meta)
         self._planning = PlanningService(files, self._plans, clock)
+        self._restricted = None if copies is None else RestrictedScans(self._planning, self._plans, copies)
         self._running: set[asyncio.Task[None]] = set()
 
     async def plan(self, caller: Caller, warehouse: str, identifier: Identifier, document: object) -> Planned:
         """Plan a scan; what takes long goes on in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
-        found, entry, table = await self._table(caller, warehouse, identifier)
-        result = await self._planning.plan(entry.id, table, parse_request(document))
+        asked = await self._asked(caller, warehouse, identifier)
+        request = parse_request(document)
+        if asked.viewer is not None:
+            return asked.restricted(await self._for_restricted(asked).plan(asked.viewer, request))
+        result = await self._planning.plan(asked.entry.id, asked.table, request)
         if result.status is PlanStatus.SUBMITTED:
-            self._carry_out(entry, table, result.plan_id)
-        return Planned(found, entry, table, result)
+            self._carry_out(asked.entry, asked.table, result.plan_id)
+        return asked.planned(result)
 
     async def result(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> Planned:
         """Where a plan is. Raises NoSuchPlanId."""
-        found, entry, table = await self._table(caller, warehouse, identifier)
-        result = await self._planning.result(entry.id, table, plan_id)
+        asked = await self._asked(caller, warehouse, identifier)
+        if asked.viewer is not None:
+            return asked.restricted(await self._for_restricted(asked).result(asked.viewer, plan_id))
+        result = await self._planning.result(asked.entry.id, asked.table, plan_id)
         if result.status is PlanStatus.SUBMITTED:
             # The worker that was at it may have died; two at it come to the same.
-            self._carry_out(entry, table, result.plan_id)
-        return Planned(found, entry, table, result)
+            self._carry_out(asked.entry, asked.table, result.plan_id)
+        return asked.planned(result)
 
     async def cancel(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> None:
         """Give a plan up. Raises NoSuchPlanId."""
-        _, entry, _ = await self._table(caller, warehouse, identifier)
-        await self._planning.cancel(entry.id, plan_id)
+        asked = await self._asked(caller, warehouse, identifier)
+        if asked.viewer is not None:
+            await self._for_restricted(asked).cancel(asked.viewer, plan_id)
+        else:
+            await self._planning.cancel(asked.entry.id, plan_id)
 
     async def tasks(self, caller: Caller, warehouse: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
         """The files of one task of a plan. Raises NoSuchPlanTask."""
-        _, entry, table = await self._table(caller, warehouse, identifier)
-        return await self._planning.fetch_tasks(entry.id, table, plan_task)
+        asked = await self._asked(caller, warehouse, identifier)
+        if asked.viewer is not None:
+            return await self._for_restricted(asked).tasks(asked.viewer, plan_task)
+        return await self._planning.fetch_tasks(asked.entry.id, asked.table, plan_task)
 
     async def forget_old(self) -> int:
         """Remove plans nobody can come back for; how many."""
         return await self._plans.remove_expired(self._clock.now_ms())
 
-    async def _table(
-        self, caller: Caller, warehouse: str, identifier: Identifier
-    ) -> tuple[Found, Entry, TableMetadata]:
+    async def _asked(self, caller: Caller, warehouse: str, identifier: Identifier) -> _Asked:
         found = await self._entries.get(caller, warehouse, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
-        return found, entry, await self._commits.parsed(entry)
+        table = await self._commits.parsed(entry)
+        restriction = await self._entries.restrictions.of(caller.principal, identifier.namespace, entry)
+        if restriction is None:
+            return _Asked(found, entry, table, None)
+        source = Known(found.warehouse, found.namespace, entry)
+        return _Asked(found, entry, table, Viewer(caller, source, table, restriction))
+
+    def _for_restricted(self, asked: _Asked) -> RestrictedScans:
+        if self._restricted is None:
+            raise refusal(asked.found.namespace.levels, asked.entry, "no scans are planned here for who sees a part")
+        return self._restricted
 
     def _carry_out(self, entry: Entry, table: TableMetadata, plan_id: PlanId) -> None:
         async def run() -> None:

@@ -6,6 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from lakebed.core.access import ActivatedRoles
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.core.secrets import Secret
@@ -240,6 +241,10 @@ async def test_federated_roles_are_had_by_being_named_and_others_are_not(
     assert not await may_list(mapped, readers)
     await make_role(store, "readers", federated=True)
     assert await may_list(mapped, readers)
+    calling = (await mapped.principal(readers)).calling_roles
+    assert calling is not None
+    assert calling == ActivatedRoles(frozenset({"readers"}), by_provider=True)
+    assert (await tokens().principal(readers)).calling_roles is None
     await make_role(store, "admins", federated=False)
     for groups in (["readers"], ["lake-admins"], ["lake-service_admin"], [], None, "staff"):
         assert not await may_list(mapped, provider.token(groups=groups)), groups

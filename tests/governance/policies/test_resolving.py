@@ -54,6 +54,17 @@ def test_nearest_of_a_type_wins_whole_and_says_what_it_overrides() -> None:
     )
 
 
+def test_policies_that_restrict_all_hold() -> None:
+    kind = "lakebed.row-filter"
+    far, near, own, other = (a_policy(name, kind) for name in ("far", "near", "own", "other"))
+    mask = a_policy("mask", "lakebed.column-mask")
+    found = resolve([at(CATALOG, far, mask), at(NAMESPACE, near, far), at(TABLE, own, other)])
+    assert names(found) == ["mask", "far", "near", "other", "own"]
+    assert [one.inherited for one in found] == [True, True, True, False, False]
+    # Attached twice, it holds by the nearer one.
+    assert [one.place for one in found if one.policy is far] == [NAMESPACE]
+
+
 def test_types_do_not_touch_each_other() -> None:
     found = resolve([at(CATALOG, a_policy("e", "expiry")), at(NAMESPACE, a_policy("c")), at(TABLE)])
     assert names(found) == ["c", "e"]

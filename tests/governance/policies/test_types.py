@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lakebed.core.errors import InvalidInput, InvalidName, InvalidPolicy
@@ -8,17 +10,36 @@ from lakebed.governance.policies import SYSTEM_TYPES, PolicyType, TargetKind, de
 
 def test_types_of_the_system() -> None:
     assert list(SYSTEM_TYPES) == [
+        "lakebed.column-mask",
+        "lakebed.row-filter",
         "system.data-compaction",
         "system.metadata-compaction",
         "system.orphan-file-removal",
         "system.snapshot-expiry",
     ]
     for name, kind in SYSTEM_TYPES.items():
+        if name.startswith("lakebed."):
+            continue
         assert (kind.name, kind.inheritable, kind.targets) == (name, True, tuple(TargetKind))
         assert kind.is_system
         kind.check_content('{"enable": true}')
+        assert not kind.adds_up
         with pytest.raises(InvalidPolicy):
             kind.check_content(None)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("lakebed.row-filter", {"filter": False}), ("lakebed.column-mask", {"columns": {"a": "null"}})]
+)
+def test_types_that_restrict_add_up_and_go_with_what_has_rows(name: str, says: dict[str, object]) -> None:
+    kind = SYSTEM_TYPES[name]
+    assert kind.is_system
+    assert kind.adds_up
+    assert kind.inheritable
+    assert kind.targets == (TargetKind.CATALOG, TargetKind.NAMESPACE, TargetKind.TABLE)
+    kind.check_content(json.dumps({"enable": True, "restricts": {"everyone": True}, **says}))
+    with pytest.raises(InvalidPolicy):
+        kind.check_content('{"enable": true}')
 
 
 def test_type_of_a_user_s_own() -> None:
@@ -46,7 +67,22 @@ def test_names_of_types(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "system", "system.mine", "System.Mine", "SYSTEM.data-compaction", ".a", "-a", "a b", "ä", "x" * 129]
+    "name",
+    [
+        "",
+        "lakebed",
+        "lakebed.mine",
+        "Lakebed.row-filter",
+        "system",
+        "system.mine",
+        "System.Mine",
+        "SYSTEM.data-compaction",
+        ".a",
+        "-a",
+        "a b",
+        "ä",
+        "x" * 129,
+    ],
 )
 def test_names_that_are_none_or_the_server_s_own(name: str) -> None:
     with pytest.raises(InvalidName):

@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakebed.core.access import Credential
+from lakebed.core.access import ActivatedRoles, Credential
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.core.secrets import Secret
@@ -82,6 +82,20 @@ async def test_root_calls_with_a_token_for_its_access_key(
 ) -> None:
     caller = await verifier.principal(await root_token(clients, issuer, root))
     assert (caller.is_root, caller.key) == (True, root.principal.key)
+
+
+async def test_who_calls_is_known_by_the_roles_of_its_token(
+    store: MetaStore,
+    principals: Principals,
+    client_credentials: ClientCredentials,
+    clients: Clients,
+    issuer: TokenIssuer,
+    verifier: TokenVerifier,
+) -> None:
+    _, made = await with_credentials(store, principals, client_credentials)
+    some = await verifier.principal(await token_for(clients, issuer, made, "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b"))
+    assert some.calling_roles == ActivatedRoles(frozenset({"a", "b"}))
+    assert (await verifier.principal(await token_for(clients, issuer, made))).calling_roles is None
 
 
 async def test_a_token_says_whose_it_is_for_whom_and_how_long(

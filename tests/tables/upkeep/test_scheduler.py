@@ -10,10 +10,11 @@ from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.leases import Lease
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
+from lakebed.tables.restrictions import COPIES_NAMESPACE
 from lakebed.tables.upkeep import scheduler as scheduler_module
 from lakebed.tables.upkeep.planner import Planned
 from lakebed.tables.upkeep.scheduler import CURSOR, LEASE, LEASE_SECONDS, Round
-from tests.tables.catalogs import set_property
+from tests.tables.catalogs import name, set_property
 
 from .policing import CATALOG, EXPIRY, OFF, ON, TABLE, VIEW
 from .yard import DEBOUNCE_SECONDS, INTERVAL_SECONDS, ROOT, Yard
@@ -427,3 +428,16 @@ async def test_a_property_that_changes_what_is_small_is_planned_anew(light_yard:
     await yard.catalog.commit(table, set_property("write.target-file-size-bytes", "100"))
     yard.age(DEBOUNCE_SECONDS)
     assert (await yard.schedule()).tasks == 1
+
+
+async def test_copies_of_what_some_see_of_tables_are_left_alone(light_yard: Yard) -> None:
+    await light_yard.catalog.namespace(COPIES_NAMESPACE)
+    await light_yard.catalog.create("copy", namespace=COPIES_NAMESPACE)
+    identifier = name("copy", COPIES_NAMESPACE)
+    for _ in range(2):
+        await light_yard.workshop.append(identifier, files=9)
+    await light_yard.policy(target=CATALOG, min_input_files=2)
+    assert await light_yard.schedule() == Planned()
+    await light_yard.table("t", files=9)
+    light_yard.age(DEBOUNCE_SECONDS)
+    assert (await light_yard.schedule()).tasks == 1

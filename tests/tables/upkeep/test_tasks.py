@@ -23,6 +23,7 @@ from lakebed.tables.model import EntryKind
 from lakebed.tables.upkeep.records import MAX_REPORT_BYTES
 from lakebed.tables.upkeep.tasks import MAX_PROGRESS_BYTES
 from tests.tables.catalogs import NOBODY, may, name
+from tests.tables.restrictions.subjects import restrict_rows
 
 from .yard import ROOT, Yard
 
@@ -129,6 +130,22 @@ async def test_an_import_takes_the_rights_to_what_is_imported(
     with pytest.raises(AccessDenied):
         await submit(light_yard, asked, may("lakebed:SubmitTask", *also))
     assert (await submit(light_yard, asked, may(*IMPORTS, *also)))[1]
+
+
+@pytest.mark.parametrize("source", ["", "tables/", "tables/{id}/", "tables/{id}/data/"])
+async def test_importing_files_of_tables_takes_the_right_to_read_those(light_yard: Yard, source: str) -> None:
+    await light_yard.table("t")
+    known = await light_yard.known("t")
+    asked = order(JobKind.IMPORT, "new", options={"source": f"s3://lake/{source.format(id=known.entry.id)}"})
+    s3 = (*IMPORTS, "s3:ListBucket", "s3:GetObject")
+    with pytest.raises(AccessDenied):
+        await submit(light_yard, asked, may(*s3))
+    readers = may(*s3, "s3tables:GetTableData")
+    await restrict_rows(light_yard.policing, principals=["alice"])
+    with pytest.raises(AccessDenied, match="a policy restricts"):
+        await submit(light_yard, asked, readers)
+    await light_yard.policing.detach()
+    assert (await submit(light_yard, asked, readers))[1]
 
 
 async def test_an_export_of_events_takes_the_right_to_them(light_yard: Yard) -> None:

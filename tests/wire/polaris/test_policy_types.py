@@ -54,16 +54,20 @@ async def test_type_s_life(policies: PolicyLake) -> None:
 async def test_types_of_the_system_are_shown_and_stay(policies: PolicyLake) -> None:
     listed = (await policies.call("GET", "/policy-types")).document["policy-types"]
     assert [one["name"] for one in listed] == [
+        "lakebed.column-mask",
+        "lakebed.row-filter",
         "system.data-compaction",
         "system.metadata-compaction",
         "system.orphan-file-removal",
         "system.snapshot-expiry",
     ]
     for one in listed:
-        assert (one["system"], one["inheritable"], one["content-version"]) == (True, True, "2025-02-03")
+        version = "2026-11-01" if one["name"].startswith("lakebed.") else "2025-02-03"
+        assert (one["system"], one["inheritable"], one["content-version"]) == (True, True, version)
         assert (await policies.call("GET", f"/policy-types/{one['name']}")).document["policy-type"] == one
         assert (await policies.call("DELETE", f"/policy-types/{one['name']}")).error == (400, "PolicyInUseException")
-    assert listed[0]["config"]["target_file_size_bytes"] == "a whole number from 1"
+    assert listed[2]["config"]["target_file_size_bytes"] == "a whole number from 1"
+    assert listed[1]["schema"]["required"] == ["enable", "restricts", "filter"]
 
 
 async def test_types_are_listed_in_pages(policies: PolicyLake) -> None:
@@ -74,7 +78,7 @@ async def test_types_are_listed_in_pages(policies: PolicyLake) -> None:
         page = (await policies.call("GET", f"/policy-types?pageSize=2&pageToken={token}")).document
         seen += [one["name"] for one in page["policy-types"]]
         token = page["next-page-token"]
-    assert len(seen) == 5
+    assert len(seen) == 7
     assert seen == sorted(seen)
 
 
@@ -95,7 +99,7 @@ async def test_bad_types_are_refused(policies: PolicyLake, change: dict[str, Any
     refused = await policies.call("POST", "/policy-types", ASKED | change)
     assert refused.error == (400, error)
     assert refused.document["error"]["message"].startswith(message)
-    assert len((await policies.call("GET", "/policy-types")).document["policy-types"]) == 4
+    assert len((await policies.call("GET", "/policy-types")).document["policy-types"]) == 6
 
 
 async def test_rights_are_asked_for(policies: PolicyLake) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lakebed.core.access import Principal
+from lakebed.core.access import ActivatedRoles, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired
 from lakebed.core.secrets import Secret
@@ -73,8 +73,9 @@ class ProviderTokens:
         newcomer = Newcomer(provider.name_claim.find_text(claims), provider.creates_users)
         arrival = await self._identities.caller(provider.issuer, subject, newcomer)
         caller = arrival.principal
-        grants = await self._grants.of(caller.name, arrival.number, provider.roles.scope(claims).roles)
-        return replace(caller, grants=grants)
+        roles = provider.roles.scope(claims).roles
+        grants = await self._grants.of(caller.name, arrival.number, roles)
+        return replace(caller, grants=grants, activated=None if roles is None else ActivatedRoles(roles, True))
 
     async def _claims(self, text: str) -> Mapping[str, Any]:
         header = read_unverified(text).header

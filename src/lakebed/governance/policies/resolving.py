@@ -2,7 +2,8 @@
 
 The way goes from the catalog down to the target. Of an inheritable type the nearest policy holds, whole: contents are
 never merged, so that `{"enable": false}` further down switches a type off. Of other types those hold that are attached
-to the target itself, all of them.
+to the target itself, all of them. Of types that restrict who sees what, all hold that are attached on the way: nothing
+further down lifts what is above it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .model import Attachment, Place, Policy
+from .restricting import RESTRICTING
 
 
 class Level(NamedTuple):
@@ -52,12 +54,15 @@ class Applicable:
 
 def resolve(way: Sequence[Level]) -> list[Applicable]:
     """The policies that hold at the end of a way, those that are not inheritable first, then by type and name."""
-    nearest: dict[str, list[tuple[Place, Attachment]]] = {}
+    nearest: dict[str | int, list[tuple[Place, Attachment]]] = {}
     own: list[Applicable] = []
     for depth, (place, attached) in enumerate(way, start=1):
         for attachment in attached:
             policy = attachment.policy
-            if policy.inheritable:
+            if policy.type in RESTRICTING:
+                # Each for itself: where it is attached more than once, it holds by the nearest.
+                nearest.setdefault(policy.id, []).insert(0, (place, attachment))
+            elif policy.inheritable:
                 nearest.setdefault(policy.type, []).insert(0, (place, attachment))
             elif depth == len(way):
                 own.append(Applicable(policy, place, inherited=False, parameters=attachment.parameters))

@@ -1,4 +1,4 @@
-"""Types of policies: the four of the system, and those that users define with a schema of their own.
+"""Types of policies: those of the system and of this server, and those that users define with a schema of their own.
 
 A type fixes what its policies have in common: what their content must be, what they can be attached to, and whether
 they hold for what is inside their target. None of these can change later; policies of the type rely on them.
@@ -16,10 +16,11 @@ from lakebed.core.errors import InvalidInput, InvalidName
 from .content import CONFIG_OPTIONS, parse_content
 from .documents import Json
 from .model import TargetKind, check_description
+from .restricting import COLUMN_MASK, RESTRICTING, ROW_FILTER, parse_restricting
 from .schemas import check_against, check_schema
 
-SYSTEM: Final = "system"
-"""Names that begin so are the server's own."""
+RESERVED: Final = ("system", "lakebed")
+"""Names that begin with one of these are the server's own."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -41,12 +42,19 @@ class PolicyType:
         """Whether the server itself knows what its policies say."""
         return self.schema is None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether all of its policies hold that are attached on the way, and not the nearest alone."""
+        return self.name in RESTRICTING
+
     def check_content(self, content: str | None) -> None:
         """Return if a policy of this type may say so. Raises InvalidPolicy with the JSON path of what is wrong."""
-        if self.schema is None:
-            parse_content(self.name, content)
-        else:
+        if self.schema is not None:
             check_against(self.schema, content)
+        elif self.name in RESTRICTING:
+            parse_restricting(self.name, content)
+        else:
+            parse_content(self.name, content)
 
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
@@ -56,10 +64,18 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "system.snapshot-expiry": "expire old snapshots",
 }
 
+_HAVING_ROWS: Final = (TargetKind.CATALOG, TargetKind.NAMESPACE, TargetKind.TABLE)
+"""A view shows what its tables show to who asks, and has no rows of its own."""
+
 SYSTEM_TYPES: Final[Mapping[str, PolicyType]] = {
+    COLUMN_MASK: PolicyType(
+        COLUMN_MASK, targets=_HAVING_ROWS, description="show some only a part of some columns, or nothing of them"
+    ),
+    ROW_FILTER: PolicyType(
+        ROW_FILTER, targets=_HAVING_ROWS, description="show some only the rows that fulfil a filter"
+    ),
     # Views take them too: nothing is done to a view here, but others than the server carry policies out as well.
-    name: PolicyType(name, description=_DESCRIPTIONS[name])
-    for name in sorted(CONFIG_OPTIONS)
+    **{name: PolicyType(name, description=_DESCRIPTIONS[name]) for name in sorted(CONFIG_OPTIONS)},
 }
 
 
@@ -80,8 +96,10 @@ def define_type(
             argument="name",
             value=name[:80],
         )
-    if name.lower().partition(".")[0] == SYSTEM:
-        raise InvalidName(f"types whose names begin with {SYSTEM} are the server's own: {name}", argument="name")
+    if name.lower().partition(".")[0] in RESERVED:
+        raise InvalidName(
+            f"types whose names begin with {' or '.join(RESERVED)} are the server's own: {name}", argument="name"
+        )
     if not targets:
         raise InvalidInput("policies of a type go with at least one kind of target", argument="targets")
     wanted = tuple(kind for kind in TargetKind if kind in targets)

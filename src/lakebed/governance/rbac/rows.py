@@ -54,6 +54,13 @@ HELD_BY_FEDERATED: Final = (
 )
 """The same of the roles of which a provider of identities says who has them."""
 
+ROLES_TO_BE_HAD: Final = (
+    "SELECT r.name, m.principal IS NOT NULL FROM principal_roles r"
+    " LEFT JOIN principal_role_members m ON m.role = r.id AND m.principal = ?"
+    " WHERE m.principal IS NOT NULL OR r.federated = 1"
+)
+"""The roles that a user has, and those that a provider of identities may say that it has; and which of both."""
+
 # -- users --------------------------------------------------------------------------------------------------------
 
 _PRINCIPAL: Final = "p.name, c.client_id, p.properties, p.version, p.created_ms, p.updated_ms"

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.access import Principal
+from lakebed.core.access import ActivatedRoles, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.core.secrets import Secret
@@ -168,7 +168,12 @@ class TokenVerifier:
             # It is in no table, so that nothing was read with it.
             row = await self._store.row(LATEST_CHANGE)
             number = None if row is None else row[0]
-        return replace(caller, is_root=False, grants=await self._grants.of(caller.name, number, roles))
+        return replace(
+            caller,
+            is_root=False,
+            grants=await self._grants.of(caller.name, number, roles),
+            activated=None if roles is None else ActivatedRoles(roles),
+        )
 
     async def _by_access_key(self, claims: Claims, number: int | None) -> Principal:
         """Who calls with a token that an access key was shown for, while that key is good."""

@@ -19,6 +19,7 @@ MODULES: Final[Mapping[JobKind, str]] = {
     JobKind.VERIFY: "verification",
     JobKind.REWRITE_LAYOUT: "layout",
     JobKind.EXPORT_EVENTS: "events",
+    JobKind.COPY_RESTRICTED: "restricted_copies",
 }
 
 

@@ -78,28 +78,39 @@ class PlanningService:
         self._clock = clock
         self._new_id = new_id
 
-    async def plan(self, table_id: str, table: TableMetadata, request: ScanRequest) -> PlanResult:
+    async def plan(
+        self, table_id: str, table: TableMetadata, request: ScanRequest, schema_id: int | None = None
+    ) -> PlanResult:
         """Plan a scan. A plan that comes back `submitted` waits for `carry_out`, which the caller sees to.
 
+        `schema_id` is of the schema that the request is meant in, where that is not what it says itself.
         Raises InvalidInput, NotSupported, and what reading the table's manifests raises.
         """
-        scan = open_scan(table, request)
-        now_ms = self._clock.now_ms()
-        record = PlanRecord(
-            id=self._new_id(self._clock),
-            table_id=table_id,
-            request=_pinned(request, scan),
-            schema_id=scan.schema.id,
-            status=PlanStatus.SUBMITTED,
-            created_ms=now_ms,
-            expires_ms=now_ms + _LIFE_MS,
-        )
+        scan = open_scan(table, request, schema_id)
+        record = self._record_of(table_id, scan, _pinned(request, scan))
         if await self._planner.is_long(scan):
             await self._store.insert(record)
             return PlanResult(record.id, PlanStatus.SUBMITTED)
         work, found = await self._begin(scan)
         await self._store.insert(_completed(record, work))
         return await _result(scan, record.id, work, found)
+
+    async def submit(
+        self, table_id: str, table: TableMetadata, request: ScanRequest, schema_id: int | None = None
+    ) -> PlanResult:
+        """Keep a request for a scan of what is not there yet: `carry_out` divides its work when it is.
+
+        Raises InvalidInput, NotSupported.
+        """
+        record = self._record_of(table_id, open_scan(table, request, schema_id), request)
+        await self._store.insert(record)
+        return PlanResult(record.id, PlanStatus.SUBMITTED)
+
+    async def fail(self, table_id: str, plan_id: str, failure: PlanFailure) -> None:
+        """End a plan that waits for something that will not come. One that is not waiting stays as it is."""
+        record = await self._record(table_id, plan_id)
+        failed = msgspec.structs.replace(record, status=PlanStatus.FAILED, failure=failure)
+        await self._store.replace(failed, PlanStatus.SUBMITTED)
 
     async def carry_out(self, table_id: str, table: TableMetadata, plan_id: str) -> None:
         """Divide the work of a submitted plan. Does nothing for one that is not waiting for it.
@@ -110,7 +121,8 @@ class PlanningService:
         if record.status is not PlanStatus.SUBMITTED:
             return
         try:
-            work, _ = await self._begin(open_scan(table, record.request, record.schema_id))
+            scan = open_scan(table, record.request, record.schema_id)
+            work, _ = await self._begin(scan)
         except Exception as error:
             known = isinstance(error, LakebedError)
             failure = PlanFailure(type(error).__name__, str(error)) if known else _UNEXPECTED
@@ -120,7 +132,8 @@ class PlanningService:
                 raise
         else:
             # One that was cancelled meanwhile stays so.
-            await self._store.replace(_completed(record, work), PlanStatus.SUBMITTED)
+            pinned = msgspec.structs.replace(record, request=_pinned(record.request, scan))
+            await self._store.replace(_completed(pinned, work), PlanStatus.SUBMITTED)
 
     async def result(self, table_id: str, table: TableMetadata, plan_id: str) -> PlanResult:
         """Where a plan is. Raises NoSuchPlanId."""
@@ -148,7 +161,7 @@ class PlanningService:
 
     async def fetch_tasks(self, table_id: str, table: TableMetadata, plan_task: str) -> dict[str, object]:
         """The files of one plan task: `file-scan-tasks` and `delete-files`. Raises NoSuchPlanTask."""
-        unknown = NoSuchPlanTask("no such plan task: it is of no plan for this table, or the plan is over")
+        unknown = _no_such_task()
         try:
             position = _TOKENS.decode(plan_task)
             record = await self._record(table_id, position.plan_id)
@@ -161,6 +174,26 @@ class PlanningService:
             raise unknown
         found = await self._planner.collect(scan, record.work[position.unit])
         return await asyncio.to_thread(render_tasks, scan, found)
+
+    def plan_of(self, plan_task: str) -> PlanId:
+        """The plan that a task says it is of. Raises NoSuchPlanTask."""
+        try:
+            return PlanId(_TOKENS.decode(plan_task).plan_id)
+        except InvalidInput as error:
+            raise _no_such_task() from error
+
+    def _record_of(self, table_id: str, scan: Scan, request: ScanRequest) -> PlanRecord:
+        """A new plan, to be kept."""
+        now_ms = self._clock.now_ms()
+        return PlanRecord(
+            id=self._new_id(self._clock),
+            table_id=table_id,
+            request=request,
+            schema_id=scan.schema.id,
+            status=PlanStatus.SUBMITTED,
+            created_ms=now_ms,
+            expires_ms=now_ms + _LIFE_MS,
+        )
 
     async def _begin(self, scan: Scan) -> tuple[tuple[Work, ...], list[FileScanTask]]:
         """Divide the work and do the first unit. If that gives as many rows as are wanted, it is all."""
@@ -176,6 +209,10 @@ class PlanningService:
         if record is None or record.table_id != table_id or record.expires_ms <= self._clock.now_ms():
             raise NoSuchPlanId(f"no such plan for this table. plan={plan_id[:80]}")
         return record
+
+
+def _no_such_task() -> NoSuchPlanTask:
+    return NoSuchPlanTask("no such plan task: it is of no plan for this table, or the plan is over")
 
 
 def _pinned(request: ScanRequest, scan: Scan) -> ScanRequest:

@@ -12,7 +12,9 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.objects.bucket import Bucket
 from lakebed.objects.facilities import Facilities
+from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, Known, Sought
 from lakebed.tables.external import check_own
@@ -20,6 +22,7 @@ from lakebed.tables.files import SCHEMES, parse_location
 from lakebed.tables.gate import Action, Gate, ServerAction
 from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import EntryKind, Warehouse
+from lakebed.tables.rows import LOCATIONS_WITHIN
 from lakebed.tables.warehouses import Warehouses
 
 from .costs import estimate_cost
@@ -30,6 +33,9 @@ from .records import Records
 __all__ = ["Admission"]
 
 MAX_REASON_CHARS: Final = 1024
+
+_AFTER_ALL: Final = "\U0010ffff"
+"""Greater than any key."""
 
 _MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS})
 """Jobs whose table may come into being by them."""
@@ -53,6 +59,8 @@ class Admission:
         What an order says of policies, of its cost and of who asks is not taken from it.
         """
         self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        if order.job is JobKind.COPY_RESTRICTED:
+            raise InvalidInput("copies are asked for by planning a scan, and not as tasks", argument="job")
         options = check_options(order.job, order.options)
         plain = TaskOrder(
             job=order.job,
@@ -90,6 +98,16 @@ class Admission:
         cost = estimate_cost(order.job, health.data_files or 0, health.data_bytes or 0, speeds)
         return msgspec.structs.replace(order, entry=entry.id, cost=cost)
 
+    async def _check_tables(self, caller: Caller, bucket: Bucket, directory: str) -> None:
+        """Return if the caller may read the files of every table that is in a directory, or that it is in itself.
+
+        Raises AccessDenied: what a worker reads for somebody is no more than that one may read.
+        """
+        end = successor(directory) or _AFTER_ALL
+        inside = await self._f.meta.rows(LOCATIONS_WITHIN, bucket.id, directory, end)
+        for prefix in (directory, *(str(row[0]) for row in inside)):
+            await self._f.guard.admit(caller, bucket, "s3:GetObject", prefix)
+
     async def _check_source(
         self, caller: Caller, warehouse: Warehouse, identifier: Identifier, options: dict[str, Option]
     ) -> None:
@@ -100,6 +118,8 @@ class Admission:
             bucket = await self._f.bucket(self._f.meta, address.bucket)
             self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
             self._f.authorize(caller, bucket, "s3:GetObject", key=address.directory)
+            if bucket.holds_tables:
+                await self._check_tables(caller, bucket, address.directory if address.key.strip("/") else "")
             return
         if source is None and "source-table" not in options:
             raise InvalidInput("say what to import: source, or source-table", argument="source")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakebed.core.errors import AttachmentConflict, NoSuchAttachment, NotAttachable
-from lakebed.governance.policies import Applicable, Place, Policy, check_policy_name, rows
+from lakebed.governance.policies import Applicable, Place, Policy, PolicyType, check_policy_name, rows
 from lakebed.governance.policies.rows import Target
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
@@ -77,7 +77,7 @@ class Attaching:
             warehouse = await self._warehouses.find(tx, warehouse_name)
             policy = await self._policies.find(tx, warehouse, home, name)
             sought, place = await self._targets.find(tx, warehouse_name, target)
-            await self.confirm_attachable(tx, warehouse, policy, sought, place)
+            kind = await self.confirm_attachable(tx, warehouse, policy, sought, place)
             changed = await tx.run(
                 rows.ATTACH,
                 sought.key,
@@ -86,7 +86,8 @@ class Attaching:
                 None if sought.namespace is None or sought.entry is not None else sought.namespace.id,
                 None if sought.entry is None else sought.entry.id,
                 policy.type,
-                int(policy.inheritable),
+                # The store has one a target of those that are inheritable, and any number of those that add up.
+                int(policy.inheritable and not kind.adds_up),
                 rows.pack_parameters(parameters),
                 now_ms,
             )
@@ -97,20 +98,24 @@ class Attaching:
 
     async def confirm_attachable(
         self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: SoughtTarget, place: Place
-    ) -> None:
-        """Return if a policy can be attached to a target, as things are. Raises NotAttachable, AttachmentConflict."""
+    ) -> PolicyType:
+        """The type of a policy that can be attached to a target, as things are.
+
+        Raises NotAttachable, AttachmentConflict.
+        """
         kind = await self._types.find(reader, warehouse, policy.type)
         if place.kind not in kind.targets:
             allowed = ", ".join(kind.targets)
             raise NotAttachable(f"policies of {kind.name} go with {allowed}, not with a {place.kind}: {place}")
-        if not policy.inheritable:
-            return
+        if kind.adds_up or not policy.inheritable:
+            return kind
         other = await reader.row(rows.OTHER_OF_TYPE, sought.key, policy.type, policy.id)
         if other is not None:
             raise AttachmentConflict(
                 f"the target has a policy of that type; detach it first. target={place} type={policy.type}"
                 f" policy={rows.policy_from(other)}"
             )
+        return kind
 
     async def detach(
         self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], name: str, target: TargetName

@@ -46,6 +46,7 @@ JOB_OPTIONS: Final[Mapping[JobKind, Mapping[str, Reading]]] = {
     JobKind.VERIFY: {"checksums": FLAG, "rows": FLAG, "all-snapshots": FLAG},
     JobKind.REWRITE_LAYOUT: {"target-file-size-bytes": whole(1), "max-file-group-size-bytes": whole(1)},
     JobKind.EXPORT_EVENTS: {"batch-limit": whole(1)},
+    JobKind.COPY_RESTRICTED: {},
 }
 """All that a job can be told."""
 

@@ -23,6 +23,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
 from lakebed.tables.maintenance.walking import LiveFiles, Walker, WalkLimits
+from lakebed.tables.restrictions import is_of_copies
 from lakebed.tables.rows import REPORTS_BEFORE
 
 from .applicable import read_attached
@@ -112,6 +113,8 @@ class Planner:
     async def examine(self, tables: Sequence[Known], *, is_pressing: bool = False) -> list[TablePlan]:
         """The plans of those tables that have to be looked at: all of them, if it is pressing. Changes nothing."""
         meta, now_ms = self._f.meta, self._f.clock.now_ms()
+        # Copies of what some see of tables are written once, and gone soon.
+        tables = [known for known in tables if not is_of_copies(known.namespace.levels)]
         ids = [known.entry.id for known in tables]
         looks = await self._records.looks(meta, ids)
         changed: list[tuple[Known, Sequence[Applicable], str]] = []

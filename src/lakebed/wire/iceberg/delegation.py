@@ -182,6 +182,34 @@ def purpose(
     )
 
 
+async def vend_copy(
+    services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, copy: Entry
+) -> dict[str, Any]:  # Any: JSON
+    """Keys to a copy that a plan is of, as an entry of `storage-credentials`; whatever the client can do besides.
+
+    They are not renewed: a plan that takes longer than they are good is made again.
+    """
+    data = services.data_access.of_copy(copy)
+    key = await services.vending.vend(
+        request.caller.principal,
+        purpose(request, DelegationKind.VENDED, warehouse, request.table),
+        table=data.table,
+        bucket=data.bucket,
+        directories=data.directories,
+        writes=False,
+    )
+    return {
+        "prefix": f"s3://{data.bucket}/{data.home.directory}",
+        "config": {
+            "s3.access-key-id": key.access_key_id,
+            "s3.secret-access-key": key.secret.reveal(),
+            "s3.session-token": key.session_token.reveal(),
+            "s3.session-token-expires-at-ms": str(key.session.expires_ms),
+            **services.store.client_settings(request.http),
+        },
+    }
+
+
 def table_path(warehouse: Warehouse, identifier: Identifier, operation: str) -> str:
     """The path of an operation on a table, relative to the catalog's URI."""
     namespace = quote(SEPARATOR.join(identifier.namespace), safe="")

@@ -9,10 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.governance.policies import Restriction
 from lakebed.tables.cache import CachedMetadata
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.metadata import serialize_table
 from lakebed.tables.model import Entry, EntryKind, Warehouse
+from lakebed.tables.restrictions.shown import shown_metadata
 from lakebed.wire.http.message import Headers, Response
 
 from .delegation import HEADER, Delegation, asked_mode, delegate
@@ -21,6 +23,9 @@ from .request import CatalogRequest
 from .services import CatalogServices
 
 _encode = msgspec.json.Encoder().encode
+
+SCAN_PLANNING_MODE: Final = "scan-planning-mode"
+"""By which clients are told who plans scans of a table."""
 
 ALL: Final = "all"
 REFS: Final = "refs"
@@ -66,6 +71,9 @@ async def table_response(
 ) -> Response:
     """A table as createTable, loadTable and registerTable show it; 304 if the client has it already."""
     mode = snapshots_mode(request)
+    restriction = await services.entries.restrictions.of(request.caller.principal, identifier.namespace, entry)
+    if restriction is not None:
+        return _restricted_response(services, request, entry, metadata, mode, restriction)
     granted = await delegate(
         services, request, warehouse, identifier, entry.location, lambda: metadata.table.properties, entry=entry
     )
@@ -78,6 +86,24 @@ async def table_response(
         rest["storage-credentials"] = granted.credentials
         headers.append(("Cache-Control", "no-store, private"))
     return _answer(headers, entry.metadata_at, shown_pieces(metadata, mode), rest)
+
+
+def _restricted_response(
+    services: CatalogServices,
+    request: CatalogRequest,
+    entry: Entry,
+    metadata: CachedMetadata,
+    mode: str,
+    restriction: Restriction,
+) -> Response:
+    """A table as it is shown to whom policies restrict: no way to its files, and the advice to ask for plans."""
+    seen = f"{entry.version_token} {mode} {restriction.key}"
+    tag = f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'
+    if _is_known(request, tag, services.clock.now_ms()):
+        return Response(304, [("ETag", tag)])
+    config = services.store.client_settings(request.http) | {SCAN_PLANNING_MODE: "server"}
+    shown = shown_metadata(metadata.table, restriction, referenced_snapshots_only=mode == REFS)
+    return _answer([JSON, ("ETag", tag)], entry.metadata_at, [shown], {"config": config})
 
 
 def commit_document(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> dict[str, Any]:

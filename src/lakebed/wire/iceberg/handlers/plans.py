@@ -9,7 +9,7 @@ from lakebed.tables.scanning import Planned
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok
-from ..delegation import delegate
+from ..delegation import delegate, vend_copy
 from ..errors import refusal_of
 from ..request import CatalogRequest, parse_document
 from ..routes import Route
@@ -53,7 +53,11 @@ async def _answer(services: CatalogServices, request: CatalogRequest, planned: P
     if result.failure is not None:
         refusal = refusal_of(result.failure)
         document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
-    if result.status is PlanStatus.COMPLETED:
+    if result.status is PlanStatus.COMPLETED and planned.is_restricted:
+        if planned.copy is not None:
+            warehouse = planned.found.warehouse
+            document["storage-credentials"] = [await vend_copy(services, request, warehouse, planned.copy)]
+    elif result.status is PlanStatus.COMPLETED:
         granted = await delegate(
             services,
             request,

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from lakebed.governance.policies import PolicyType, TargetKind, define_type
+from lakebed.governance.policies import PolicyType, TargetKind, define_type, restricting
 from lakebed.governance.policies.content import CONFIG_OPTIONS, SCHEMA_VERSION
+from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.extensions import ExtensionDocument, read_extension
@@ -80,7 +81,10 @@ def type_document(kind: PolicyType) -> dict[str, Any]:
     }
     if kind.description is not None:
         document["description"] = kind.description
-    if kind.schema is None:
+    if kind.name in CONTENT_SCHEMAS:
+        document["content-version"] = restricting.SCHEMA_VERSION
+        document["schema"] = CONTENT_SCHEMAS[kind.name]
+    elif kind.schema is None:
         document["content-version"] = SCHEMA_VERSION
         document["config"] = {name: option.reading.wanted for name, option in CONFIG_OPTIONS[kind.name].items()}
     else:

@@ -1,0 +1,289 @@
+"""Filtered, masked copies of tables: asked for when somebody reads who does not see all, made by Spark, gone some time
+after the last reader.
+
+A copy is a table of its own, in a namespace that is for workers alone. The server makes it empty, with what is to be
+selected in its properties, and puts a task for it into the queue; it is there for its readers from its first snapshot
+on. Those whom the same policies restrict share one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+from lakebed.core.access import root_of
+from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NotFound, Throttled
+from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, TaskOrder, encode_copy
+from lakebed.governance.policies import Restriction
+from lakebed.meta.outbox import Event
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskQueue, TaskState
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+from lakebed.tables.cache import MetadataCache
+from lakebed.tables.committing import metadata_address
+from lakebed.tables.dropping import Dropping
+from lakebed.tables.entries import Entries, Known
+from lakebed.tables.files import TableFiles
+from lakebed.tables.idempotency import Answer, Mutation
+from lakebed.tables.identifiers import Identifier
+from lakebed.tables.metadata import TableMetadata, serialize_table
+from lakebed.tables.metadata.builder import build_table
+from lakebed.tables.metadata.documents import encode
+from lakebed.tables.metadata.snapshots import Snapshot
+from lakebed.tables.metadata.updates import LAST_ADDED, parse_table_updates
+from lakebed.tables.model import Entry, EntryKind, Warehouse
+from lakebed.tables.namespaces import Namespaces
+from lakebed.tables.publishing import CREATED, Pointer, Publisher
+from lakebed.tables.upkeep.orders import Orders
+from lakebed.tables.upkeep.task_events import tell_all
+
+from . import copy_rows
+from .copy_rows import CopyRow, copy_from, find_copy
+from .deciding import COPIES_NAMESPACE
+from .recipes import Recipe, recipe_of
+
+__all__ = ["Copies", "Copy"]
+
+KEPT_MS: Final = 3 * 3_600_000
+"""How long a copy stays that nobody plans with: longer than a plan is good, and then the keys that came with it."""
+
+MAX_COPIES: Final = 32
+"""Most snapshots of a table that are copied for one restriction: else whoever sees a part of a table could have it
+written as often as its history is long."""
+
+_TOUCHED_MS: Final = 300_000
+"""How exactly it is known when a copy was used last."""
+_DISCARDED_A_RUN: Final = 100
+_HOME: Final = (COPIES_NAMESPACE,)
+_DIRECTORY: Final = "restricted"
+
+
+class Copy(NamedTuple):
+    """A copy, as far as it is made."""
+
+    row: CopyRow
+    entry: Entry
+    table: TableMetadata
+    failure: str = ""
+    """Why there will be none, if it cannot be made."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be read."""
+        return self.table.current_snapshot is not None
+
+
+class Copies:
+    """Keeps the copies."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        namespaces: Namespaces,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        cache: MetadataCache,
+        dropping: Dropping,
+        queue: TaskQueue,
+    ) -> None:
+        self._f = facilities
+        self._namespaces = namespaces
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._cache = cache
+        self._dropping = dropping
+        self._queue = queue
+        self._orders = Orders(facilities, queue)
+
+    async def ensure(
+        self, caller: Caller, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction
+    ) -> Copy:
+        """The copy of a snapshot for a restriction; asked for, if there is none yet.
+
+        Raises AccessDenied if the restriction cannot be applied to the table, Throttled if there are too many already.
+        """
+        recipe = recipe_of(table, snapshot, restriction)
+        sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
+        row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *sought))
+        if row is None:
+            row = await self._make(source, table, snapshot, restriction, recipe)
+        if row.task is None:
+            row = await self._ask(caller, source, row)
+        return await self.look(row)
+
+    async def find(self, copy_id: str) -> CopyRow | None:
+        """The copy of an id; None if there is none, or none any more."""
+        return await find_copy(self._f.meta, copy_id)
+
+    async def look(self, row: CopyRow) -> Copy:
+        """How far a copy is. Who looks uses it. Raises NotFound if it is gone."""
+        entry = (await self._entries.by_id(row.id)).entry
+        await self._touch(row)
+        copy = Copy(row, entry, (await self._entries.metadata(entry)).table)
+        if copy.is_ready or row.task is None:
+            return copy
+        return copy._replace(failure=await self._failure(row.task))
+
+    async def discard(self, row: CopyRow) -> bool:
+        """Remove a copy with its files; whether it was there."""
+        try:
+            known = await self._entries.by_id(row.id)
+        except NotFound:
+            return False
+        await self._dropping.discard(known)
+        return True
+
+    async def discard_unneeded(self) -> int:
+        """Remove copies that nobody has used for long, and those of tables that are gone for good; how many.
+
+        For the server's clock to call.
+        """
+        now_ms = self._f.clock.now_ms()
+        found = await self._f.meta.rows(copy_rows.UNNEEDED, now_ms - KEPT_MS, _DISCARDED_A_RUN)
+        discarded = 0
+        for row in map(CopyRow._make, found):
+            if await self.discard(row):
+                discarded += 1
+            else:
+                # Somebody has dropped it, and it can be restored: it is looked at again when it cannot.
+                await self._touch(row)
+        return discarded
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def _make(
+        self, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction, recipe: Recipe
+    ) -> CopyRow:
+        counted = await self._f.meta.row(copy_rows.COUNT, source.entry.id, restriction.key)
+        if counted is not None and counted[0] >= MAX_COPIES:
+            raise Throttled(
+                f"so many snapshots of the table are shown to the caller at once, and no more. maximum={MAX_COPIES}"
+            )
+        warehouse, now_ms = source.warehouse, self._f.clock.now_ms()
+        system = Mutation(Caller(root_of(warehouse.bucket.owner)))
+        uuid = uuid4()
+        identifier = Identifier(_HOME, uuid.hex)
+        metadata = _new_copy(source, table, snapshot, recipe, str(uuid), now_ms)
+        await self._make_home(system, warehouse)
+        address = metadata_address(metadata, 1)
+        document = serialize_table(metadata)
+        sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
+
+        async def record(tx: Transaction, entry: Entry) -> None:
+            if await tx.row(copy_rows.INSERT, entry.id, *sought, now_ms, now_ms) is None:
+                raise AlreadyExists("there is such a copy by now")
+
+        pointer = Pointer(
+            found=await self._entries.find(self._f.meta, warehouse.name, identifier),
+            identifier=identifier,
+            kind=EntryKind.TABLE,
+            entry_id=uuid.hex,
+            uuid=str(uuid),
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=str(address),
+            file=await self._files.prepare(address, document),
+            event=CREATED,
+            operation="create",
+            also=record,
+        )
+        try:
+            (entry,) = await self._publisher.publish(system, [pointer], Answer(200, uuid.hex))
+        except AlreadyExists:
+            row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *sought))
+            if row is None:
+                raise
+            return row
+        self._cache.keep(entry.version_token, document, metadata)
+        return CopyRow(entry.id, *sought, None, now_ms)
+
+    async def _make_home(self, system: Mutation, warehouse: Warehouse) -> None:
+        try:
+            await self._namespaces.find(self._f.meta, warehouse, _HOME)
+        except NoSuchNamespace:
+            try:
+                await self._namespaces.create(system, warehouse.name, _HOME, {})
+            except AlreadyExists:
+                return
+
+    async def _ask(self, caller: Caller, source: Known, row: CopyRow) -> CopyRow:
+        """Have a worker make the copy. It may be asked for twice, and is in the queue once."""
+        order = TaskOrder(
+            job=JobKind.COPY_RESTRICTED,
+            warehouse=source.warehouse.name,
+            namespace=_HOME,
+            table=row.id,
+            entry=row.id,
+            reason=f"a scan of {source.identifier} was planned for somebody whom policies restrict",
+            requested_by=caller.principal.name,
+        )
+
+        async def work(tx: Transaction) -> int:
+            known = copy_from(await tx.row(copy_rows.BY_ID, row.id))
+            if known is not None and known.task is not None:
+                return known.task
+            told: list[Event] = []
+            placed = await self._orders.place(tx, order, told)
+            await tx.run(copy_rows.SET_TASK, placed.task_id, row.id)
+            await tell_all(self._f.outbox, tx, told)
+            return placed.task_id
+
+        return row._replace(task=await self._f.meta.transact(work))
+
+    async def _failure(self, task_id: int) -> str:
+        """Why a copy that is not there will not come; empty if it may come yet."""
+        try:
+            task = await self._queue.find(self._f.meta, task_id)
+        except NotFound:
+            return "its task is not there any more"
+        if task.state in (TaskState.READY, TaskState.CLAIMED):
+            return ""
+        # What went wrong may tell of values or of the policy: it is for who may look at tasks.
+        return f"its task ended without it. task={task_id}"
+
+    async def _touch(self, row: CopyRow) -> None:
+        now_ms = self._f.clock.now_ms()
+        if row.used_ms >= now_ms - _TOUCHED_MS:
+            return
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(copy_rows.SET_USED, now_ms, row.id, now_ms)
+
+        await self._f.meta.transact(work)
+
+
+def _new_copy(
+    source: Known, table: TableMetadata, snapshot: Snapshot, recipe: Recipe, uuid: str, now_ms: int
+) -> TableMetadata:
+    """The metadata of a copy without rows."""
+    order = CopyOrder(
+        namespace=source.namespace.levels,
+        table=source.entry.name,
+        snapshot=snapshot.snapshot_id,
+        columns=recipe.columns,
+        condition=recipe.condition,
+    )
+    bare: dict[str, object] = {"fields": []}
+    updates: list[dict[str, object]] = [
+        {"action": "assign-uuid", "uuid": uuid},
+        {"action": "upgrade-format-version", "format-version": max(2, table.format_version)},
+        {"action": "add-schema", "schema": recipe.schema},
+        {"action": "set-current-schema", "schema-id": LAST_ADDED},
+        {"action": "add-spec", "spec": bare},
+        {"action": "set-default-spec", "spec-id": LAST_ADDED},
+        {"action": "add-sort-order", "sort-order": bare},
+        {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED},
+        {"action": "set-location", "location": f"s3://{source.warehouse.name}/{_DIRECTORY}/{uuid.replace('-', '')}"},
+        {
+            "action": "set-properties",
+            "updates": {
+                COPY_PROPERTY: encode_copy(order).decode(),
+                "write.parquet.compression-codec": "zstd",
+            },
+        },
+    ]
+    return build_table(None, parse_table_updates(encode(updates)), now_ms=now_ms, new_uuid=uuid)

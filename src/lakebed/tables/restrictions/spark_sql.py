@@ -1,0 +1,222 @@
+"""Row filters and column masks as Spark's SQL. Pure.
+
+Nothing that a policy or a table says gets into the text as it is: names go between backquotes, with theirs doubled;
+texts go as the hexadecimal digits of their bytes, so that no rule of quoting or escaping has a part in it; everything
+else is read as a value of the column's type and written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from lakebed.core.errors import InvalidPolicy
+from lakebed.governance.policies.column_masks import Mask, MaskKind
+from lakebed.governance.policies.row_filters import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Constant,
+    NotSo,
+    Relation,
+    RowFilter,
+    Value,
+)
+from lakebed.tables.metadata.types import NestedType, Primitive, parse_primitive
+
+__all__ = ["SqlColumn", "filter_sql", "literal_sql", "masked_sql", "quoted_name"]
+
+STARS: Final = "****"
+"""What stands for the hidden part of a text, however long that is: a length says something, too."""
+
+_LARGEST_LONG: Final = 2**63 - 1
+_SIGNS: Final = {
+    Relation.LT: "<",
+    Relation.LT_EQ: "<=",
+    Relation.GT: ">",
+    Relation.GT_EQ: ">=",
+    Relation.EQ: "=",
+    Relation.NOT_EQ: "<>",
+}
+_FLOATING: Final = frozenset({"float", "double"})
+_WHOLE: Final = frozenset({"int", "long"})
+
+
+class SqlColumn(NamedTuple):
+    """A column where SQL names it."""
+
+    sql: str
+    type: str | NestedType
+
+    @property
+    def primitive(self) -> Primitive | None:
+        """Its type; None if it is nested."""
+        return parse_primitive(self.type) if isinstance(self.type, str) else None
+
+
+Find = Callable[[str], SqlColumn]
+"""Finds a column by the name that a policy calls it. Raises InvalidPolicy."""
+
+
+def quoted_name(*parts: str) -> str:
+    """A name of several parts, whatever characters are in it."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def filter_sql(condition: RowFilter, find: Find) -> str:
+    """A filter as a condition. Raises InvalidPolicy where it does not fit the columns."""
+    match condition:
+        case Constant():
+            return "TRUE" if condition.value else "FALSE"
+        case AllOf():
+            return f"({' AND '.join(filter_sql(one, find) for one in condition.operands)})"
+        case AnyOf():
+            return f"({' OR '.join(filter_sql(one, find) for one in condition.operands)})"
+        case NotSo():
+            return f"(NOT {filter_sql(condition.operand, find)})"
+        case Condition():
+            return _condition_sql(condition, find(condition.column))
+
+
+def _condition_sql(condition: Condition, column: SqlColumn) -> str:
+    relation, sql = condition.relation, column.sql
+    if relation is Relation.IS_NULL:
+        return f"({sql} IS NULL)"
+    if relation is Relation.NOT_NULL:
+        return f"({sql} IS NOT NULL)"
+    kind = column.primitive
+    if relation in (Relation.IS_NAN, Relation.NOT_NAN):
+        if kind is None or kind.name not in _FLOATING:
+            raise InvalidPolicy(f"{relation} is asked of a column that has no such values: {condition.column}")
+        return f"({'' if relation is Relation.IS_NAN else 'NOT '}isnan({sql}))"
+    try:
+        literals = [literal_sql(column.type, value) for value in condition.values]
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"{condition.column}: {error}") from error
+    if relation in (Relation.IN, Relation.NOT_IN):
+        return f"({sql} {'IN' if relation is Relation.IN else 'NOT IN'} ({', '.join(literals)}))"
+    if relation in (Relation.STARTS_WITH, Relation.NOT_STARTS_WITH):
+        if kind is None or kind.name != "string":
+            raise InvalidPolicy(f"{relation} is asked of a column that is no text: {condition.column}")
+        return f"({'' if relation is Relation.STARTS_WITH else 'NOT '}startswith({sql}, {literals[0]}))"
+    return f"({sql} {_SIGNS[relation]} {literals[0]})"
+
+
+def literal_sql(kind: str | NestedType, value: Value) -> str:
+    """A value as one of a column's type. Raises InvalidPolicy if it is none."""
+    if not isinstance(kind, str):
+        raise InvalidPolicy("values are not compared with structs, lists or maps")
+    name = parse_primitive(kind).name
+    try:
+        if isinstance(value, bool):
+            return ("TRUE" if value else "FALSE") if name == "boolean" else _refused(kind, value)
+        if isinstance(value, str):
+            return _text_sql(name, kind, value)
+        if name in _WHOLE and isinstance(value, int) and -_LARGEST_LONG <= value <= _LARGEST_LONG:
+            return f"CAST('{value:d}' AS BIGINT)"
+        if name in _FLOATING:
+            return f"CAST('{float(value)!r}' AS DOUBLE)"
+        if name == "decimal":
+            return _decimal_sql(kind, str(value))
+    except (ValueError, OverflowError, InvalidOperation):
+        # Among them texts that are not UTF-8.
+        pass
+    return _refused(kind, value)
+
+
+def _text_sql(name: str, kind: str, text: str) -> str:
+    if name == "string":
+        return _string(text)
+    if name == "date":
+        return f"CAST('{date.fromisoformat(text).isoformat()}' AS DATE)"
+    if name in ("timestamp", "timestamptz"):
+        moment = datetime.fromisoformat(text)
+        if (moment.tzinfo is not None) != (name == "timestamptz"):
+            return _refused(kind, text)
+        if moment.tzinfo is None:
+            return f"CAST('{moment.isoformat(sep=' ')}' AS TIMESTAMP_NTZ)"
+        return f"CAST('{moment.astimezone(UTC).isoformat(sep=' ')}' AS TIMESTAMP)"
+    if name == "uuid":
+        return _string(str(UUID(text)))
+    if name == "decimal":
+        return _decimal_sql(kind, text)
+    return _refused(kind, text)
+
+
+def _decimal_sql(kind: str, text: str) -> str:
+    number = Decimal(text)
+    precision, scale = (int(part) for part in kind[kind.index("(") + 1 : kind.index(")")].split(","))
+    if not number.is_finite() or number != number.quantize(Decimal(1).scaleb(-scale)):
+        return _refused(kind, text)
+    if number.adjusted() >= precision - scale and number:
+        return _refused(kind, text)
+    return f"CAST('{number:f}' AS DECIMAL({precision:d}, {scale:d}))"
+
+
+def _refused(kind: str, value: Value) -> str:
+    raise InvalidPolicy(f"not a value of type {kind}: {str(value)[:80]!r}")
+
+
+def _string(text: str) -> str:
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def masked_sql(column: SqlColumn, mask: Mask) -> str:
+    """What is shown in place of a column, of the same type. A mask that does not fit the type hides it whole."""
+    kind = column.primitive
+    shown = None if kind is None else _shown(column, kind, mask)
+    # NULL of the column's own type, however that is written.
+    return f"IF(FALSE, {column.sql}, NULL)" if shown is None else shown
+
+
+def _shown(column: SqlColumn, kind: Primitive, mask: Mask) -> str | None:
+    sql = column.sql
+    match mask.kind:
+        case MaskKind.NULL:
+            return None
+        case MaskKind.CONSTANT:
+            return _constant(column, mask.value)
+        case MaskKind.HASH:
+            return _hash(sql, kind, mask.salt)
+        case MaskKind.PARTIAL:
+            return _partial(sql, mask.first, mask.last) if kind.name == "string" else None
+        case MaskKind.YEAR:
+            return _year(sql, kind)
+
+
+def _constant(column: SqlColumn, value: Value | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return literal_sql(column.type, value)
+    except InvalidPolicy:
+        return None
+
+
+def _hash(sql: str, kind: Primitive, salt: str) -> str | None:
+    if kind.name not in ("string", "binary"):
+        return None
+    try:
+        salted = f"concat(X'{salt.encode().hex()}', CAST({sql} AS BINARY))" if salt else f"CAST({sql} AS BINARY)"
+    except UnicodeEncodeError:
+        return None
+    return f"sha2({salted}, 256)" if kind.name == "string" else f"unhex(sha2({salted}, 256))"
+
+
+def _partial(sql: str, first: int, last: int) -> str:
+    ends = f"concat(left({sql}, {first:d}), '{STARS}', right({sql}, {last:d}))"
+    # Were a short text shown by its ends, these would be all of it.
+    return f"CASE WHEN char_length({sql}) > {first + last:d} THEN {ends} WHEN {sql} IS NOT NULL THEN '{STARS}' END"
+
+
+def _year(sql: str, kind: Primitive) -> str | None:
+    if kind.name == "date":
+        return f"trunc({sql}, 'YEAR')"
+    if kind.name == "timestamp":
+        return f"CAST(date_trunc('YEAR', {sql}) AS TIMESTAMP_NTZ)"
+    if kind.name == "timestamptz":
+        return f"date_trunc('YEAR', {sql})"
+    return None

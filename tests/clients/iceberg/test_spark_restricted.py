@@ -1,0 +1,246 @@
+"""Spark as three principals with an OAuth2 credential only: who sees all, who writes, and who sees what policies leave.
+
+The third's engine is as willing as the others' and gets no further: it has no keys to the table's files, and plans
+scans by the server, over copies of what is shown.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from lakebed.client import LakebedClient
+from lakebed.client.policies import namespace_target, table_target
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline.worker import Ended, Worker
+from tests.clients.boto import Keys, root_keys
+from tests.clients.iceberg.engine import SPARK_MARKS, Engine, answered
+from tests.clients.iceberg.test_pyiceberg_roles import Member, Office, bearer
+from tests.clients.iceberg.test_spark_oauth import with_credential
+from tests.fixtures.server import RunningServer, running_server
+from tests.pipeline.tending import SOON, Tended, own_engine, tended
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+
+WAYS: Final = ("vended-credentials", "remote-signing")
+HIDDEN: Final = r"Forbidden|Status Code: 403|Access Denied|Unable to load credentials"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server of these tests' own: its tasks are nobody else's."""
+    with running_server(tmp_path_factory.mktemp("restricted") / "data", workers=2, **SOON) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def place(server: RunningServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+    """A table bucket with a worker that has this process's Spark: no principal of the tests works for itself."""
+    with tended(server, tmp_path_factory.mktemp("worker")) as found, working(found):
+        yield found
+
+
+@contextmanager
+def working(place: Tended) -> Iterator[None]:
+    """A worker, for the time of a block."""
+    stop, failed = threading.Event(), list[Ended]()
+
+    def tell(ended: Ended) -> None:
+        if ended.report is None:
+            failed.append(ended)
+
+    def work() -> None:
+        with LakebedClient(access=place.worker_access) as client:
+            engine = own_engine(place)
+            Worker(
+                client.tasks,
+                engine,
+                name="beside the tests",
+                kinds=[JobKind.COPY_RESTRICTED],
+                lease_seconds=60.0,
+                idle_seconds=3600.0,
+                tell=tell,
+            ).run(stop)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not failed, [ended.words for ended in failed]
+
+
+@dataclass(frozen=True)
+class People:
+    """Three principals, and a namespace in which each may do its own."""
+
+    place: Tended
+    office: Office
+    admin: Member
+    writer: Member
+    reader: Member
+    namespace: str
+
+    def engine(self, spark: SparkSession, member: Member, way: str = WAYS[0]) -> Engine:
+        return with_credential(spark, self.place.lake, Keys(member.client_id, member.secret), way)
+
+    def policy(self, kind: str, **says: object) -> str:
+        """Have a policy restrict whoever has the reader's role, in all of the namespace."""
+        name = f"p_{uuid.uuid4().hex[:8]}"
+        content = {"enable": True, "restricts": {"principal-roles": [self.reader.name]}, **says}
+        policies, home = self.place.client.policies, (self.namespace,)
+        policies.create(self.place.lake.warehouse, home, name, kind, content)
+        policies.attach(self.place.lake.warehouse, home, name, namespace_target(home))
+        return name
+
+
+@pytest.fixture
+def people(place: Tended) -> People:
+    keys = root_keys(place.lake.server)
+    office = Office(place.lake, bearer(place.lake, keys.access_key, keys.secret_key))
+    admin, writer, reader = (office.member(what) for what in ("admin", "writer", "reader"))
+    namespace = place.namespace()
+    office.grant(admin, "CATALOG_MANAGE_CONTENT")
+    for privilege in ("TABLE_CREATE", "TABLE_READ_DATA", "TABLE_WRITE_DATA"):
+        office.grant(writer, privilege, namespace)
+    office.grant(reader, "TABLE_READ_DATA", namespace)
+    # As if the policies were the only thing between the reader and writing.
+    office.grant(reader, "TABLE_WRITE_DATA", namespace)
+    return People(place, office, admin, writer, reader, namespace)
+
+
+COLUMNS: Final = "id BIGINT, region STRING, email STRING, ssn STRING, born DATE, pay DECIMAL(9, 2), note STRING"
+ROWS: Final = (
+    "(1, 'EU', 'anna@example.org', '123-45-6789', DATE '1980-05-06', 10.50, 'a')",
+    "(2, 'EU', 'b@x.io', '987-65-4321', DATE '1991-12-31', 20.00, NULL)",
+    "(3, 'US', 'cy@example.com', '555-55-5555', DATE '2000-01-01', 30.00, 'it''s')",
+    "(4, NULL, NULL, NULL, NULL, NULL, NULL)",
+)
+
+
+def create(engine: Engine, t: str, more: str = "") -> None:
+    engine.sql(f"CREATE TABLE {t} ({COLUMNS}) USING iceberg {more}")
+    engine.sql(f"INSERT INTO {t} VALUES {', '.join(ROWS)}")
+
+
+def refused(*calls: Callable[[], object]) -> None:
+    for call in calls:
+        with pytest.raises(Exception, match=HIDDEN):
+            call()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_three_principals_see_what_each_may(spark: SparkSession, people: People, way: str) -> None:
+    writer = people.engine(spark, people.writer, way)
+    t = writer.table(people.namespace)
+    create(writer, t, "PARTITIONED BY (region, truncate(3, ssn)) TBLPROPERTIES ('format-version' = '3')")
+    people.policy("lakebed.row-filter", filter={"type": "eq", "term": "region", "value": "EU"})
+    people.policy(
+        "lakebed.column-mask",
+        columns={
+            "email": {"mask": "partial", "first": 2, "last": 4},
+            "ssn": {"mask": "hash", "salt": "pepper"},
+            "born": "year",
+            "pay": {"mask": "constant", "value": 0},
+            "note": "null",
+        },
+    )
+    admin = people.engine(spark, people.admin, way)
+    everything = admin.sql(f"SELECT * FROM {admin.table(people.namespace)} ORDER BY id")
+    assert [row[0] for row in everything] == [1, 2, 3, 4]
+    assert everything[0][3] == "123-45-6789"
+    assert writer.value(f"SELECT count(*) FROM {t}") == 4
+
+    reader = people.engine(spark, people.reader, way)
+    mine = reader.table(people.namespace)
+    planned = answered(people.place.lake.server, "planTableScan")
+    assert reader.sql(f"SELECT * FROM {mine} ORDER BY id") == [
+        (1, "EU", "an****.org", _hash("123-45-6789"), date(1980, 1, 1), 0, None),
+        (2, "EU", "****", _hash("987-65-4321"), date(1991, 1, 1), 0, None),
+    ]
+    assert answered(people.place.lake.server, "planTableScan") > planned
+    # Asked of what is shown, and not of what is.
+    assert reader.value(f"SELECT count(*) FROM {mine}") == 2
+    assert reader.sql(f"SELECT id FROM {mine} WHERE region = 'US' OR id > 2") == []
+    assert reader.sql(f"SELECT id FROM {mine} WHERE ssn = '123-45-6789'") == []
+    assert reader.sql(f"SELECT id FROM {mine} WHERE ssn = '{_hash('987-65-4321')}'") == [(2,)]
+    assert reader.sql(f"SELECT id FROM {mine} WHERE born < DATE '1985-01-01' AND note IS NULL") == [(1,)]
+
+    refused(
+        lambda: reader.sql(f"INSERT INTO {mine} VALUES {ROWS[0]}"),
+        lambda: reader.sql(f"DELETE FROM {mine} WHERE id = 1"),
+        lambda: reader.sql(f"ALTER TABLE {mine} SET TBLPROPERTIES ('a' = 'b')"),
+        lambda: reader.sql(f"DROP TABLE {mine}"),
+    )
+    with pytest.raises(Exception, match=r"lakebed:hidden|Forbidden|Unsupported|Cannot|Invalid"):
+        reader.sql(f"SELECT * FROM {mine}.files")
+    assert writer.value(f"SELECT count(*) FROM {t}") == 4
+
+
+def test_what_is_shown_follows_the_table_and_the_policies(spark: SparkSession, people: People) -> None:
+    writer, reader = people.engine(spark, people.writer), people.engine(spark, people.reader)
+    t, mine = writer.table(people.namespace), reader.table(people.namespace)
+    create(writer, t)
+    name = people.policy("lakebed.row-filter", filter={"type": "lt", "term": "id", "value": 3})
+    assert reader.sql(f"SELECT id FROM {mine} ORDER BY id") == [(1,), (2,)]
+
+    first = writer.value(f"SELECT snapshot_id FROM {t}.snapshots")
+    writer.sql(f"INSERT INTO {t} VALUES (0, 'EU', NULL, NULL, NULL, NULL, NULL)")
+    admin = people.engine(spark, people.admin)
+    for change in ("RENAME COLUMN id TO number", "ADD COLUMN later INT"):
+        admin.sql(f"ALTER TABLE {admin.table(people.namespace)} {change}")
+    # The filter names a column that is no more: nothing is shown, rather than everything.
+    refused(lambda: reader.sql(f"SELECT * FROM {mine}"))
+    _update(people, name, 0, {"type": "lt", "term": "number", "value": 2})
+    assert reader.sql(f"SELECT number, later FROM {mine} ORDER BY number") == [(0, None), (1, None)]
+    assert reader.sql(f"SELECT id FROM {mine} VERSION AS OF {first}") == [(1,)]
+
+    _update(people, name, 1, {"type": "not", "child": {"type": "is-null", "term": "region"}})
+    assert [row[0] for row in reader.sql(f"SELECT number FROM {mine} ORDER BY number")] == [0, 1, 2, 3]
+    _update(people, name, 2, False)
+    assert reader.sql(f"SELECT * FROM {mine}") == []
+
+    home = (people.namespace,)
+    people.place.client.policies.detach(people.place.lake.warehouse, home, name, namespace_target(home))
+    assert reader.value(f"SELECT count(*) FROM {mine}") == 5
+    reader.sql(f"DELETE FROM {mine} WHERE number = 0")
+    people.place.client.policies.attach(people.place.lake.warehouse, home, name, table_target(home, "t"))
+    assert reader.sql(f"SELECT * FROM {mine}") == []
+
+
+def test_text_of_a_policy_stays_text(spark: SparkSession, people: People) -> None:
+    writer, reader = people.engine(spark, people.writer), people.engine(spark, people.reader)
+    t, mine = writer.table(people.namespace), reader.table(people.namespace)
+    column = "a`) OR (TRUE --"
+    quoted = column.replace("`", "``")
+    writer.sql(f"CREATE TABLE {t} (`{quoted}` STRING, `b c` STRING) USING iceberg")
+    evil = "x' OR '1' = '1\\"
+    escaped = evil.replace("\\", "\\\\").replace("'", "\\'")
+    writer.sql(f"INSERT INTO {t} VALUES ('{escaped}', 'shown'), ('other', 'hidden')")
+    people.policy("lakebed.row-filter", filter={"type": "eq", "term": column, "value": evil})
+    people.policy("lakebed.column-mask", columns={"b c": {"mask": "constant", "value": evil}})
+    assert reader.sql(f"SELECT * FROM {mine}") == [(evil, evil)]
+
+
+def _hash(text: str) -> str:
+    return sha256(f"pepper{text}".encode()).hexdigest()
+
+
+def _update(people: People, name: str, version: int, condition: Any) -> None:  # Any: JSON
+    content = {"enable": True, "restricts": {"principal-roles": [people.reader.name]}, "filter": condition}
+    people.place.client.policies.update(
+        people.place.lake.warehouse, (people.namespace,), name, content, current_version=version
+    )
