@@ -28,6 +28,7 @@ AUDIT: Final = Selection(
         "CatalogPolicy",
         "CatalogRole",
         "ClientCredentials",
+        "Connection",
         "ExternalIdentity",
         "Grant",
         "Policy",

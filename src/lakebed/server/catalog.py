@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.access import CredentialSource
+from lakebed.core.settings import FederationSettings
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.vault import MasterKeys
@@ -18,6 +19,8 @@ from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
+from lakebed.storage.credentials.http import Http
+from lakebed.storage.pooled_http import PooledHttp
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.committing import Commits
@@ -25,6 +28,7 @@ from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
+from lakebed.tables.federation.service import wire_federation
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import IdempotencyKeys
@@ -33,6 +37,7 @@ from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
+from lakebed.tables.remote.checking import AllowedHosts
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
@@ -47,6 +52,7 @@ from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.admin.services import AdminServices
 from lakebed.wire.iceberg.app import CatalogApplication, Observe
+from lakebed.wire.iceberg.federated import passing_on
 from lakebed.wire.iceberg.operations import catalog_mounts, catalog_routes
 from lakebed.wire.iceberg.request import MAX_BODY_BYTES
 from lakebed.wire.iceberg.routes import Mount
@@ -94,8 +100,13 @@ def wire_catalog(
     bearers: BearerTokens | None = None,
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
+    federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
+    http: Http | None = None,
 ) -> Catalog:
-    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken."""
+    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
+
+    `http` is how other catalogs are spoken to.
+    """
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -110,7 +121,13 @@ def wire_catalog(
     validator = CommitValidator(files, level=validation)
     commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter)
     registration = Registration(facilities, gate, entries, files, publisher, validator, cache)
-    extensions = wire_extensions(facilities, gate, warehouses, entries, files, commits, registration, master)
+    hosts = AllowedHosts(federation.hosts)
+    if http is None:
+        bundle = None if federation.ca_bundle is None else str(federation.ca_bundle)
+        http = PooledHttp(ca_bundle=bundle)
+    extensions = wire_extensions(
+        facilities, gate, warehouses, entries, files, commits, registration, master, http, hosts
+    )
     dropping = Dropping(facilities, gate, warehouses, entries, keys, tasks)
     reports = Reports(facilities, entries)
     scans = Scans(meta, files, entries, commits, clock)
@@ -165,11 +182,14 @@ def wire_catalog(
         policies=policies,
         policy_types=policy_types,
         attaching=Attaching(facilities, gate, warehouses, entries, keys, policy_types, policies),
+        federation=wire_federation(
+            facilities, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
+        ),
         admin=AdminServices(upkeep.upkeep, upkeep.tasks, tasks, EventLog(facilities), audit_trail(facilities)),
     )
     return Catalog(
         CatalogApplication(services, _mounts(), clock=clock, observe=observe),
-        CatalogApplication(services, [admin_mount()], clock=clock, observe=observe_admin),
+        CatalogApplication(services, [passing_on(admin_mount())], clock=clock, observe=observe_admin),
         services,
         upkeep,
         TableChores(
@@ -190,4 +210,5 @@ def wire_catalog(
 def _mounts() -> list[Mount]:
     """All routes of the catalog's edge, and where they are."""
     of_policies = policy_routes()
-    return [*catalog_mounts(catalog_routes(policy_endpoints(of_policies))), *policy_mounts(of_policies)]
+    mounts = [*catalog_mounts(catalog_routes(policy_endpoints(of_policies))), *policy_mounts(of_policies)]
+    return [passing_on(mount) for mount in mounts]

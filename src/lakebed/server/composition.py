@@ -215,11 +215,13 @@ def _wire(
         bearers=tokens.bearers,
         schedule_interval_seconds=settings.pipeline.schedule_interval,
         schedule_debounce_seconds=settings.pipeline.debounce,
+        federation=settings.federation,
     )
 
+    elsewhere = catalog.services.federation.recording
     management = CatalogApplication(
         catalog.services,
-        [management_mount(ManagementServices.on(facilities, root, tokens.clients))],
+        [management_mount(ManagementServices.on(facilities, root, tokens.clients, elsewhere))],
         clock=clock,
         observe=instruments.management.observe,
     )

@@ -187,6 +187,8 @@ ACTION_PRIVILEGES: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "lakebed:DropPolicyType": (P.CATALOG_MANAGE_METADATA,),
     # It makes the server call others.
     "lakebed:ConfigureBridge": (),
+    # So does this, but only such as the settings name: on the service, as making a catalog.
+    "lakebed:ConfigureConnection": (P.CATALOG_CREATE,),
 }
 """By action. An empty one is granted to nobody."""
 

@@ -55,7 +55,8 @@ DUE_TABLES: Final = (
     "SELECT e.id FROM entries e LEFT JOIN maintenance_configs c ON c.entry = e.id"
     " LEFT JOIN maintenance_defaults d ON d.warehouse = e.warehouse"
     " LEFT JOIN maintenance_states s ON s.entry = e.id"
-    " WHERE e.kind = 'table' AND e.dropped_ms IS NULL AND COALESCE(c.background, d.background, 0) = 1"
+    " WHERE e.kind = 'table' AND e.dropped_ms IS NULL AND e.metadata_at <> ''"
+    " AND COALESCE(c.background, d.background, 0) = 1"
     " AND (s.entry IS NULL OR (s.due_ms <= ? AND s.idle_token <> e.version_token) OR s.due_ms <= ?)"
     " AND e.id > ? ORDER BY e.id LIMIT ?"
 )

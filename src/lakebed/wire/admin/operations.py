@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, events, tables, tasks
+from .handlers import claims, connections, events, tables, tasks
 
 BASE = "/lakebed"
 
 
 def admin_mount() -> Mount:
     """The routes behind `/lakebed/v1/`."""
-    return Mount(BASE, "/v1/", RouteTable([*tasks.ROUTES, *claims.ROUTES, *events.ROUTES, *tables.ROUTES]))
+    routes = [*tasks.ROUTES, *claims.ROUTES, *events.ROUTES, *tables.ROUTES, *connections.ROUTES]
+    return Mount(BASE, "/v1/", RouteTable(routes))

@@ -12,6 +12,7 @@ from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
+from lakebed.tables.federation.service import Federation
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
@@ -59,4 +60,5 @@ class CatalogServices:
     policies: Policies
     policy_types: PolicyTypes
     attaching: Attaching
+    federation: Federation
     admin: AdminServices

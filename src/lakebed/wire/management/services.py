@@ -10,7 +10,7 @@ from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administering import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.catalogs import Catalogs
-from lakebed.governance.rbac.granting import Granting
+from lakebed.governance.rbac.granting import Elsewhere, Granting
 from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.facilities import Facilities
@@ -33,8 +33,10 @@ class ManagementServices:
     catalogs: Catalogs
 
     @staticmethod
-    def on(facilities: Facilities, root: Credential, issuer: Issuer) -> ManagementServices:
-        """The use cases on an object store's facilities."""
+    def on(
+        facilities: Facilities, root: Credential, issuer: Issuer, elsewhere: Elsewhere | None = None
+    ) -> ManagementServices:
+        """The use cases on an object store's facilities; `elsewhere` knows of catalogs behind this one."""
         meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
         return ManagementServices(
             facilities,
@@ -42,7 +44,7 @@ class ManagementServices:
             ManagedPrincipals(meta, outbox, clock, root, issuer),
             PrincipalRoles(meta, outbox, clock),
             CatalogRoles(meta, outbox, clock),
-            Granting(meta, outbox, clock),
+            Granting(meta, outbox, clock, elsewhere),
             Catalogs(meta),
         )
 
