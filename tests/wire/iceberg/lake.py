@@ -16,10 +16,12 @@ from urllib.parse import urlsplit
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
+from lakebed.core.settings import FederationSettings
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.vending import Vending
 from lakebed.server.catalog import wire_catalog
+from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
@@ -177,8 +179,10 @@ def wire_lake(
     endpoint: str | None = None,
     domains: tuple[str, ...] = (DOMAIN,),
     validation: Level = Level.STANDARD,
+    http: Http | None = None,
+    hosts: tuple[str, ...] = (),
 ) -> Lake:
-    """The edges on an object store."""
+    """The edges on an object store. `http` speaks to other catalogs, those at `hosts`."""
     f, clock = store.facilities, store.clock
     master = MasterKeys({"first": b"1" * 32}, active="first")
     root = Credential(
@@ -196,6 +200,8 @@ def wire_lake(
         lambda *_: None,
         master,
         validation=validation,
+        http=http,
+        federation=FederationSettings(hosts=hosts),
     )
     s3 = S3Application(
         S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
@@ -213,7 +219,9 @@ def wire_lake(
         root.access_key_id,
     )
     management = CatalogApplication(
-        catalog.services, [management_mount(ManagementServices.on(f, root, clients))], clock=clock
+        catalog.services,
+        [management_mount(ManagementServices.on(f, root, clients, catalog.services.federation.recording))],
+        clock=clock,
     )
     return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3)
 

@@ -233,7 +233,7 @@ class _Recorder:
     what: str
 
     async def __call__(self, tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
-        told = parsed(answer, Told, self.backed.remote.host, changes=True) if answer.body else Told()
+        told = Told() if answer.status == 204 else parsed(answer, Told, self.backed.remote.host, changes=True)
         if self.what != "Committed":
             # Somebody may have dropped, behind our back, what had the name before.
             await forget_entry(tx, self.backed.catalog, self.identifier)
