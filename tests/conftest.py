@@ -10,6 +10,7 @@ pytest_plugins = [
     "tests.fixtures.evidence",
     "tests.fixtures.minio",
     "tests.fixtures.postgres",
+    "tests.fixtures.reference_catalog",
     "tests.fixtures.server",
     "tests.fixtures.spark",
     "tests.fixtures.trino",

@@ -53,6 +53,7 @@ class _Answering:
         self.headers: dict[str, str] = {}
         self.pieces: list[bytes] = []
         self.size = 0
+        self.has_head = False
         self.is_whole = False
         self.keeps_open = False
         self._is_head = method == "HEAD"
@@ -67,7 +68,8 @@ class _Answering:
     def on_headers_complete(self) -> None:
         """The head is whole."""
         status = self.parser.get_status_code()
-        if status >= 200 and (self._is_head or status in _NO_BODY):
+        self.has_head = status >= 200
+        if self.has_head and (self._is_head or status in _NO_BODY):
             self._finish()
 
     def on_body(self, piece: bytes) -> None:
@@ -179,7 +181,7 @@ class PooledHttp:
             while not (answer.is_whole or answer.is_too_long):
                 piece = await reader.read(_READ_BYTES)
                 if not piece:
-                    if answer.headers and answer.ends_with_connection:
+                    if answer.has_head and answer.ends_with_connection:
                         break
                     raise asyncio.IncompleteReadError(b"", None)
                 answer.parser.feed_data(piece)
