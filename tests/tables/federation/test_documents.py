@@ -199,3 +199,11 @@ def test_tag_comes_back_to_who_is_shown_the_same(tag: str) -> None:
         assert unmarked_tags(marked, other) == ""
         assert unmarked_tags(f'"x", {marked}', mark) == tag
     assert unmarked_tags("*", "k") == ""
+
+
+@given(st.binary(max_size=40) | documents.map(lambda one: json.dumps(one).encode()))
+def test_settings_and_keys_that_make_no_sense_are_not_shown(noise: bytes) -> None:
+    answer = {"metadata": Raw(b"{}"), "config": Raw(noise), "storage-credentials": Raw(noise)}
+    shown = shown_table(answer, with_keys=True, credentials_path=HERE)
+    assert isinstance(json.loads(bytes(shown["config"])), dict)
+    assert isinstance(json.loads(bytes(shown["storage-credentials"])), list)

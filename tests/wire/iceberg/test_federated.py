@@ -58,6 +58,7 @@ async def test_tables_are_the_other_catalogs(lakes: TwoLakes) -> None:
     assert (await lakes.call("HEAD", TABLE)).status == 204
     committed = await lakes.done("POST", TABLE, SET)
     assert committed["metadata"]["properties"]["k"] == "v"
+    assert "config" not in committed
     await lakes.done("POST", "/tables/rename", renamed("t", "u"))
     listed = await lakes.done("GET", "/namespaces/ns/tables")
     assert listed["identifiers"] == [{"namespace": ["ns"], "name": "u"}]

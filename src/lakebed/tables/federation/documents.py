@@ -180,16 +180,11 @@ class Told(msgspec.Struct, rename="kebab"):
     metadata_location: str | None = None
 
 
-class _Credential(msgspec.Struct):
-    prefix: str
-    config: dict[str, str]
-
-
 def shown_table(answer: Fields, *, with_keys: bool, credentials_path: str) -> Fields:
     """An answer that shows a table, with no more than its reader may have."""
     shown = dict(answer)
     if "config" in shown:
-        config = _lenient(shown["config"])
+        config = _texts(_decoded(shown["config"]))
         shown["config"] = Raw(_encode(shown_config(config, with_keys=with_keys, credentials_path=credentials_path)))
     if "storage-credentials" in shown:
         if with_keys:
@@ -201,18 +196,16 @@ def shown_table(answer: Fields, *, with_keys: bool, credentials_path: str) -> Fi
 
 def shown_credentials(credentials: Raw, credentials_path: str) -> Raw:
     """Keys, with no word of a session that is not with this server."""
-    found = msgspec.json.decode(credentials, type=list[_Credential])
-    return Raw(
-        _encode(
-            [
-                {
-                    "prefix": one.prefix,
-                    "config": shown_config(one.config, with_keys=True, credentials_path=credentials_path),
-                }
-                for one in found
-            ]
-        )
-    )
+    found = _decoded(credentials)
+    shown = [
+        {
+            "prefix": one["prefix"],
+            "config": shown_config(_texts(one.get("config")), with_keys=True, credentials_path=credentials_path),
+        }
+        for one in (found if isinstance(found, list) else ())
+        if isinstance(one, dict) and isinstance(one.get("prefix"), str)
+    ]
+    return Raw(_encode(shown))
 
 
 def shown_config(config: Mapping[str, str], *, with_keys: bool, credentials_path: str) -> dict[str, str]:
@@ -231,12 +224,19 @@ def shown_config(config: Mapping[str, str], *, with_keys: bool, credentials_path
     return shown
 
 
-def _lenient(config: Raw) -> dict[str, str]:
-    """The settings in an answer; those that are no text are nobody's."""
-    found = msgspec.json.decode(config)
-    if not isinstance(found, dict):
+def _decoded(value: Raw) -> object:
+    """A part of an answer; None if it cannot be read."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _texts(config: object) -> dict[str, str]:
+    """Settings in an answer; those that are no text are nobody's."""
+    if not isinstance(config, dict):
         return {}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    return {name: value for name, value in config.items() if isinstance(value, str)}
 
 
 # -- entity tags --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ has said that the change was made. What fails after that is told as an unknown o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -84,7 +85,8 @@ class Passing:
             await record(tx, answer, now_ms)
 
         try:
-            await self._f.meta.transact(work)
+            # Shielded: a client that hangs up now does not undo what was done.
+            await asyncio.shield(self._f.meta.transact(work))
         except AlreadyAnswered:
             raise
         except LakebedError as error:

@@ -137,7 +137,7 @@ class RemoteTables:
         answer = await self._entries.register(mutation, backed, levels, asked, EntryKind.TABLE)
         return self._shown(backed, check_identifier(levels, asked.name), answer, with_keys=False, changes=True)
 
-    async def commit(self, mutation: Mutation, backed: Backed, identifier: Identifier, body: bytes) -> HttpAnswer:
+    async def commit(self, mutation: Mutation, backed: Backed, identifier: Identifier, body: bytes) -> ShownTable:
         """Commit to a table, or create one that was staged. Raises CommitConflict, NoSuchTable, AlreadyExists."""
         change, caller = read_change(body, identifier), mutation.caller
         await self._admit(caller, backed, change, in_transaction=False)
@@ -145,7 +145,7 @@ class RemoteTables:
             "POST", await self._entries.path(backed, identifier, EntryKind.TABLE), body=written(change.document)
         )
         what = "Created" if change.creates else "Committed"
-        return await self._passing.change(
+        answer = await self._passing.change(
             mutation,
             backed,
             request,
@@ -153,6 +153,7 @@ class RemoteTables:
             self._entries.recorder(caller, backed, identifier, EntryKind.TABLE, what),
             kept(identifier),
         )
+        return self._shown(backed, identifier, answer, with_keys=False, changes=True)
 
     async def commit_all(self, mutation: Mutation, backed: Backed, body: bytes) -> None:
         """Commit to many tables, wholly or not at all. Raises CommitConflict, NoSuchTable."""

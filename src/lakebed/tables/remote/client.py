@@ -146,6 +146,11 @@ class RemoteCatalog:
             self._manners_until_ms = now_ms + MANNERS_MS
         return self._manners
 
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether it keeps answers under their Idempotency-Key, as far as it has said yet."""
+        return self._manners is not None and self._manners.keeps_keys
+
     async def namespace(self, levels: Sequence[str]) -> str:
         """A namespace as its paths have it. Raises InvalidName for one that would be read there as another."""
         separator = (await self.manners()).separator

@@ -75,7 +75,7 @@ async def _change(services: CatalogServices, request: CatalogRequest, backed: Ba
         return await passed(services, request, backed)
     except Unavailable as error:
         key = request.mutation.key
-        if key is not None and error.undecided and not (await backed.remote.manners()).keeps_keys:
+        if key is not None and error.undecided and not backed.remote.keeps_keys:
             await _keep_unknown(services, key, error)
         raise
 
@@ -221,8 +221,7 @@ async def _table_exists(services: CatalogServices, request: CatalogRequest, back
 
 
 async def _update_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    committed = await services.federation.tables.commit(request.mutation, backed, request.table, request.body)
-    return Response(200, [JSON], committed.body)
+    return _table(await services.federation.tables.commit(request.mutation, backed, request.table, request.body))
 
 
 async def _drop_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
@@ -247,9 +246,9 @@ async def _commit_transaction(services: CatalogServices, request: CatalogRequest
 
 
 async def _load_credentials(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    found = await services.federation.tables.credentials(
-        request.caller, backed, request.table, dict(request.http.query)
-    )
+    # What the other side has the client repeat, and nothing of who asks: a signature may be in the query.
+    query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
+    found = await services.federation.tables.credentials(request.caller, backed, request.table, query)
     return ok({"storage-credentials": found}, [_NEVER_KEPT])
 
 
