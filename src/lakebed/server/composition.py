@@ -218,10 +218,10 @@ def _wire(
         federation=settings.federation,
     )
 
-    elsewhere = catalog.services.federation.recording
+    federation = catalog.services.federation
     management = CatalogApplication(
         catalog.services,
-        [management_mount(ManagementServices.on(facilities, root, tokens.clients, elsewhere))],
+        [management_mount(ManagementServices.on(facilities, root, tokens.clients, federation))],
         clock=clock,
         observe=instruments.management.observe,
     )

@@ -91,8 +91,9 @@ ENTRY_BY_ID: Final = (
 _TABLES: Final = (
     f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
     " JOIN warehouses w ON w.bucket = e.warehouse JOIN buckets b ON b.id = e.warehouse"
+    " WHERE e.kind = 'table' AND e.dropped_ms IS NULL"
     # Without those that stand for tables of a catalog behind this one: there is no metadata of them here.
-    " WHERE e.kind = 'table' AND e.dropped_ms IS NULL AND e.metadata_at <> ''"
+    " AND e.metadata_at <> ''"
 )
 TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND b.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"

@@ -220,7 +220,7 @@ def wire_lake(
     )
     management = CatalogApplication(
         catalog.services,
-        [management_mount(ManagementServices.on(f, root, clients, catalog.services.federation.recording))],
+        [management_mount(ManagementServices.on(f, root, clients, catalog.services.federation))],
         clock=clock,
     )
     return Lake(store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3)

@@ -10,11 +10,12 @@ from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administering import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.catalogs import Catalogs
-from lakebed.governance.rbac.granting import Elsewhere, Granting
+from lakebed.governance.rbac.granting import Granting
 from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
+from lakebed.tables.federation.service import Federation
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.request import CatalogRequest
 
@@ -34,9 +35,9 @@ class ManagementServices:
 
     @staticmethod
     def on(
-        facilities: Facilities, root: Credential, issuer: Issuer, elsewhere: Elsewhere | None = None
+        facilities: Facilities, root: Credential, issuer: Issuer, federation: Federation | None = None
     ) -> ManagementServices:
-        """The use cases on an object store's facilities; `elsewhere` knows of catalogs behind this one."""
+        """The use cases on an object store's facilities; `federation` knows of catalogs behind this one."""
         meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
         return ManagementServices(
             facilities,
@@ -44,7 +45,7 @@ class ManagementServices:
             ManagedPrincipals(meta, outbox, clock, root, issuer),
             PrincipalRoles(meta, outbox, clock),
             CatalogRoles(meta, outbox, clock),
-            Granting(meta, outbox, clock, elsewhere),
+            Granting(meta, outbox, clock, None if federation is None else federation.recording),
             Catalogs(meta),
         )
 
