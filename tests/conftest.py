@@ -13,7 +13,9 @@ pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.spark",
     "tests.fixtures.trino",
-    "tests.fixtures.compatibility_kit",  # after those that it imports: pytest rewrites what it loads itself
+    # After those that they import: pytest rewrites what it loads itself.
+    "tests.fixtures.compatibility_kit",
+    "tests.fixtures.reference_catalog",
 ]
 
 # Examples are judged by what they show, never by how long they took on a busy machine.

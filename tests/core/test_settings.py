@@ -182,7 +182,8 @@ def test_a_known_name_in_an_unknown_section_leads_to_its_section() -> None:
 
 def test_a_key_like_no_other_gets_the_list_of_sections() -> None:
     assert refused("zzz = 1").endswith(
-        "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,tables,pipeline,listeners,webhooks"
+        "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,tables,federation,pipeline,"
+        "listeners,webhooks"
     )
 
 
@@ -285,6 +286,10 @@ def test_a_refused_secret_is_not_shown(text: str) -> None:
         ('[pipeline]\nschedule_interval = "0s"', "pipeline.schedule_interval: expected a duration"),
         ('[pipeline]\ndebounce = "soon"', "pipeline.debounce: expected a duration"),
         ('[pipeline]\nlease = "2h"', "pipeline.lease: expected a duration such as 15s from 1s to 1h"),
+        ('[federation]\nhosts = ["https://far.example"]', "federation.hosts: expected host names"),
+        ('[federation]\nhosts = ["far.*"]', "federation.hosts: expected host names"),
+        ('[federation]\nhosts = [""]', "federation.hosts: expected host names"),
+        ('[federation]\ntimeout = "0s"', "federation.timeout: expected a duration"),
         ('[tables]\ns3_endpoint = "s3.example"', "tables.s3_endpoint: expected a URL"),
         ('[tables]\ns3_endpoint = "https://a:b@s3.example"', "tables.s3_endpoint: holds credentials: every client"),
         ('[tables]\ns3_endpoint = "https://s3.example/lake"', "tables.s3_endpoint: expected a URL without a path"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakebed.governance.vault import MasterKeys
 from lakebed.server.catalog_extensions import Extensions, wire_extensions
 from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest
+from lakebed.tables.remote.checking import AllowedHosts
 
 from .catalogs import Catalog
 
@@ -28,4 +29,5 @@ def extended(catalog: Catalog, http: Http = no_network) -> Extensions:
         catalog.registration,
         MASTER,
         http,
+        AllowedHosts(()),
     )

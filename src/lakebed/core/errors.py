@@ -71,6 +71,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     ├── Throttled                  too many requests; retry after a longer pause
     ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
     │   ├── StorageFull            no space left; retry after space was made
+    │   ├── RemoteFault            another catalog cannot be worked with: it refuses this server, or makes no sense
     │   └── PipelineUnavailable    Spark cannot be started here; the message says what to do about it
     └── Corrupted                  stored bytes are not what was written; needs an operator
 """
@@ -428,6 +429,12 @@ class Unavailable(LakebedError):
 
 class StorageFull(Unavailable):
     """No space is left: retry after space was made."""
+
+
+class RemoteFault(Unavailable):
+    """Another catalog failed, refuses this server's credentials, or makes no sense: an operator has to look."""
+
+    retryable = False
 
 
 class PipelineUnavailable(Unavailable):

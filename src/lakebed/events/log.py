@@ -30,6 +30,7 @@ AUDIT: Final = Selection(
         "CatalogPolicy",
         "CatalogRole",
         "ClientCredentials",
+        "Connection",
         "ExternalIdentity",
         "Grant",
         "Labels",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
+from lakebed.core.settings import FederationSettings
 from lakebed.events.access_trail import AccessTrail
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
@@ -20,6 +21,8 @@ from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
+from lakebed.storage.credentials.http import Http
+from lakebed.storage.pooled_http import PooledHttp
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.committing import Commits
@@ -27,6 +30,7 @@ from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
+from lakebed.tables.federation.service import wire_federation
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.generic_tables import GenericTables
@@ -38,6 +42,7 @@ from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
+from lakebed.tables.remote.checking import AllowedHosts
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.restrictions.copies import Copies
@@ -56,6 +61,7 @@ from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.admin.services import AdminServices
 from lakebed.wire.iceberg.app import CatalogApplication, Observe
+from lakebed.wire.iceberg.federated import passing_on
 from lakebed.wire.iceberg.operations import catalog_mounts, catalog_routes
 from lakebed.wire.iceberg.request import MAX_BODY_BYTES
 from lakebed.wire.iceberg.routes import Mount
@@ -107,10 +113,12 @@ def wire_catalog(
     account: str = DEFAULT_ACCOUNT,
     trace_retention_seconds: float = KEPT_SECONDS,
     telling: GovernanceEvents | None = None,
+    federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
+    http: Http | None = None,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
-    `account` is root's.
+    `account` is root's; `http` is how other catalogs are spoken to.
     """
     telling = telling or wire_governance_events(facilities, master)
     meta, clock = facilities.meta, facilities.clock
@@ -127,7 +135,13 @@ def wire_catalog(
     validator = CommitValidator(files, level=validation)
     commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter)
     registration = Registration(facilities, gate, entries, files, publisher, validator, cache)
-    extensions = wire_extensions(facilities, gate, warehouses, entries, files, commits, registration, master)
+    hosts = AllowedHosts(federation.hosts)
+    if http is None:
+        bundle = None if federation.ca_bundle is None else str(federation.ca_bundle)
+        http = PooledHttp(ca_bundle=bundle)
+    extensions = wire_extensions(
+        facilities, gate, warehouses, entries, files, commits, registration, master, http, hosts
+    )
     dropping = Dropping(facilities, gate, warehouses, entries, keys, tasks)
     reports = Reports(facilities, entries)
     copies = Copies(facilities, namespaces, entries, files, publisher, cache, dropping, tasks)
@@ -189,6 +203,9 @@ def wire_catalog(
         coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
         generic_tables=GenericTables(facilities, gate, entries, keys),
         labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
+        federation=wire_federation(
+            facilities, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
+        ),
         admin=AdminServices(
             upkeep.upkeep,
             upkeep.tasks,
@@ -211,7 +228,7 @@ def wire_catalog(
         ),
         CatalogApplication(
             services,
-            [admin_mount()],
+            [passing_on(admin_mount())],
             clock=clock,
             observe=observe_admin,
             around=around,
@@ -240,4 +257,5 @@ def wire_catalog(
 def _mounts() -> list[Mount]:
     """All routes of the catalog's edge, and where they are."""
     of_polaris = polaris_routes()
-    return [*catalog_mounts(catalog_routes(polaris_endpoints(of_polaris))), *polaris_mounts(of_polaris)]
+    mounts = [*catalog_mounts(catalog_routes(polaris_endpoints(of_polaris))), *polaris_mounts(of_polaris)]
+    return [passing_on(mount) for mount in mounts]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lakebed.governance.vault import MasterKeys, Vault
 from lakebed.objects.facilities import Facilities
-from lakebed.storage.credentials.http import Http, blocking_http
+from lakebed.storage.credentials.http import Http
 from lakebed.tables.bridges.following import Following
 from lakebed.tables.bridges.outcomes import Outcomes
-from lakebed.tables.bridges.polling import AT_ONCE, Polling
+from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.bridges.service import PURPOSE, Bridges
 from lakebed.tables.bridges.syncing import Syncing
 from lakebed.tables.committing import Commits
@@ -24,6 +23,7 @@ from lakebed.tables.importing import Imports
 from lakebed.tables.pointers import PointerMoves
 from lakebed.tables.refs import References
 from lakebed.tables.registering import Registration
+from lakebed.tables.remote.checking import AllowedHosts
 from lakebed.tables.rollback import Rollback
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.iceberg.extensions import TableExtensions
@@ -46,16 +46,14 @@ def wire_extensions(
     commits: Commits,
     registration: Registration,
     master: MasterKeys,
-    http: Http | None = None,
+    http: Http,
+    hosts: AllowedHosts,
 ) -> Extensions:
-    """The extensions on the services of the catalog. `http` is how other catalogs are spoken to."""
+    """The extensions on the services of the catalog. `http` is how other catalogs are spoken to, `hosts` which ones."""
     pointers = PointerMoves(facilities.meta, entries, registration)
     examination = Examination(facilities, entries, files)
-    bridges = Bridges(facilities, gate, entries, Vault(master, PURPOSE))
+    bridges = Bridges(facilities, gate, entries, Vault(master, PURPOSE), hosts)
     outcomes = Outcomes(facilities, bridges)
-    if http is None:
-        # Threads of its own: a catalog that does not answer must not hold those back that plan scans.
-        http = blocking_http(threads=ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bridges"))
     following = Following(facilities, entries, files, registration, bridges, outcomes, http)
     tables = TableExtensions(
         refs=References(entries, commits),

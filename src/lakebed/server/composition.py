@@ -239,11 +239,13 @@ def _wire(
         account=root.principal.account,
         trace_retention_seconds=settings.tables.trace_retention,
         telling=telling,
+        federation=settings.federation,
     )
 
+    federation = catalog.services.federation
     management = CatalogApplication(
         catalog.services,
-        [management_mount(ManagementServices.on(facilities, root, tokens.clients))],
+        [management_mount(ManagementServices.on(facilities, root, tokens.clients, federation))],
         clock=clock,
         observe=instruments.management.observe,
         around=telling.announcer.around,

@@ -56,6 +56,8 @@ class Action(StrEnum):
     RUN_MAINTENANCE = "s3tables:RunTableMaintenance"
     CONFIGURE_BRIDGE = "lakebed:ConfigureBridge"
     """Not among the actions of S3 Tables, so that `s3tables:*` does not allow it: it makes the server call others."""
+    CONFIGURE_CONNECTION = "lakebed:ConfigureConnection"
+    """What is behind a catalog. Neither is it one of S3 Tables'."""
     CREATE_POLICY = "lakebed:CreatePolicy"
     READ_POLICY = "lakebed:ReadPolicy"
     UPDATE_POLICY = "lakebed:UpdatePolicy"

@@ -122,6 +122,8 @@ _TABLES: Final = (
     f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
     " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.kind = 'table' AND e.dropped_ms IS NULL"
+    # Without those that stand for tables of a catalog behind this one: there is no metadata of them here.
+    " AND e.metadata_at <> ''"
 )
 TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND w.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"

@@ -10,17 +10,8 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
 from lakebed.tables.bridges.configuration import check_config
-from lakebed.tables.bridges.model import (
-    NO_SECRETS,
-    AuthKind,
-    BridgeAuth,
-    BridgeConfig,
-    BridgeSecrets,
-    CatalogKind,
-    SyncMode,
-    decode_config,
-    encode_config,
-)
+from lakebed.tables.bridges.model import BridgeConfig, CatalogKind, SyncMode, decode_config, encode_config
+from lakebed.tables.remote.model import NO_SECRETS, AuthKind, RemoteAuth, RemoteSecrets
 
 OPERATED = BridgeConfig(catalog=CatalogKind.POLARIS, external_namespace=("ns",), external_table="t")
 REST = BridgeConfig(
@@ -31,10 +22,10 @@ REST = BridgeConfig(
     sync_mode=SyncMode.POLL,
 )
 FOLDER = BridgeConfig(catalog=CatalogKind.FOLDER, folder="s3://lake/t/metadata", sync_mode=SyncMode.POLL)
-BEARER = BridgeAuth(kind=AuthKind.BEARER)
-SIGV4 = BridgeAuth(kind=AuthKind.SIGV4, access_key_id="AKID", region="us-east-1", service="s3tables")
-TOKEN = BridgeSecrets(token=Secret("t0k3n"))
-KEYS = BridgeSecrets(secret_access_key=Secret("k3y-of-theirs"))
+BEARER = RemoteAuth(kind=AuthKind.BEARER)
+SIGV4 = RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AKID", region="us-east-1", service="s3tables")
+TOKEN = RemoteSecrets(token=Secret("t0k3n"))
+KEYS = RemoteSecrets(secret_access_key=Secret("k3y-of-theirs"))
 
 
 def changed(config: BridgeConfig, **changes: Any) -> BridgeConfig:
@@ -54,7 +45,7 @@ def changed(config: BridgeConfig, **changes: Any) -> BridgeConfig:
         (FOLDER, NO_SECRETS),
     ],
 )
-def test_what_makes_sense_is_taken(config: BridgeConfig, secrets: BridgeSecrets) -> None:
+def test_what_makes_sense_is_taken(config: BridgeConfig, secrets: RemoteSecrets) -> None:
     check_config(config, secrets)
 
 
@@ -87,7 +78,7 @@ def test_what_makes_sense_is_taken(config: BridgeConfig, secrets: BridgeSecrets)
         (changed(REST, auth=BEARER), NO_SECRETS, "auth"),
         (changed(REST, auth=BEARER), KEYS, "auth"),
         (changed(REST, auth=BEARER, uri="http://catalog.example"), TOKEN, "uri"),
-        (changed(REST, auth=BEARER), BridgeSecrets(token=Secret("a\nb")), "auth"),
+        (changed(REST, auth=BEARER), RemoteSecrets(token=Secret("a\nb")), "auth"),
         (changed(REST, auth=SIGV4), NO_SECRETS, "auth"),
         (changed(REST, auth=msgspec.structs.replace(SIGV4, region="")), KEYS, "auth"),
         (changed(REST, auth=msgspec.structs.replace(SIGV4, service="a b")), KEYS, "auth"),
@@ -97,7 +88,7 @@ def test_what_makes_sense_is_taken(config: BridgeConfig, secrets: BridgeSecrets)
         (changed(FOLDER, auth=BEARER), TOKEN, "uri"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(config: BridgeConfig, secrets: BridgeSecrets, argument: str) -> None:
+def test_what_makes_no_sense_is_refused_by_name(config: BridgeConfig, secrets: RemoteSecrets, argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_config(config, secrets)
     assert refused.value.argument == argument
@@ -106,10 +97,10 @@ def test_what_makes_no_sense_is_refused_by_name(config: BridgeConfig, secrets: B
 
 
 def test_secrets_do_not_show_themselves() -> None:
-    secrets = BridgeSecrets(Secret("t0k3n"), Secret("k3y"), Secret("s3ss"))
+    secrets = RemoteSecrets(Secret("t0k3n"), Secret("k3y"), Secret("s3ss"))
     for text in (repr(secrets), str(secrets), repr(REST)):
         assert not any(word in text for word in ("t0k3n", "k3y", "s3ss"))
-    assert BridgeSecrets.unpacked(secrets.packed()) == secrets
+    assert RemoteSecrets.unpacked(secrets.packed()) == secrets
     assert bool(secrets)
     assert not NO_SECRETS
 

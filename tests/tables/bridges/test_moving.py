@@ -5,19 +5,19 @@ import pytest
 
 from lakebed.core.errors import AlreadyExists
 from lakebed.core.secrets import Secret
-from lakebed.tables.bridges.model import AuthKind, BridgeAuth, BridgeSecrets
 from lakebed.tables.bridges.service import Bridges
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.model import EntryKind
+from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import Catalog, name
 from tests.tables.extended import extended
 
 from .neighbours import OPERATED, POLLED
 
-BEARER = msgspec.structs.replace(POLLED, auth=BridgeAuth(kind=AuthKind.BEARER))
-TOKEN = BridgeSecrets(token=Secret("t0k3n-of-theirs"))
+BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
+TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))
 
 
 def bridges_of(catalog: Catalog) -> Bridges:

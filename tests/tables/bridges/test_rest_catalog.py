@@ -12,8 +12,9 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.storage.credentials.http import blocking_http
-from lakebed.tables.bridges.model import AuthKind, BridgeAuth, BridgeConfig, BridgeSecrets, CatalogKind
+from lakebed.tables.bridges.model import BridgeConfig, CatalogKind
 from lakebed.tables.bridges.rest_catalog import RestCatalog
+from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from tests.clients.boto import Keys
 from tests.clients.signing import EMPTY_SHA256, Signer
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
@@ -30,12 +31,12 @@ TABLE = {
 }
 
 
-def catalog_at(url: str, secrets: BridgeSecrets | None = None, **changes: Any) -> RestCatalog:
+def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -> RestCatalog:
     config = BridgeConfig(
         catalog=CatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
     )
     config = msgspec.structs.replace(config, **changes)
-    return RestCatalog(blocking_http(), ManualClock(), config, secrets or BridgeSecrets())
+    return RestCatalog(blocking_http(), ManualClock(), config, secrets or RemoteSecrets())
 
 
 def answering(config: dict[str, Any] | None = None, table: Answer | None = None) -> Callable[[Asked], Answer]:
@@ -72,15 +73,15 @@ async def test_levels_are_joined_as_the_contract_says_unless_told_otherwise() ->
 
 async def test_bearer_token_is_sent() -> None:
     with scripted_server(answering()) as server:
-        secrets = BridgeSecrets(token=Secret("t0k3n"))
-        await catalog_at(server.url, secrets, auth=BridgeAuth(kind=AuthKind.BEARER)).current()
+        secrets = RemoteSecrets(token=Secret("t0k3n"))
+        await catalog_at(server.url, secrets, auth=RemoteAuth(kind=AuthKind.BEARER)).current()
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer t0k3n"}
 
 
 async def test_requests_are_signed() -> None:
-    auth = BridgeAuth(kind=AuthKind.SIGV4, access_key_id="AKID", region="us-east-1", service="s3")
+    auth = RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AKID", region="us-east-1", service="s3")
     with scripted_server(answering()) as server:
-        secrets = BridgeSecrets(secret_access_key=Secret("secret"), session_token=Secret("session"))
+        secrets = RemoteSecrets(secret_access_key=Secret("secret"), session_token=Secret("session"))
         await catalog_at(server.url, secrets, auth=auth).current()
     for asked in server.asked:
         stamp = asked.headers["x-amz-date"]

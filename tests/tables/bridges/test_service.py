@@ -8,26 +8,18 @@ import pytest
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput, NoSuchBucket, NoSuchNamespace, NotFound
 from lakebed.core.secrets import Secret
 from lakebed.meta.seam import Transaction
-from lakebed.tables.bridges.model import (
-    AuthKind,
-    BridgeAuth,
-    BridgeConfig,
-    BridgeSecrets,
-    BridgeState,
-    CatalogKind,
-    SyncMode,
-    SyncStatus,
-)
+from lakebed.tables.bridges.model import BridgeConfig, BridgeState, CatalogKind, SyncMode, SyncStatus
 from lakebed.tables.bridges.service import Bridges
 from lakebed.tables.idempotency import Mutation
+from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import NOBODY, Catalog, may, name
 from tests.tables.extended import extended
 
 from .neighbours import OPERATED, POLLED
 
-BEARER = msgspec.structs.replace(POLLED, auth=BridgeAuth(kind=AuthKind.BEARER))
-TOKEN = BridgeSecrets(token=Secret("t0k3n-of-theirs"))
+BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
+TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))
 
 
 def bridges_of(catalog: Catalog) -> Bridges:

@@ -17,6 +17,7 @@ from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
+from lakebed.core.settings import FederationSettings
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
 from lakebed.governance.delegated_accesses import AccessTally
 from lakebed.governance.delegations import Delegations
@@ -27,6 +28,7 @@ from lakebed.governance.vending import Vending
 from lakebed.server.catalog import wire_catalog
 from lakebed.server.governance_events import GovernanceEvents, wire_governance_events
 from lakebed.server.instruments import access_trace
+from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
 from lakebed.wire.announcing import Announcer
 from lakebed.wire.http.body import RequestBody
@@ -190,8 +192,10 @@ def wire_lake(
     validation: Level = Level.STANDARD,
     listeners: Sequence[Listener] = (),
     told_reads: Sequence[Operation] = (),
+    http: Http | None = None,
+    hosts: tuple[str, ...] = (),
 ) -> Lake:
-    """The edges on an object store."""
+    """The edges on an object store. `http` speaks to other catalogs, those at `hosts`."""
     f, clock = store.facilities, store.clock
     master = MasterKeys({"first": b"1" * 32}, active="first")
     root = Credential(
@@ -213,6 +217,8 @@ def wire_lake(
         master,
         validation=validation,
         telling=telling,
+        http=http,
+        federation=FederationSettings(hosts=hosts),
     )
     s3 = S3Application(
         S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
@@ -234,7 +240,7 @@ def wire_lake(
     )
     management = CatalogApplication(
         catalog.services,
-        [management_mount(ManagementServices.on(f, root, clients))],
+        [management_mount(ManagementServices.on(f, root, clients, catalog.services.federation))],
         clock=clock,
         around=announcer.around,
         refused=telling.refused_at("management"),

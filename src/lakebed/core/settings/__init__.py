@@ -3,6 +3,7 @@
 from .address import Address
 from .checks import active_master_key, check_settings, decode_master_key
 from .description import describe
+from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
 from .telling import HookFailure, ListenerHook, ListenersSettings, WebhooksSettings, WebhookSubscriber
@@ -37,6 +38,7 @@ __all__ = [
     "Delegation",
     "EmbeddedWorker",
     "EncryptionSettings",
+    "FederationSettings",
     "HookFailure",
     "ListenerHook",
     "ListenersSettings",

@@ -13,6 +13,7 @@ from ..errors import InvalidInput, InvalidSetting
 from ..operations import Operation, parse_operations
 from ..secrets import Secret
 from ..webhooks import check_secret
+from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .telling import ListenersSettings, WebhooksSettings
 from .tree import (
@@ -40,6 +41,7 @@ _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]
 _MASTER: Final = re.compile(r"local(\[[^\]\s]+\])?|yarn|(spark|k8s|sc)://\S+")
 _REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ISSUER: Final = re.compile(r"[!-~]{1,255}")
+_HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?|\[[0-9a-f:.]+\](:\d{1,5})?")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -53,6 +55,7 @@ def check_settings(settings: Settings) -> None:
     _check_sts(settings.sts)
     _check_tokens(settings.tokens, settings.oidc)
     _check_tables(settings.tables)
+    _check_federation(settings.federation)
     _check_pipeline(settings.pipeline)
     _check_listeners(settings.listeners)
     _check_webhooks(settings.webhooks)
@@ -223,6 +226,14 @@ def _check_tables(tables: TablesSettings) -> None:
     if tables.s3_endpoint is None:
         return
     _check_bare_endpoint("tables.s3_endpoint", tables.s3_endpoint, "every client of the catalog is told this URL")
+
+
+def _check_federation(federation: FederationSettings) -> None:
+    for host in federation.hosts:
+        if not _HOST.fullmatch(host.lower()):
+            raise _refusal(
+                "federation.hosts", f"expected host names, with a port if need be, or *.DOMAIN. found={host!r}"
+            )
 
 
 def _check_pipeline(pipeline: PipelineSettings) -> None:

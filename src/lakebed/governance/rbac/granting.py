@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from lakebed.core.clock import Clock
-from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.core.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 
@@ -12,18 +14,27 @@ from .administering import Administrator
 from .catalog_roles import find_catalog_role
 from .catalogs import find_catalog, find_place
 from .events import RoleTeller
-from .model import GrantTarget, HeldGrant
+from .model import Catalog, GrantTarget, HeldGrant
 from .privileges import GrantKind, Privilege, check_grantable
 from .securables import catalog_securable
+
+
+class Elsewhere(Protocol):
+    """Knows of catalogs that are backed by others, whose things are recorded here when something is granted on them."""
+
+    async def record(self, catalog: Catalog, target: GrantTarget) -> bool:
+        """Make known what a grant is to be on; False if it is of no such catalog. Raises NotFound."""
+        ...
 
 
 class Granting:
     """The use cases of grants. All of them raise NoSuchWarehouse for a catalog that is not there."""
 
-    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock) -> None:
+    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock, elsewhere: Elsewhere | None = None) -> None:
         self._store = store
         self._outbox = outbox
         self._clock = clock
+        self._elsewhere = elsewhere
 
     async def list(self, by: Administrator, catalog_name: str, role_name: str) -> list[HeldGrant]:
         """What a role holds. Raises NoSuchPrincipal."""
@@ -58,7 +69,15 @@ class Granting:
                 teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
                 await teller.grant("Added", catalog.name, role_name, HeldGrant(target, privilege))
 
-        await self._store.transact(work)
+        try:
+            await self._store.transact(work)
+        except (NoSuchNamespace, NoSuchTable, NoSuchView):
+            # Told only to who may grant there: now it may be looked for where else it could be.
+            if self._elsewhere is None:
+                raise
+            if not await self._elsewhere.record(await find_catalog(self._store, catalog_name), target):
+                raise
+            await self._store.transact(work)
 
     async def revoke(
         self,

@@ -216,6 +216,8 @@ ACTION_PRIVILEGES: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "lakebed:SetLabels": (P.TABLE_WRITE_PROPERTIES,),
     # It makes the server call others.
     "lakebed:ConfigureBridge": (),
+    # So does this, but only such as the settings name: on the service, as making a catalog.
+    "lakebed:ConfigureConnection": (P.CATALOG_CREATE,),
 }
 """By action. An empty one is granted to nobody."""
 

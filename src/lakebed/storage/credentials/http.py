@@ -42,6 +42,8 @@ class HttpAnswer:
 
     status: int
     body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By name in lower case."""
 
 
 Http = Callable[[HttpRequest], Awaitable[HttpAnswer]]
@@ -91,7 +93,7 @@ def blocking_http(ca_bundle: str | None = None, threads: Executor | None = None)
             connection.close()
         if len(body) > request.max_answer_bytes:
             raise Unavailable(f"answer too long. host={parts.hostname} maximum={request.max_answer_bytes}")
-        return HttpAnswer(answer.status, body)
+        return HttpAnswer(answer.status, body, {name.lower(): value for name, value in answer.headers.items()})
 
     async def send_in_thread(request: HttpRequest) -> HttpAnswer:
         return await asyncio.get_running_loop().run_in_executor(threads, send, request)
@@ -106,17 +108,17 @@ def _connect(request: HttpRequest, ca_bundle: str | None) -> http.client.HTTPCon
         return http.client.HTTPConnection(host, parts.port or 80, timeout=request.timeout_seconds)
     context = ssl.create_default_context(cafile=ca_bundle)
     port = parts.port or 443
-    proxy = _proxy_for(host) if request.through_proxy else None
+    proxy = proxy_for(host) if request.through_proxy else None
     if proxy is None:
         return http.client.HTTPSConnection(host, port, timeout=request.timeout_seconds, context=context)
     tunnel = http.client.HTTPSConnection(
         proxy.hostname or "", proxy.port or 8080, timeout=request.timeout_seconds, context=context
     )
-    tunnel.set_tunnel(host, port, headers=_proxy_authorization(proxy))
+    tunnel.set_tunnel(host, port, headers=proxy_authorization(proxy))
     return tunnel
 
 
-def _proxy_for(host: str) -> SplitResult | None:
+def proxy_for(host: str) -> SplitResult | None:
     """The environment's proxy for HTTPS to `host`, spoken to in plain HTTP, as CONNECT proxies are."""
     proxy = urllib.request.getproxies().get("https")
     if not proxy or urllib.request.proxy_bypass(host):
@@ -124,7 +126,8 @@ def _proxy_for(host: str) -> SplitResult | None:
     return urlsplit(proxy if "//" in proxy else f"//{proxy}")
 
 
-def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
+def proxy_authorization(proxy: SplitResult) -> dict[str, str]:
+    """What a proxy with a user in its address is to be told."""
     if proxy.username is None:
         return {}
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"

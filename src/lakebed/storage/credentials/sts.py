@@ -42,6 +42,8 @@ class AssumedRole:
     session_name: str
     duration_seconds: int = DURATION_SECONDS
     external_id: str | None = None
+    policy: str | None = None
+    """A session policy that limits what the role may do."""
 
     def fields(self) -> dict[str, str]:
         """Its form fields."""
@@ -52,6 +54,8 @@ class AssumedRole:
         }
         if self.external_id:
             fields["ExternalId"] = self.external_id
+        if self.policy:
+            fields["Policy"] = self.policy
         return fields
 
 

@@ -8,10 +8,9 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.secrets import Secret
-
 from ..identifiers import Identifier, Levels
 from ..model import Entry, Namespace, Properties, Warehouse
+from ..remote.model import RemoteAuth
 
 POLL_SECONDS: Final = 60
 """How often a catalog is asked unless a bridge says otherwise."""
@@ -42,14 +41,6 @@ class SyncMode(StrEnum):
     POLL = "poll"
 
 
-class AuthKind(StrEnum):
-    """How this server shows who it is."""
-
-    NONE = "none"
-    BEARER = "bearer"
-    SIGV4 = "sigv4"
-
-
 class SyncStatus(StrEnum):
     """What came of the last look at the other side."""
 
@@ -71,15 +62,6 @@ class SyncStatus(StrEnum):
         return self in (SyncStatus.CONFLICT, SyncStatus.REFUSED, SyncStatus.MISSING, SyncStatus.UNREACHABLE)
 
 
-class BridgeAuth(msgspec.Struct, frozen=True, kw_only=True):
-    """How this server shows who it is, without the secrets."""
-
-    kind: AuthKind = AuthKind.NONE
-    access_key_id: str = ""
-    region: str = ""
-    service: str = ""
-
-
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What was configured."""
 
@@ -95,38 +77,13 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
     uri: str = ""
     warehouse: str = ""
     folder: str = ""
-    auth: BridgeAuth = BridgeAuth()
+    auth: RemoteAuth = RemoteAuth()
     properties: Properties = {}
 
     @property
     def follows(self) -> tuple[object, ...]:
         """What is followed: as long as it is the same, what was learned of it holds."""
         return self.catalog, self.external_namespace, self.external_table, self.uri, self.warehouse, self.folder
-
-
-@dataclass(frozen=True, slots=True)
-class BridgeSecrets:
-    """What opens the other side. Never shown, stored sealed."""
-
-    token: Secret = field(default=Secret(""), repr=False)
-    secret_access_key: Secret = field(default=Secret(""), repr=False)
-    session_token: Secret = field(default=Secret(""), repr=False)
-
-    def __bool__(self) -> bool:
-        return any((self.token, self.secret_access_key, self.session_token))
-
-    def packed(self) -> bytes:
-        """For the vault."""
-        plain = (self.token, self.secret_access_key, self.session_token)
-        return msgspec.msgpack.encode([secret.reveal() for secret in plain])
-
-    @classmethod
-    def unpacked(cls, packed: bytes) -> BridgeSecrets:
-        """From the vault."""
-        return cls(*map(Secret, msgspec.msgpack.decode(packed, type=tuple[str, str, str])))
-
-
-NO_SECRETS: Final = BridgeSecrets()
 
 
 class BridgeState(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,14 +15,14 @@ from ..events import tell
 from ..files import parse_location
 from ..gate import CREATE_OR_MOVE, Action, Gate
 from ..identifiers import Identifier
+from ..remote.checking import AllowedHosts
+from ..remote.model import NO_SECRETS, RemoteSecrets
 from . import rows
 from .configuration import check_config
 from .model import (
-    NO_SECRETS,
     Bridge,
     BridgeConfig,
     Bridged,
-    BridgeSecrets,
     BridgeState,
     CatalogKind,
     SyncMode,
@@ -38,11 +38,20 @@ PURPOSE = "external catalog secrets"
 class Bridges:
     """The use cases of bridges, but for following them."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, vault: Vault) -> None:
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        vault: Vault,
+        hosts: AllowedHosts = AllowedHosts(()),  # noqa: B008  # it never changes
+    ) -> None:
+        """`hosts` are those that bridges may lead to; none means any: they take a right of their own."""
         self._f = facilities
         self._gate = gate
         self._entries = entries
         self._vault = vault
+        self._hosts = hosts
 
     async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Bridged:
         """The bridge of a name, if it has one. The table need not be there, its namespace must: NoSuchNamespace."""
@@ -61,7 +70,7 @@ class Bridges:
         warehouse_name: str,
         identifier: Identifier,
         config: BridgeConfig,
-        secrets: BridgeSecrets = NO_SECRETS,
+        secrets: RemoteSecrets = NO_SECRETS,
     ) -> Bridged:
         """Give a name a bridge, in place of the one it has. Raises InvalidInput, NoSuchNamespace, AccessDenied.
 
@@ -95,7 +104,7 @@ class Bridges:
         warehouse_name: str,
         identifier: Identifier,
         config: BridgeConfig,
-        secrets: BridgeSecrets,
+        secrets: RemoteSecrets,
     ) -> Found:
         """The name, if the caller may give it this bridge. Raises InvalidInput, AccessDenied."""
         check_config(config, secrets)
@@ -103,6 +112,10 @@ class Bridges:
         if config.catalog is CatalogKind.REST:
             # It makes the server speak to whatever host is named, from where the server stands.
             await self._admitted(caller, warehouse_name, identifier, Action.CONFIGURE_BRIDGE)
+            if self._hosts:
+                self._hosts.check(config.uri)
+                if config.auth.token_uri:
+                    self._hosts.check(config.auth.token_uri, argument="token-uri")
         if config.catalog is CatalogKind.FOLDER:
             await self._admit_folder(caller, config.folder)
         return found
@@ -138,7 +151,7 @@ class Bridges:
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
-    def new(self, before: Bridged, config: BridgeConfig, secrets: BridgeSecrets, now_ms: int) -> Bridge:
+    def new(self, before: Bridged, config: BridgeConfig, secrets: RemoteSecrets, now_ms: int) -> Bridge:
         """A bridge in place of the one that was there."""
         old = before.bridge
         revision = uuid4().hex
@@ -170,11 +183,11 @@ class Bridges:
             bridge.updated_ms,
         )
 
-    def secrets_of(self, bridge: Bridge) -> BridgeSecrets:
+    def secrets_of(self, bridge: Bridge) -> RemoteSecrets:
         """What opens the other side. Raises Corrupted."""
         if bridge.sealed is None:
             return NO_SECRETS
-        return BridgeSecrets.unpacked(self._vault.open(bridge.sealed, _context(bridge.revision)))
+        return RemoteSecrets.unpacked(self._vault.open(bridge.sealed, _context(bridge.revision)))
 
     # -- who may --------------------------------------------------------------------------------------------------
 

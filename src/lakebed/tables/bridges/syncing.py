@@ -15,8 +15,9 @@ from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..metadata.parsing import parse_table
 from ..pointers import PointerMoves, same_file
+from ..remote.model import NO_SECRETS, RemoteSecrets
 from .following import OPERATION, Following, Synced
-from .model import NO_SECRETS, Bridge, BridgeConfig, Bridged, BridgeSecrets, SyncStatus
+from .model import Bridge, BridgeConfig, Bridged, SyncStatus
 from .outcomes import Outcomes
 from .service import Bridges
 
@@ -26,7 +27,7 @@ class SyncRequest(NamedTuple):
 
     config: BridgeConfig | None = None
     """A new configuration of the bridge; None for the one that is there."""
-    secrets: BridgeSecrets = NO_SECRETS
+    secrets: RemoteSecrets = NO_SECRETS
     metadata_at: str | None = None
     """Where the table is on the other side; None if the other side is to be asked."""
     expected_token: str | None = None

@@ -58,6 +58,8 @@ DUE_TABLES: Final = (
     " LEFT JOIN maintenance_states s ON s.entry = e.id"
     " WHERE e.kind = 'table' AND e.dropped_ms IS NULL AND COALESCE(c.background, d.background, 0) = 1"
     " AND w.kind = 'INTERNAL'"
+    # Without those that stand for tables of a catalog behind this one: there is no metadata of them here.
+    " AND e.metadata_at <> ''"
     " AND (s.entry IS NULL OR (s.due_ms <= ? AND s.idle_token <> e.version_token) OR s.due_ms <= ?)"
     " AND e.id > ? ORDER BY e.id LIMIT ?"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, delegations, events, labels, policies, tables, tasks, webhooks
+from .handlers import claims, connections, delegations, events, labels, policies, tables, tasks, webhooks
 
 BASE = "/lakebed"
 
@@ -20,5 +20,6 @@ def admin_mount() -> Mount:
         *policies.ROUTES,
         *labels.ROUTES,
         *delegations.ROUTES,
+        *connections.ROUTES,
     ]
     return Mount(BASE, "/v1/", RouteTable(routes))

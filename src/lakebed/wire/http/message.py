@@ -197,6 +197,7 @@ REASONS: Final[dict[int, str]] = {
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     501: "Not Implemented",
+    502: "Bad Gateway",
     503: "Service Unavailable",
     507: "Insufficient Storage",
 }

@@ -76,6 +76,7 @@ CATALOG_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
     e.Incomplete: Refusal(400, "BadRequestException"),
     e.NotSupported: Refusal(406, "UnsupportedOperationException"),
     e.Throttled: Refusal(429, "TooManyRequestsException"),
+    e.RemoteFault: Refusal(502, "BadGatewayException"),
     e.Unavailable: Refusal(503, "ServiceUnavailableException"),
     e.StorageFull: Refusal(507, "ServiceUnavailableException"),
     e.Corrupted: Refusal(500, "RESTException"),

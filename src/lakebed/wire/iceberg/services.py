@@ -12,6 +12,7 @@ from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
+from lakebed.tables.federation.service import Federation
 from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.service import Labelling
@@ -67,4 +68,5 @@ class CatalogServices:
     coverage: Coverage
     generic_tables: GenericTables
     labelling: Labelling
+    federation: Federation
     admin: AdminServices

@@ -32,10 +32,24 @@ UNSUPPORTED: Final = (
 )
 
 
+OF_FEDERATION: Final = (
+    ("Connections to other than Iceberg REST catalogs (HADOOP, HIVE, BIGQUERY)", "ICEBERG_REST is served"),
+    ("Connections that authenticate by IMPLICIT or GCP", "OAUTH, BEARER and SIGV4 are served"),
+    ("Scan planning in a catalog that another is behind", "clients plan"),
+    ("Remote signing in a catalog that another is behind", "keys are passed on to who may have them"),
+    ("Policies, maintenance and extensions in a catalog that another is behind", "the other catalog has its own"),
+)
+"""What is left out of catalogs that are backed by another, and what there is instead."""
+
+
 def inventory() -> list[tuple[str, str, str]]:
     """Every operation left out: what it is, how it is answered, and what there is instead."""
     refusal = CATALOG_ERRORS[NotSupported]
-    return [(f"{one.feature} ({one.operation})", f"{refusal.status} {refusal.type}", one.note) for one in UNSUPPORTED]
+    answer = f"{refusal.status} {refusal.type}"
+    return [
+        *((f"{one.feature} ({one.operation})", answer, one.note) for one in UNSUPPORTED),
+        *((feature, answer, note) for feature, note in OF_FEDERATION),
+    ]
 
 
 def _refuse(one: Unsupported) -> Handler:

@@ -16,6 +16,7 @@ from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.catalogs import CatalogManagement
+from lakebed.tables.federation.service import Federation
 from lakebed.tables.gate import Gate
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.request import CatalogRequest
@@ -36,8 +37,10 @@ class ManagementServices:
     catalog_management: CatalogManagement
 
     @staticmethod
-    def on(facilities: Facilities, root: Credential, issuer: Issuer) -> ManagementServices:
-        """The use cases on an object store's facilities."""
+    def on(
+        facilities: Facilities, root: Credential, issuer: Issuer, federation: Federation | None = None
+    ) -> ManagementServices:
+        """The use cases on an object store's facilities; `federation` knows of catalogs behind this one."""
         meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
         return ManagementServices(
             facilities,
@@ -45,7 +48,7 @@ class ManagementServices:
             ManagedPrincipals(meta, outbox, clock, root, issuer),
             PrincipalRoles(meta, outbox, clock),
             CatalogRoles(meta, outbox, clock),
-            Granting(meta, outbox, clock),
+            Granting(meta, outbox, clock, None if federation is None else federation.recording),
             Catalogs(meta),
             CatalogManagement(facilities, Gate(facilities)),
         )

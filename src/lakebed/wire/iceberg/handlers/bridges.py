@@ -9,22 +9,12 @@ from msgspec import UNSET, Meta, UnsetType
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
-from lakebed.tables.bridges.model import (
-    POLL_SECONDS,
-    AuthKind,
-    Bridge,
-    BridgeAuth,
-    BridgeConfig,
-    Bridged,
-    BridgeSecrets,
-    CatalogKind,
-    SyncMode,
-    SyncStatus,
-)
+from lakebed.tables.bridges.model import POLL_SECONDS, Bridge, BridgeConfig, Bridged, CatalogKind, SyncMode, SyncStatus
 from lakebed.tables.bridges.syncing import SyncRequest
 from lakebed.tables.cache import CachedMetadata
 from lakebed.tables.identifiers import Levels, display
 from lakebed.tables.model import Entry
+from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok
@@ -63,6 +53,10 @@ class AuthDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, k
     session_token: str = ""
     region: str = ""
     service: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    token_uri: str = ""
+    scopes: list[str] = msgspec.field(default_factory=list)
 
     def __repr__(self) -> str:
         # It holds secrets, and documents find their way into errors.
@@ -102,15 +96,28 @@ class _BridgeFields(ExtensionDocument, kw_only=True):
             uri=self.uri,
             warehouse=self.warehouse,
             folder=self.metadata_folder,
-            auth=BridgeAuth(kind=auth.type, access_key_id=auth.access_key_id, region=auth.region, service=auth.service),
+            auth=RemoteAuth(
+                kind=auth.type,
+                access_key_id=auth.access_key_id,
+                region=auth.region,
+                service=auth.service,
+                client_id=auth.client_id,
+                token_uri=auth.token_uri,
+                scopes=tuple(auth.scopes),
+            ),
             properties=self.properties,
         )
 
     @property
-    def secrets(self) -> BridgeSecrets:
+    def secrets(self) -> RemoteSecrets:
         """The secrets."""
         auth = self.auth
-        return BridgeSecrets(Secret(auth.token), Secret(auth.secret_access_key), Secret(auth.session_token))
+        return RemoteSecrets(
+            Secret(auth.token),
+            Secret(auth.secret_access_key),
+            Secret(auth.session_token),
+            Secret(auth.client_secret),
+        )
 
 
 class BridgeDocument(_BridgeFields, kw_only=True):
@@ -288,6 +295,8 @@ def _shown(bridge: Bridge | None) -> dict[str, Any] | None:
             "access-key-id": auth.access_key_id,
             "region": auth.region,
             "service": auth.service,
+            "client-id": auth.client_id,
+            "token-uri": auth.token_uri,
             "has-secrets": bridge.sealed is not None,
         },
         "policy-mode": POLICY_MODE,

@@ -1,0 +1,59 @@
+"""The catalogs behind this one, each spoken to by one client for as long as its connection stays as it is."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import InvalidInput, RemoteFault
+from lakebed.storage.credentials.http import Http
+
+from ..remote.authentication import token_uri_of
+from ..remote.checking import AllowedHosts
+from ..remote.client import TIMEOUT_SECONDS, RemoteCatalog
+from ..remote.model import AuthKind, RemoteSecrets
+from .model import Connection, ConnectionConfig
+
+_REMEMBERED: Final = 256
+
+
+class Remotes:
+    """Clients by the revision of their connection. Used from one event loop."""
+
+    def __init__(
+        self, http: Http, clock: Clock, hosts: AllowedHosts, *, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        self._http = http
+        self._clock = clock
+        self._hosts = hosts
+        self._timeout_seconds = timeout_seconds
+        self._known: OrderedDict[str, RemoteCatalog] = OrderedDict()
+
+    def check_hosts(self, config: ConnectionConfig) -> None:
+        """Return if all that the connection leads to may be spoken to. Raises InvalidInput."""
+        self._hosts.check(config.uri)
+        if config.auth.kind is AuthKind.OAUTH:
+            self._hosts.check(token_uri_of(config.address, config.auth), argument="tokenUri")
+
+    def known(self, connection: Connection) -> RemoteCatalog | None:
+        """The client of a connection that was used before: its secrets need not be opened again."""
+        found = self._known.get(connection.revision)
+        if found is not None:
+            self._known.move_to_end(connection.revision)
+        return found
+
+    def open(self, connection: Connection, secrets: RemoteSecrets) -> RemoteCatalog:
+        """A client. Raises RemoteFault if the settings do not allow the host any more."""
+        try:
+            self.check_hosts(connection.config)
+        except InvalidInput as error:
+            raise RemoteFault(str(error)) from error
+        config = connection.config
+        remote = RemoteCatalog.at(
+            self._http, self._clock, config.address, config.auth, secrets, timeout_seconds=self._timeout_seconds
+        )
+        self._known[connection.revision] = remote
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return remote

@@ -1,0 +1,79 @@
+"""Connections of catalogs to the catalogs behind them, in the management contract's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.tables.federation.model import Connection
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.management.connection_documents import ConnectionDocument, connection_document
+
+from ..queries import check_names
+
+
+async def list_connections(services: CatalogServices, request: CatalogRequest) -> Response:
+    """All connections."""
+    check_names(request.http, ())
+    found = await services.federation.connections.list(request.caller)
+    return ok({"connections": [_document(connection) for connection in found]})
+
+
+async def get_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The connection of a catalog."""
+    check_names(request.http, ())
+    return ok(_document(await services.federation.connections.get(request.caller, request.names["catalog"])))
+
+
+async def put_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Connect a catalog, in place of the connection that it has."""
+    check_names(request.http, ())
+    asked = request.document(ConnectionDocument)
+    made = await services.federation.connections.put(
+        request.caller, request.names["catalog"], asked.config, asked.secrets
+    )
+    return ok(_document(made))
+
+
+async def remove_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Take the connection off a catalog."""
+    check_names(request.http, ())
+    await services.federation.connections.remove(request.caller, request.names["catalog"])
+    return no_content()
+
+
+async def try_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Ask the catalog behind how it wants to be spoken to."""
+    check_names(request.http, ())
+    manners = await services.federation.connections.try_out(request.caller, request.names["catalog"])
+    return ok(
+        {
+            "prefix": manners.prefix,
+            "namespace-separator": manners.separator,
+            "endpoints": sorted(manners.endpoints),
+            "keeps-idempotency-keys": manners.keeps_keys,
+        }
+    )
+
+
+def _document(connection: Connection) -> dict[str, Any]:
+    return {
+        "catalog": connection.name,
+        "connectionConfigInfo": connection_document(connection),
+        "created-ms": connection.created_ms,
+        "updated-ms": connection.updated_ms,
+    }
+
+
+_ONE = "/v1/connections/{catalog}"
+
+ROUTES = (
+    Route("listConnections", "GET", "/v1/connections", list_connections, is_standard=False),
+    Route("getConnection", "GET", _ONE, get_connection, is_standard=False),
+    Route("putConnection", "PUT", _ONE, put_connection, is_standard=False),
+    Route("removeConnection", "DELETE", _ONE, remove_connection, is_standard=False),
+    Route("tryConnection", "POST", _ONE + "/check", try_connection, is_standard=False),
+)

@@ -1,0 +1,333 @@
+"""Catalogs that are backed by another: their requests are passed on, and those that cannot be are refused.
+
+Before every route that names a catalog it is looked whether that is such a one: a point read, and no route forgets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput, NotSupported, Unavailable
+from lakebed.tables.federation.connections import Backed
+from lakebed.tables.federation.documents import Registration, Rename
+from lakebed.tables.federation.entries import shown_again
+from lakebed.tables.federation.namespaces import Paging
+from lakebed.tables.federation.tables import ShownTable, Wanted
+from lakebed.tables.idempotency import Answer, RequestKey
+from lakebed.tables.model import EntryKind
+from lakebed.wire.http.message import Headers, Response
+
+from .answers import identifiers, no_content, ok
+from .delegation import HEADER, Mode, asked_mode
+from .errors import JSON, error_document, refusal_of
+from .handlers.configuration import warehouse_name
+from .handlers.namespaces import NewNamespace, PropertyChanges
+from .handlers.reports import KINDS, ReportHead
+from .loading import replayed
+from .request import CatalogRequest, parse_document, split_namespace
+from .routes import Handler, Mount, Replay, Route, RouteTable
+from .services import CatalogServices
+
+Passed = Callable[[CatalogServices, CatalogRequest, Backed], Awaitable[Response]]
+
+_HERE: Final = frozenset({"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"})
+"""What is asked of a catalog itself, whatever is behind it."""
+
+_ANSWERED_WITH_VIEWS: Final = frozenset({"createView", "replaceView", "registerView"})
+_NEVER_KEPT: Final = ("Cache-Control", "no-store, private")
+
+
+def passing_on(mount: Mount) -> Mount:
+    """The same routes, which pass requests on where their catalog is backed by another."""
+    routes = mount.routes.routes
+    served = frozenset(route.endpoint for route in routes if route.name in PASSED)
+    return Mount(mount.base, mount.root, RouteTable([_passing_on(route, served) for route in routes]))
+
+
+def _passing_on(route: Route, served: frozenset[str]) -> Route:
+    if route.name == "getConfig":
+        return route._replace(handle=_configuration(route.handle, served))
+    if "{warehouse}" not in route.path or route.name in _HERE:
+        return route
+    passed = PASSED.get(route.name)
+
+    async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
+        backed = await services.federation.connections.backed(request.warehouse)
+        if backed is None:
+            return await route.handle(services, request)
+        if passed is None:
+            raise NotSupported(
+                f"the catalog is backed by another, to which this is not passed on. operation={route.name}"
+            )
+        if not route.changes:
+            return await passed(services, request, backed)
+        return await _change(services, request, backed, passed)
+
+    return route._replace(handle=handle, replay=_replaying(route))
+
+
+async def _change(services: CatalogServices, request: CatalogRequest, backed: Backed, passed: Passed) -> Response:
+    """Pass a change on. What nobody knows the outcome of stays so for its key, unless the other side keeps keys too."""
+    try:
+        return await passed(services, request, backed)
+    except Unavailable as error:
+        key = request.mutation.key
+        if key is not None and error.undecided and not backed.remote.keeps_keys:
+            await _keep_unknown(services, key, error)
+        raise
+
+
+async def _keep_unknown(services: CatalogServices, key: RequestKey, error: Unavailable) -> None:
+    refusal = refusal_of(error)
+    await services.keys.keep_refusal(key, Answer(refusal.status, body=error_document(refusal, str(error))))
+
+
+def _replaying(route: Route) -> Replay:
+    async def show(services: CatalogServices, request: CatalogRequest, entry: str) -> Response:
+        identifier = shown_again(entry)
+        if identifier is None:
+            return await (route.replay or replayed)(services, request, entry)
+        backed = await services.federation.connections.backed(request.warehouse)
+        if backed is None:
+            raise InvalidInput("the catalog is not backed by another any more: make a new idempotency key")
+        if route.name in _ANSWERED_WITH_VIEWS:
+            return ok(await services.federation.views.load_again(backed, identifier))
+        return _table(await services.federation.tables.load_again(backed, identifier))
+
+    return show
+
+
+# -- configuration ------------------------------------------------------------------------------------------------
+
+
+def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
+    """The configuration of a catalog that is backed by another lists what of `served` is served there."""
+
+    async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
+        response = await get_config(services, request)
+        stated = request.http.query.get("warehouse")
+        backed = None if stated is None else await services.federation.connections.backed(warehouse_name(stated))
+        if backed is None:
+            return response
+        manners = await backed.remote.manners()
+        document: dict[str, Any] = msgspec.json.decode(response.body)
+        document["endpoints"] = [
+            endpoint
+            for endpoint in document["endpoints"]
+            if endpoint in served and (endpoint in manners.endpoints or endpoint in _MADE_OF_OTHERS)
+        ]
+        # Where the files are the tables say.
+        document["defaults"].pop("warehouse-location", None)
+        if not manners.keeps_keys:
+            # Clients would send again what nobody knows the outcome of.
+            document.pop("idempotency-key-lifetime", None)
+        return ok(document)
+
+    return handle
+
+
+# -- namespaces ---------------------------------------------------------------------------------------------------
+
+
+def _paging(request: CatalogRequest) -> Paging:
+    query = request.http.query
+    return Paging(query.get("pageToken"), query.get("pageSize"))
+
+
+async def _list_namespaces(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    parent = request.http.query.get("parent", "")
+    levels = split_namespace(parent) if parent else ()
+    found = await services.federation.namespaces.list(request.caller, backed, levels, _paging(request))
+    return ok({"namespaces": found.namespaces, "next-page-token": found.next_token})
+
+
+async def _create_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    asked = request.document(NewNamespace)
+    made = await services.federation.namespaces.create(request.mutation, backed, asked.namespace, asked.properties)
+    return Response(200, [JSON], made.body)
+
+
+async def _load_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    found = await services.federation.namespaces.get(request.caller, backed, request.namespace)
+    return Response(200, [JSON], found.body)
+
+
+async def _namespace_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.namespaces.check_exists(request.caller, backed, request.namespace)
+    return no_content()
+
+
+async def _drop_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.namespaces.drop(request.mutation, backed, request.namespace)
+    return no_content()
+
+
+async def _update_properties(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    asked = request.document(PropertyChanges)
+    changed = await services.federation.namespaces.set_properties(
+        request.mutation, backed, request.namespace, updates=asked.updates, removals=asked.removals
+    )
+    return Response(200, [JSON], changed.body)
+
+
+# -- tables -------------------------------------------------------------------------------------------------------
+
+
+def _wanted(request: CatalogRequest) -> Wanted:
+    query = request.http.query
+    mode = asked_mode(request.http.headers.get(HEADER))
+    return Wanted(
+        {name: query[name] for name in ("snapshots", "referenced-by") if name in query},
+        request.http.headers.get("if-none-match") if request.http.method == "GET" else None,
+        wants_access=mode is not None,
+        wants_keys=mode is Mode.VENDED,
+    )
+
+
+def _table(shown: ShownTable) -> Response:
+    headers: Headers = [] if shown.tag is None else [("ETag", shown.tag)]
+    if shown.status == 304:
+        return Response(304, headers)
+    return ok(shown.document, [*headers, _NEVER_KEPT] if shown.with_keys else headers)
+
+
+async def _list_tables(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return await _list(services, request, backed, EntryKind.TABLE)
+
+
+async def _list(services: CatalogServices, request: CatalogRequest, backed: Backed, kind: EntryKind) -> Response:
+    found = await services.federation.entries.list(request.caller, backed, request.namespace, kind, _paging(request))
+    return ok({"identifiers": identifiers(found.namespace, found.names), "next-page-token": found.next_token})
+
+
+async def _create_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return _table(
+        await services.federation.tables.create(
+            request.mutation, backed, request.namespace, request.body, _wanted(request)
+        )
+    )
+
+
+async def _load_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return _table(await services.federation.tables.load(request.caller, backed, request.table, _wanted(request)))
+
+
+async def _table_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.entries.check_exists(request.caller, backed, request.table, EntryKind.TABLE)
+    return no_content()
+
+
+async def _update_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return _table(await services.federation.tables.commit(request.mutation, backed, request.table, request.body))
+
+
+async def _drop_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    purge = request.flag("purgeRequested")
+    await services.federation.entries.drop(request.mutation, backed, request.table, EntryKind.TABLE, purge=purge)
+    return no_content()
+
+
+async def _rename_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.entries.rename(request.mutation, backed, request.document(Rename), EntryKind.TABLE)
+    return no_content()
+
+
+async def _register_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    asked = request.document(Registration)
+    return _table(await services.federation.tables.register(request.mutation, backed, request.namespace, asked))
+
+
+async def _commit_transaction(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.tables.commit_all(request.mutation, backed, request.body)
+    return no_content()
+
+
+async def _load_credentials(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    # What the other side has the client repeat, and nothing of who asks: a signature may be in the query.
+    query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
+    found = await services.federation.tables.credentials(request.caller, backed, request.table, query)
+    return ok({"storage-credentials": found}, [_NEVER_KEPT])
+
+
+async def _report_metrics(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    head = parse_document(request.body, ReportHead)
+    if head.report_type not in KINDS:
+        raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
+    await services.federation.tables.report(request.caller, backed, request.table, head.report_type, request.body)
+    return no_content()
+
+
+# -- views --------------------------------------------------------------------------------------------------------
+
+
+async def _list_views(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return await _list(services, request, backed, EntryKind.VIEW)
+
+
+async def _create_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return ok(await services.federation.views.create(request.mutation, backed, request.namespace, request.body))
+
+
+async def _load_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return ok(await services.federation.views.load(request.caller, backed, request.view))
+
+
+async def _view_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.entries.check_exists(request.caller, backed, request.view, EntryKind.VIEW)
+    return no_content()
+
+
+async def _replace_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    return ok(await services.federation.views.replace(request.mutation, backed, request.view, request.body))
+
+
+async def _drop_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.entries.drop(request.mutation, backed, request.view, EntryKind.VIEW)
+    return no_content()
+
+
+async def _rename_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    await services.federation.entries.rename(request.mutation, backed, request.document(Rename), EntryKind.VIEW)
+    return no_content()
+
+
+async def _register_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    asked = request.document(Registration)
+    return ok(await services.federation.views.register(request.mutation, backed, request.namespace, asked))
+
+
+PASSED: Final[Mapping[str, Passed]] = {
+    "listNamespaces": _list_namespaces,
+    "createNamespace": _create_namespace,
+    "loadNamespaceMetadata": _load_namespace,
+    "namespaceExists": _namespace_exists,
+    "dropNamespace": _drop_namespace,
+    "updateProperties": _update_properties,
+    "listTables": _list_tables,
+    "createTable": _create_table,
+    "loadTable": _load_table,
+    "tableExists": _table_exists,
+    "updateTable": _update_table,
+    "dropTable": _drop_table,
+    "renameTable": _rename_table,
+    "registerTable": _register_table,
+    "commitTransaction": _commit_transaction,
+    "loadCredentials": _load_credentials,
+    "reportMetrics": _report_metrics,
+    "listViews": _list_views,
+    "createView": _create_view,
+    "loadView": _load_view,
+    "viewExists": _view_exists,
+    "replaceView": _replace_view,
+    "dropView": _drop_view,
+    "renameView": _rename_view,
+    "registerView": _register_view,
+}
+"""What is passed on, by the operation's id in the contract."""
+
+_NAMESPACE: Final = "/v1/{prefix}/namespaces/{namespace}"
+_MADE_OF_OTHERS: Final = frozenset({f"HEAD {_NAMESPACE}", f"HEAD {_NAMESPACE}/tables/{{table}}"})
+"""Served also where the other side does not: a GET tells the same."""

@@ -1,0 +1,52 @@
+"""A catalog of a running server that another one is behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Any
+
+from tests.clients.boto import connected, root_keys
+from tests.clients.iceberg.lake import OWN, Lake
+from tests.clients.plain_http import Answer, fetch
+from tests.clients.signing import Signer
+from tests.fixtures.server import RunningServer
+
+HOSTS = "LAKEBED_FEDERATION__HOSTS"
+
+
+def administered(server: RunningServer, method: str, path: str, document: object = None) -> Answer:
+    """One request to the administration's API, signed by root. `path` is what follows `/lakebed/v1/`."""
+    url = f"{server.endpoint}/lakebed/v1/{path}"
+    body = b"" if document is None else json.dumps(document).encode()
+    headers = Signer(root_keys(server)).headers(method, url, hashlib.sha256(body).hexdigest())
+    return fetch(method, url, headers=headers, body=body)
+
+
+def connect(near: RunningServer, uri: str, **connection: Any) -> Lake:
+    """A new catalog of a server, which the catalog at `uri` is behind."""
+    lake = Lake(near, f"behind-{uuid.uuid4().hex[:16]}")
+    with connected(near) as s3:
+        s3.create_bucket(Bucket=lake.warehouse)
+    assert lake.request("PUT", f"buckets/{lake.warehouse}").status == 200
+    document = {"connectionType": "ICEBERG_REST", "uri": uri, **connection}
+    answer = administered(near, "PUT", f"connections/{lake.warehouse}", document)
+    assert answer.status == 200, answer.body
+    return lake
+
+
+def connect_to_lake(near: RunningServer, far: Lake) -> Lake:
+    """A new catalog of a server, which a table bucket of another is behind: with tokens for root's credentials."""
+    keys = root_keys(far.server)
+    return connect(
+        near,
+        f"{far.server.endpoint}{OWN}",
+        remoteCatalogName=far.warehouse,
+        authenticationParameters={
+            "authenticationType": "OAUTH",
+            "clientId": keys.access_key,
+            "clientSecret": keys.secret_key,
+            "scopes": ["PRINCIPAL_ROLE:ALL"],
+        },
+    )

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wire.iceberg.lake import ROOT_KEYS, Answer, allow
+from tests.wire.iceberg.two_lakes import CATALOG, CONNECTION, TwoLakes, two_lakes
+
+PATH = f"/lakebed/v1/connections/{CATALOG}"
+OAUTH = {
+    "authenticationType": "OAUTH",
+    "clientId": "me",
+    "clientSecret": "s3cret-of-a-client",
+    "tokenUri": "https://login.example/token",
+    "scopes": ["PRINCIPAL_ROLE:ALL"],
+}
+HTTPS = {**CONNECTION, "uri": "https://far.example/iceberg"}
+
+
+@pytest.fixture
+async def lakes(tmp_path: Path) -> AsyncIterator[TwoLakes]:
+    async with two_lakes(tmp_path, connected=False) as both:
+        yield both
+
+
+async def send(lakes: TwoLakes, method: str, path: str = PATH, document: object = None, **more: Any) -> Answer:
+    return await lakes.near.send(method, path, b"" if document is None else json.dumps(document).encode(), **more)
+
+
+async def test_connection_is_made_shown_tried_and_taken_off(lakes: TwoLakes) -> None:
+    assert (await send(lakes, "GET")).status == 404
+    made = await send(lakes, "PUT", document=CONNECTION)
+    assert made.status == 200
+    info = made.document["connectionConfigInfo"]
+    assert info["uri"] == CONNECTION["uri"]
+    assert info["remoteCatalogName"] == "lake"
+    assert info["authenticationParameters"] == {
+        "authenticationType": "SIGV4",
+        "accessKeyId": ROOT_KEYS.access_key,
+        "signingRegion": "us-east-1",
+        "signingName": "s3",
+    }
+    assert (await send(lakes, "GET")).document == made.document
+    listed = (await send(lakes, "GET", "/lakebed/v1/connections")).document["connections"]
+    assert listed == [made.document]
+    tried = await send(lakes, "POST", f"{PATH}/check")
+    assert tried.document["prefix"] == "lake"
+    assert tried.document["keeps-idempotency-keys"] is True
+    assert (await lakes.call("GET", "/namespaces")).document["namespaces"] == [["ns"]]
+    assert (await send(lakes, "DELETE")).status == 204
+    assert (await send(lakes, "GET")).status == 404
+    assert (await send(lakes, "DELETE")).status == 404
+    assert (await lakes.call("GET", "/namespaces")).document["namespaces"] == []
+    told = [kind for kind in await lakes.events() if kind.startswith("Connection")]
+    assert told == ["ConnectionConfigured", "ConnectionRemoved"]
+    audited = (await send(lakes, "GET", "/lakebed/v1/audit?kind=Connection*")).document["events"]
+    assert [one["kind"] for one in audited] == told
+
+
+async def test_secrets_come_in_and_never_go_out(lakes: TwoLakes) -> None:
+    for authentication in (OAUTH, {"authenticationType": "BEARER", "bearerToken": "s3cret-token"}):
+        made = await send(lakes, "PUT", document={**HTTPS, "authenticationParameters": authentication})
+        assert made.status == 200
+        for answer in (made, await send(lakes, "GET"), await send(lakes, "GET", "/lakebed/v1/events")):
+            assert b"s3cret" not in answer.body
+        rows = await lakes.near.store.facilities.meta.rows("SELECT config, secrets FROM catalog_connections")
+        assert all(b"s3cret" not in bytes(column or b"") for row in rows for column in row)
+
+
+async def test_connection_that_is_taken_off_takes_what_was_known_by_it(lakes: TwoLakes) -> None:
+    await send(lakes, "PUT", document=CONNECTION)
+    await lakes.table()
+    keys = await lakes.member(
+        "one", {"type": "table", "namespace": ["ns"], "tableName": "t", "privilege": "TABLE_READ_PROPERTIES"}
+    )
+    assert (await lakes.call("GET", "/namespaces/ns/tables/t", keys=keys)).status == 200
+    assert (await send(lakes, "DELETE")).status == 204
+    grants = f"/catalogs/{CATALOG}/catalog-roles/one/grants"
+    assert (await lakes.office.done("GET", grants))["grants"] == []
+    await send(lakes, "PUT", document=CONNECTION)
+    assert (await lakes.call("GET", "/namespaces/ns/tables/t", keys=keys)).status == 403
+
+
+async def test_new_connection_keeps_what_is_granted(lakes: TwoLakes) -> None:
+    await send(lakes, "PUT", document=CONNECTION)
+    await lakes.table()
+    keys = await lakes.member(
+        "one", {"type": "table", "namespace": ["ns"], "tableName": "t", "privilege": "TABLE_READ_PROPERTIES"}
+    )
+    assert (await send(lakes, "PUT", document={**CONNECTION, "properties": {"k": "v"}})).status == 200
+    assert (await lakes.call("GET", "/namespaces/ns/tables/t", keys=keys)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"connectionType": "HIVE"}, 406),
+        ({"connectionType": "SOMETHING"}, 400),
+        ({"uri": ""}, 400),
+        ({"uri": "ftp://far.example"}, 400),
+        ({"uri": "http://user:password@far.example"}, 400),
+        ({"uri": "http://elsewhere.test/iceberg"}, 400),
+        ({"uri": "http://169.254.169.254/latest"}, 400),
+        ({"uri": "http://far.example.evil.test/"}, 400),
+        ({"uri": "http://evil.test#.example"}, 400),
+        ({"remoteCatalogName": "a\nb"}, 400),
+        ({"authenticationParameters": {"authenticationType": "IMPLICIT"}}, 406),
+        ({"authenticationParameters": {"authenticationType": "GCP"}}, 406),
+        ({"authenticationParameters": {"authenticationType": "NONE"}}, 400),
+        ({"authenticationParameters": {"authenticationType": "BEARER"}}, 400),
+        ({"authenticationParameters": {"authenticationType": "BEARER", "bearerToken": "t"}}, 400),
+        ({"authenticationParameters": {"authenticationType": "SIGV4", "signingRegion": "x"}}, 400),
+        ({"authenticationParameters": {"authenticationType": "SIGV4", "roleArn": "x", "signingRegion": "x"}}, 400),
+        ({"uri": "https://far.example", "authenticationParameters": {**OAUTH, "tokenUri": "https://evil.test/"}}, 400),
+        ({"uri": "https://far.example", "authenticationParameters": {**OAUTH, "tokenUri": "http://far.example/"}}, 400),
+        ({"uri": "https://far.example", "authenticationParameters": {**OAUTH, "bearerToken": "t"}}, 400),
+        ({"properties": {"lakebed.credentials-for": "everybody"}}, 400),
+        ({"something": "else"}, 400),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(lakes: TwoLakes, changes: dict[str, Any], status: int) -> None:
+    refused = await send(lakes, "PUT", document={**CONNECTION, **changes})
+    assert refused.status == status, refused
+    assert (await send(lakes, "GET")).status == 404
+
+
+async def test_role_is_taken_in_place_of_keys(lakes: TwoLakes) -> None:
+    role = {
+        "authenticationType": "SIGV4",
+        "roleArn": "arn:aws:iam::123456789012:role/glue",
+        "externalId": "e-1",
+        "signingRegion": "us-west-2",
+        "sessionPolicy": '{"Version": "2012-10-17"}',
+    }
+    made = await send(lakes, "PUT", document={**HTTPS, "authenticationParameters": role})
+    shown = made.document["connectionConfigInfo"]["authenticationParameters"]
+    assert shown == {**role, "signingName": "execute-api"}
+
+
+async def test_catalog_with_namespaces_of_its_own_is_not_connected(lakes: TwoLakes) -> None:
+    await lakes.done("POST", "/namespaces", {"namespace": ["own"]})
+    assert (await send(lakes, "PUT", document=CONNECTION)).error == (409, "CommitFailedException")
+    await lakes.done("DELETE", "/namespaces/own")
+    assert (await send(lakes, "PUT", document=CONNECTION)).status == 200
+
+
+async def test_no_such_catalog(lakes: TwoLakes) -> None:
+    for method, document in (("GET", None), ("PUT", CONNECTION), ("DELETE", None)):
+        answer = await send(lakes, method, "/lakebed/v1/connections/ghost", document)
+        assert answer.error == (404, "NoSuchWarehouseException")
+
+
+async def test_who_may_make_catalogs_may_connect_them_and_nobody_else(lakes: TwoLakes) -> None:
+    office = lakes.office
+    nobody = await lakes.near.user("nobody")
+    reader = await lakes.near.user("tables", allow("s3tables:*"))
+    allowed = await lakes.near.user("operator", allow("lakebed:ConfigureConnection"))
+    catalog_admin = await lakes.member("catalog-admin", {"type": "catalog", "privilege": "CATALOG_MANAGE_CONTENT"})
+    await office.principal("service-admin")
+    await office.give("service-admin", "service_admin")
+    made = await lakes.near.access_keys.create("service-admin")
+    service_admin = type(nobody)(made.key.id, made.secret.reveal())
+    for keys in (nobody, reader, catalog_admin):
+        for method, document in (("GET", None), ("PUT", CONNECTION), ("DELETE", None)):
+            assert (await send(lakes, method, document=document, keys=keys)).status == 403
+        assert (await send(lakes, "GET", "/lakebed/v1/connections", keys=keys)).status == 403
+        assert (await send(lakes, "POST", f"{PATH}/check", keys=keys)).status == 403
+    for keys in (allowed, service_admin):
+        assert (await send(lakes, "PUT", document=CONNECTION, keys=keys)).status == 200
+        assert (await send(lakes, "GET", "/lakebed/v1/connections", keys=keys)).status == 200
+        assert (await send(lakes, "DELETE", keys=keys)).status == 204
+
+
+async def test_connection_that_leads_nowhere_is_told_when_it_is_tried(lakes: TwoLakes) -> None:
+    await send(lakes, "PUT", document={**CONNECTION, "remoteCatalogName": "ghost"})
+    tried = await send(lakes, "POST", f"{PATH}/check")
+    assert tried.error == (502, "BadGatewayException")
+    wrong = {**CONNECTION["authenticationParameters"], "secretAccessKey": "another-secret"}
+    await send(lakes, "PUT", document={**CONNECTION, "authenticationParameters": wrong})
+    tried = await send(lakes, "POST", f"{PATH}/check")
+    assert tried.error == (502, "BadGatewayException")
+    assert "another-secret" not in tried.body.decode()

@@ -1,0 +1,439 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lakebed.core.errors import Unavailable
+from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from tests.tables.catalogs import VIEW_VERSION
+
+from .lake import SCHEMA, Answer
+from .two_lakes import CATALOG, TwoLakes, two_lakes
+
+TABLE = "/namespaces/ns/tables/t"
+SET: dict[str, Any] = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
+
+
+@pytest.fixture
+async def lakes(tmp_path: Path) -> AsyncIterator[TwoLakes]:
+    async with two_lakes(tmp_path) as both:
+        yield both
+
+
+def renamed(source: str, target: str) -> dict[str, Any]:
+    return {
+        "source": {"namespace": ["ns"], "name": source},
+        "destination": {"namespace": ["ns"], "name": target},
+    }
+
+
+# -- what is passed on --------------------------------------------------------------------------------------------
+
+
+async def test_namespaces_are_the_other_catalogs(lakes: TwoLakes) -> None:
+    assert (await lakes.done("GET", "/namespaces"))["namespaces"] == [["ns"]]
+    made = await lakes.done("POST", "/namespaces", {"namespace": ["a", "b"], "properties": {"k": "v"}})
+    assert made == {"namespace": ["a", "b"], "properties": {"k": "v"}}
+    assert (await lakes.done("GET", "/namespaces?parent=a"))["namespaces"] == [["a", "b"]]
+    assert (await lakes.far.call("GET", "/lake/namespaces/a%1Fb")).document["properties"]["k"] == "v"
+    assert (await lakes.done("GET", "/namespaces/a%1Fb"))["properties"]["k"] == "v"
+    changed = await lakes.done("POST", "/namespaces/a%1Fb/properties", {"updates": {"x": "y"}, "removals": ["k"]})
+    assert (changed["updated"], changed["removed"]) == (["x"], ["k"])
+    assert (await lakes.call("HEAD", "/namespaces/a%1Fb")).status == 204
+    await lakes.done("DELETE", "/namespaces/a%1Fb")
+    assert (await lakes.call("HEAD", "/namespaces/a%1Fb")).status == 404
+    assert (await lakes.far.call("HEAD", "/lake/namespaces/a%1Fb")).status == 404
+
+
+async def test_tables_are_the_other_catalogs(lakes: TwoLakes) -> None:
+    made = (await lakes.table()).document
+    there = (await lakes.far.call("GET", f"/lake{TABLE}")).document
+    assert made["metadata-location"] == there["metadata-location"]
+    assert (await lakes.done("GET", TABLE))["metadata"] == there["metadata"]
+    assert (await lakes.call("HEAD", TABLE)).status == 204
+    committed = await lakes.done("POST", TABLE, SET)
+    assert committed["metadata"]["properties"]["k"] == "v"
+    assert "config" not in committed
+    await lakes.done("POST", "/tables/rename", renamed("t", "u"))
+    listed = await lakes.done("GET", "/namespaces/ns/tables")
+    assert listed["identifiers"] == [{"namespace": ["ns"], "name": "u"}]
+    assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/tables/u")).status == 204
+    await lakes.done("DELETE", "/namespaces/ns/tables/u")
+    document = {"name": "again", "metadata-location": committed["metadata-location"]}
+    registered = await lakes.done("POST", "/namespaces/ns/register", document)
+    assert registered["metadata-location"] == committed["metadata-location"]
+    assert (await lakes.call("DELETE", "/namespaces/ns/tables/again?purgeRequested=true")).status == 204
+    assert (await lakes.far.call("GET", "/lake/namespaces/ns/tables")).document["identifiers"] == []
+
+
+async def test_nothing_of_it_is_made_here(lakes: TwoLakes) -> None:
+    await lakes.table()
+    await lakes.done("POST", TABLE, SET)
+    for table in ("namespaces", "entries", "entry_commits", "entry_locations"):
+        assert await lakes.near.store.facilities.meta.rows(f"SELECT * FROM {table}") == []
+
+
+async def test_staged_tables_come_to_be_with_their_commit(lakes: TwoLakes) -> None:
+    staged = (await lakes.table(stage_create=True)).document
+    assert (await lakes.call("HEAD", TABLE)).status == 404
+    metadata = staged["metadata"]
+    updates = [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 1},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+    ]
+    await lakes.done("POST", TABLE, {"requirements": [{"type": "assert-create"}], "updates": updates})
+    assert (await lakes.far.call("HEAD", f"/lake{TABLE}")).status == 204
+    assert (await lakes.events())[-1] == "TableCreated"
+
+
+async def test_views_are_the_other_catalogs(lakes: TwoLakes) -> None:
+    view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
+    made = await lakes.done("POST", "/namespaces/ns/views", view)
+    assert (await lakes.done("GET", "/namespaces/ns/views/v"))["metadata"] == made["metadata"]
+    assert (await lakes.call("HEAD", "/namespaces/ns/views/v")).status == 204
+    change = {"updates": [{"action": "set-properties", "updates": {"k": "v"}}], "requirements": []}
+    replaced = await lakes.done("POST", "/namespaces/ns/views/v", change)
+    assert replaced["metadata"]["properties"]["k"] == "v"
+    await lakes.done("POST", "/views/rename", renamed("v", "w"))
+    assert (await lakes.done("GET", "/namespaces/ns/views"))["identifiers"] == [{"namespace": ["ns"], "name": "w"}]
+    await lakes.done("DELETE", "/namespaces/ns/views/w")
+    document = {"name": "again", "metadata-location": replaced["metadata-location"]}
+    assert (await lakes.done("POST", "/namespaces/ns/register-view", document))["config"] == {}
+    assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/views/again")).status == 204
+
+
+async def test_transactions_are_whole_or_not_at_all(lakes: TwoLakes) -> None:
+    await lakes.table("a")
+    await lakes.table("b")
+    changes = [{"identifier": {"namespace": ["ns"], "name": name}, **SET} for name in ("a", "b")]
+    await lakes.done("POST", "/transactions/commit", {"table-changes": changes})
+    for name in ("a", "b"):
+        assert (await lakes.done("GET", f"/namespaces/ns/tables/{name}"))["metadata"]["properties"]["k"] == "v"
+    assert (await lakes.events())[-2:] == ["TableCommitted", "TableCommitted"]
+    changes[1]["requirements"] = [{"type": "assert-table-uuid", "uuid": str(uuid4())}]
+    refused = await lakes.call("POST", "/transactions/commit", {"table-changes": changes})
+    assert refused.error == (409, "CommitFailedException")
+
+
+async def test_reports_are_passed_on(lakes: TwoLakes) -> None:
+    await lakes.table()
+    report = {
+        "report-type": "scan-report",
+        "table-name": "ns.t",
+        "snapshot-id": 1,
+        "filter": True,
+        "schema-id": 0,
+        "projected-field-ids": [],
+        "projected-field-names": [],
+        "metrics": {},
+    }
+    await lakes.done("POST", f"{TABLE}/metrics", report)
+    kept = (await lakes.far.call("GET", f"/lake{TABLE}/metrics")).document["reports"]
+    assert [one["report"]["table-name"] for one in kept] == ["ns.t"]
+    assert (await lakes.call("POST", f"{TABLE}/metrics", {**report, "report-type": "x"})).status == 400
+
+
+async def test_pages_are_the_other_catalogs(lakes: TwoLakes) -> None:
+    for name in ("a", "b", "c"):
+        await lakes.table(name)
+    first = await lakes.done("GET", "/namespaces/ns/tables?pageToken=&pageSize=2")
+    assert [one["name"] for one in first["identifiers"]] == ["a", "b"]
+    rest = await lakes.done("GET", f"/namespaces/ns/tables?pageSize=2&pageToken={first['next-page-token']}")
+    assert [one["name"] for one in rest["identifiers"]] == ["c"]
+    assert rest["next-page-token"] is None
+
+
+async def test_configuration_lists_what_is_passed_on_and_served_there(lakes: TwoLakes) -> None:
+    told = (await lakes.near.call("GET", f"/config?warehouse={CATALOG}")).document
+    assert told["overrides"]["prefix"] == CATALOG
+    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}" in told["endpoints"]
+    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" not in told["endpoints"]
+    assert not any("polaris" in endpoint for endpoint in told["endpoints"])
+    assert told["idempotency-key-lifetime"]
+    whole = (await lakes.near.call("GET", "/config")).document
+    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" in whole["endpoints"]
+
+    def modest(request: HttpRequest) -> HttpAnswer | None:
+        if "/v1/config" not in request.url:
+            return None
+        return HttpAnswer(200, b'{"defaults": {}, "overrides": {"prefix": "lake"}}')
+
+    lakes.wire.instead = modest
+    lakes.forget_manners()
+    told = (await lakes.near.call("GET", f"/config?warehouse={CATALOG}")).document
+    assert "GET /v1/{prefix}/namespaces/{namespace}/views" not in told["endpoints"]
+    assert "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}" in told["endpoints"]
+    # Clients would send again what this server cannot answer twice.
+    assert "idempotency-key-lifetime" not in told
+    await lakes.table()
+    lakes.wire.take()
+    assert (await lakes.call("HEAD", TABLE)).status == 204
+    assert lakes.wire.take() == [("GET", f"/lake{TABLE}")]
+    assert (await lakes.call("GET", "/namespaces/ns/views")).error == (406, "UnsupportedOperationException")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", f"{TABLE}/plan"),
+        ("POST", f"{TABLE}/sign"),
+        ("POST", f"{TABLE}/unregister"),
+        ("GET", f"{TABLE}/refs"),
+        ("GET", f"{TABLE}/maintenance/config"),
+    ],
+)
+async def test_what_is_not_passed_on_is_refused(lakes: TwoLakes, method: str, path: str) -> None:
+    await lakes.table()
+    answer = await lakes.call(method, path, {} if method == "POST" else None)
+    assert answer.status in (404, 406), answer
+    if answer.status == 406:
+        assert "backed by another" in answer.document["error"]["message"]
+
+
+async def test_policies_of_it_are_refused(lakes: TwoLakes) -> None:
+    answer = await lakes.near.send("GET", f"/polaris/v1/{CATALOG}/namespaces/ns/policies")
+    assert answer.error == (406, "UnsupportedOperationException")
+    answer = await lakes.near.send("GET", f"/lakebed/v1/tables/{CATALOG}/ns/t/health")
+    assert answer.error == (406, "UnsupportedOperationException")
+
+
+async def test_catalogs_of_this_server_stay_as_they_were(lakes: TwoLakes) -> None:
+    await lakes.near.make_lake()
+    assert (await lakes.near.table()).status == 200
+    lakes.wire.take()
+    assert (await lakes.near.call("GET", "/lake/namespaces/ns/tables/t")).status == 200
+    assert lakes.wire.take() == []
+
+
+# -- what is told ------------------------------------------------------------------------------------------------
+
+
+async def test_changes_are_told_as_those_of_own_catalogs_are(lakes: TwoLakes) -> None:
+    await lakes.done("POST", "/namespaces", {"namespace": ["a"]})
+    await lakes.done("POST", "/namespaces/a/properties", {"updates": {"x": "y"}})
+    await lakes.done("DELETE", "/namespaces/a")
+    made = (await lakes.table()).document
+    await lakes.done("POST", TABLE, SET)
+    await lakes.done("POST", "/tables/rename", renamed("t", "u"))
+    await lakes.done("DELETE", "/namespaces/ns/tables/u")
+    told = await lakes.events()
+    assert told[told.index("ConnectionConfigured") + 1 :] == [
+        "NamespaceCreated",
+        "NamespaceConfigured",
+        "NamespaceDropped",
+        "TableCreated",
+        "TableCommitted",
+        "TableRenamed",
+        "TableDropped",
+    ]
+    page = (await lakes.near.send("GET", "/lakebed/v1/events?kind=TableCreated")).document
+    payload = page["events"][-1]["payload"]
+    assert payload["uuid"] == made["metadata"]["table-uuid"]
+    assert payload["metadata_at"] == made["metadata-location"]
+    assert payload["facts"]["remote"] == "far.example:9000"
+
+
+async def test_entity_tags_go_both_ways(lakes: TwoLakes) -> None:
+    await lakes.table()
+    shown = await lakes.call("GET", TABLE)
+    tag = shown.headers["etag"]
+    assert (await lakes.call("GET", TABLE, if_none_match=tag)).status == 304
+    await lakes.done("POST", TABLE, SET)
+    again = await lakes.call("GET", TABLE, if_none_match=tag)
+    assert again.status == 200
+    assert again.headers["etag"] != tag
+    # An answer with keys is another one.
+    assert (await lakes.call("GET", TABLE, access="vended-credentials", if_none_match=tag)).status == 200
+
+
+# -- when things go wrong -----------------------------------------------------------------------------------------
+
+
+async def test_conflict_is_passed_on_with_its_words(lakes: TwoLakes) -> None:
+    await lakes.table()
+    change = {**SET, "requirements": [{"type": "assert-current-schema-id", "current-schema-id": 7}]}
+    here, there = await lakes.call("POST", TABLE, change), await lakes.far.call("POST", f"/lake{TABLE}", change)
+    assert here.error == (409, "CommitFailedException")
+    assert here.document["error"]["message"] == there.document["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document", "error"),
+    [
+        ("GET", "/namespaces/ghost", None, (404, "NoSuchNamespaceException")),
+        ("GET", "/namespaces/ns/tables/ghost", None, (404, "NoSuchTableException")),
+        ("GET", "/namespaces/ns/views/ghost", None, (404, "NoSuchViewException")),
+        ("GET", "/namespaces/ghost/tables", None, (404, "NoSuchNamespaceException")),
+        ("DELETE", "/namespaces/ns/tables/ghost", None, (404, "NoSuchTableException")),
+        ("POST", "/namespaces/ns/tables/ghost", SET, (404, "NoSuchTableException")),
+        ("POST", "/namespaces", {"namespace": ["ns"]}, (409, "AlreadyExistsException")),
+        ("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}, (409, "AlreadyExistsException")),
+        ("DELETE", "/namespaces/ns", None, (409, "NamespaceNotEmptyException")),
+        ("POST", "/namespaces/ns/properties", {"updates": {"a": "b"}, "removals": ["a"]}, (422, None)),
+        ("POST", "/namespaces/ns/tables", {"name": "x", "schema": {"type": "struct"}}, (400, "BadRequestException")),
+        ("POST", "/namespaces/ns/tables", {"schema": SCHEMA}, (400, "BadRequestException")),
+        ("POST", "/namespaces/ns/tables", {"name": "../x", "schema": SCHEMA}, (400, "BadRequestException")),
+        ("POST", "/namespaces/ns/tables", {"name": 7}, (400, "BadRequestException")),
+        ("POST", TABLE, {"updates": 7}, (400, "BadRequestException")),
+        ("POST", TABLE, {"identifier": {"namespace": ["ns"], "name": "other"}}, (400, "BadRequestException")),
+        ("POST", "/transactions/commit", {"table-changes": []}, (400, "BadRequestException")),
+        ("POST", "/transactions/commit", {"table-changes": [SET]}, (400, "BadRequestException")),
+    ],
+)
+async def test_refusals_keep_their_kind(
+    lakes: TwoLakes, method: str, path: str, document: object, error: tuple[int, str | None]
+) -> None:
+    await lakes.table()
+    answer = await lakes.call(method, path, document)
+    assert answer.status == error[0], answer
+    assert error[1] is None or answer.error == error
+
+
+async def test_catalog_that_is_down_is_told_and_nothing_is_lost(lakes: TwoLakes) -> None:
+    await lakes.table()
+    told = await lakes.events()
+
+    def silent(request: HttpRequest) -> HttpAnswer | None:
+        raise Unavailable("no answer. reason=ConnectionRefusedError")
+
+    lakes.wire.instead = silent
+    for method, path, document in (("GET", TABLE, None), ("POST", TABLE, SET), ("GET", "/namespaces", None)):
+        answer = await lakes.call(method, path, document)
+        assert answer.error == (503, "ServiceUnavailableException")
+        assert answer.headers["retry-after"]
+        assert "far.example:9000" in answer.document["error"]["message"]
+    assert await lakes.events() == told
+    lakes.wire.instead = None
+    assert (await lakes.done("POST", TABLE, SET))["metadata"]["properties"]["k"] == "v"
+
+
+async def test_unknown_outcome_stays_unknown_and_its_key_tells_later(lakes: TwoLakes) -> None:
+    await lakes.table()
+    key = str(uuid4())
+    lakes.wire.loses_answers = True
+    lost = await lakes.call("POST", TABLE, SET, idempotency_key=key)
+    assert lost.error == (500, "CommitStateUnknownException")
+    lakes.wire.loses_answers = False
+    # The other side has kept the answer under the key that it was sent.
+    again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
+    assert again.document["metadata"]["properties"]["k"] == "v"
+    assert (await lakes.events()).count("TableCommitted") == 1
+    lakes.wire.take()
+    third = await lakes.call("POST", TABLE, SET, idempotency_key=key)
+    assert third.status == 200
+    assert lakes.wire.take() == [("GET", f"/lake{TABLE}")]
+    assert (await lakes.events()).count("TableCommitted") == 1
+
+
+async def test_unknown_outcome_stays_unknown_where_the_other_side_keeps_no_keys(lakes: TwoLakes) -> None:
+    await lakes.table()
+
+    def forgetful(request: HttpRequest) -> HttpAnswer | None:
+        if "/v1/config" in request.url:
+            return HttpAnswer(200, b'{"overrides": {"prefix": "lake"}}')
+        return None
+
+    lakes.wire.instead = forgetful
+    lakes.forget_manners()
+    key = str(uuid4())
+    lakes.wire.loses_answers = True
+    assert (await lakes.call("POST", TABLE, SET, idempotency_key=key)).status == 500
+    lakes.wire.loses_answers = False
+    lakes.wire.take()
+    # Sent again it could be refused as a conflict with itself: a client would delete files that are in use.
+    again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
+    assert again.error == (500, "CommitStateUnknownException")
+    assert lakes.wire.take() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "read", "change"),
+    [
+        (500, (502, "BadGatewayException"), (500, "CommitStateUnknownException")),
+        (502, (502, "BadGatewayException"), (500, "CommitStateUnknownException")),
+        (504, (502, "BadGatewayException"), (500, "CommitStateUnknownException")),
+        (503, (503, "ServiceUnavailableException"), (503, "ServiceUnavailableException")),
+        (429, (429, "TooManyRequestsException"), (429, "TooManyRequestsException")),
+        (403, (403, "ForbiddenException"), (403, "ForbiddenException")),
+        # About this server's credentials, not the caller's.
+        (401, (502, "BadGatewayException"), (502, "BadGatewayException")),
+        (307, (502, "BadGatewayException"), (500, "CommitStateUnknownException")),
+        (400, (400, "BadRequestException"), (400, "BadRequestException")),
+    ],
+)
+async def test_failures_of_the_other_side_are_told_apart(
+    lakes: TwoLakes, status: int, read: tuple[int, str], change: tuple[int, str]
+) -> None:
+    await lakes.table()
+
+    def failing(request: HttpRequest) -> HttpAnswer | None:
+        if "/v1/config" in request.url:
+            return None
+        words = json.dumps({"error": {"message": "as it says", "type": "AnyException", "code": status}})
+        return HttpAnswer(status, words.encode(), {"location": "http://169.254.169.254/"})
+
+    lakes.wire.instead = failing
+    assert (await lakes.call("GET", TABLE)).error == read
+    lakes.wire.take()
+    changed = await lakes.call("POST", TABLE, SET)
+    assert changed.error == change
+    # A change is sent once, whatever comes of it.
+    assert lakes.wire.take() == [("POST", f"/lake{TABLE}")]
+    if status not in (307, 401):
+        assert "as it says" in changed.document["error"]["message"]
+
+
+@pytest.mark.parametrize("body", [b"", b"not json", b"[]", b'{"metadata": 7}'])
+async def test_answer_that_makes_no_sense_is_told(lakes: TwoLakes, body: bytes) -> None:
+    await lakes.table()
+
+    def mad(request: HttpRequest) -> HttpAnswer | None:
+        return None if "/v1/config" in request.url else HttpAnswer(200, body)
+
+    lakes.wire.instead = mad
+    committed = await lakes.call("POST", TABLE, SET)
+    # It was made: what came back is no reason to say that it was not.
+    assert committed.error == (500, "CommitStateUnknownException")
+    if not body.startswith(b"{"):
+        assert (await lakes.call("GET", TABLE)).error == (502, "BadGatewayException")
+        assert (await lakes.call("GET", "/namespaces")).error == (502, "BadGatewayException")
+
+
+async def test_level_that_the_other_side_would_read_as_two_is_refused(lakes: TwoLakes) -> None:
+    def dotted(request: HttpRequest) -> HttpAnswer | None:
+        if "/v1/config" in request.url:
+            return HttpAnswer(200, b'{"overrides": {"prefix": "lake", "namespace-separator": "."}}')
+        return None
+
+    lakes.wire.instead = dotted
+    refused: list[Answer] = [
+        await lakes.call("GET", "/namespaces/a.b"),
+        await lakes.call("POST", "/namespaces", {"namespace": ["a.b"]}),
+        await lakes.call("GET", "/namespaces/a.b/tables/t"),
+        await lakes.call(
+            "POST", "/tables/rename", {**renamed("t", "u"), "source": {"namespace": ["a.b"], "name": "t"}}
+        ),
+    ]
+    assert [answer.status for answer in refused] == [400] * 4
+    assert lakes.wire.take() == []
+
+
+async def test_field_that_is_named_twice_is_sent_once(lakes: TwoLakes) -> None:
+    body = f'{{"name": "first", "schema": {json.dumps(SCHEMA)}, "name": "second"}}'.encode()
+    made = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}/namespaces/ns/tables", body)
+    assert made.status == 200
+    sent = lakes.wire.asked[-1].body
+    assert sent.count(b'"name":"second"') == 1
+    assert b"first" not in sent

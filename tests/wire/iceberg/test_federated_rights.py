@@ -1,0 +1,307 @@
+"""Who may have what of a catalog behind this one: decided here, whatever the connection may there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.boto import Keys
+from tests.tables.catalogs import VIEW_VERSION
+
+from .lake import SCHEMA, allow
+from .test_federated import SET, TABLE, renamed
+from .two_lakes import CATALOG, TwoLakes, two_lakes
+
+VENDED = "vended-credentials"
+OTHER = "/namespaces/ns/tables/other"
+
+
+@pytest.fixture
+async def lakes(tmp_path: Path) -> AsyncIterator[TwoLakes]:
+    async with two_lakes(tmp_path) as both:
+        for name in ("t", "other"):
+            assert (await both.table(name)).status == 200
+        await both.done("POST", "/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION})
+        both.wire.take()
+        yield both
+
+
+def on_table(privilege: str, name: str = "t") -> dict[str, Any]:
+    return {"type": "table", "namespace": ["ns"], "tableName": name, "privilege": privilege}
+
+
+def on_namespace(privilege: str, *levels: str) -> dict[str, Any]:
+    return {"type": "namespace", "namespace": list(levels or ("ns",)), "privilege": privilege}
+
+
+def on_catalog(privilege: str) -> dict[str, Any]:
+    return {"type": "catalog", "privilege": privilege}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document"),
+    [
+        ("GET", "/namespaces", None),
+        ("POST", "/namespaces", {"namespace": ["x"]}),
+        ("GET", "/namespaces/ns", None),
+        ("HEAD", "/namespaces/ns", None),
+        ("DELETE", "/namespaces/ns", None),
+        ("POST", "/namespaces/ns/properties", {"updates": {"k": "v"}}),
+        ("GET", "/namespaces/ns/tables", None),
+        ("POST", "/namespaces/ns/tables", {"name": "x", "schema": SCHEMA}),
+        ("POST", "/namespaces/ns/tables", {"name": "x", "schema": SCHEMA, "stage-create": True}),
+        ("GET", TABLE, None),
+        ("HEAD", TABLE, None),
+        ("POST", TABLE, SET),
+        ("POST", TABLE, {**SET, "requirements": [{"type": "assert-create"}]}),
+        ("DELETE", TABLE, None),
+        ("DELETE", f"{TABLE}?purgeRequested=true", None),
+        ("GET", f"{TABLE}/credentials", None),
+        ("POST", f"{TABLE}/metrics", {"report-type": "scan-report", "table-name": "t"}),
+        ("POST", "/tables/rename", renamed("t", "u")),
+        ("POST", "/namespaces/ns/register", {"name": "x", "metadata-location": "s3://lake/x"}),
+        (
+            "POST",
+            "/transactions/commit",
+            {"table-changes": [{"identifier": {"namespace": ["ns"], "name": "t"}, **SET}]},
+        ),
+        ("GET", "/namespaces/ns/views", None),
+        ("POST", "/namespaces/ns/views", {"name": "x", "schema": SCHEMA, "view-version": VIEW_VERSION}),
+        ("GET", "/namespaces/ns/views/v", None),
+        ("HEAD", "/namespaces/ns/views/v", None),
+        ("POST", "/namespaces/ns/views/v", {"updates": []}),
+        ("DELETE", "/namespaces/ns/views/v", None),
+        ("POST", "/views/rename", renamed("v", "w")),
+        ("POST", "/namespaces/ns/register-view", {"name": "x", "metadata-location": "s3://lake/x"}),
+    ],
+)
+async def test_who_may_not_is_refused_before_the_other_side_hears_of_it(
+    lakes: TwoLakes, method: str, path: str, document: object
+) -> None:
+    nobody = await lakes.near.user("nobody")
+    of_another_place = await lakes.member("elsewhere", on_catalog("CATALOG_READ_PROPERTIES"))
+    lakes.wire.take()
+    for keys in (nobody, of_another_place):
+        answer = await lakes.call(method, path, document, keys=keys)
+        assert answer.status == 403, answer
+    assert lakes.wire.take() == []
+
+
+async def test_grants_on_the_catalog_open_it(lakes: TwoLakes) -> None:
+    admin = await lakes.member("admin", on_catalog("CATALOG_MANAGE_METADATA"))
+    await lakes.done("POST", "/namespaces", {"namespace": ["x"]}, keys=admin)
+    await lakes.done("POST", TABLE, SET, keys=admin)
+    await lakes.done("POST", "/tables/rename", renamed("t", "u"), keys=admin)
+    reader = await lakes.member("reader", on_catalog("TABLE_READ_PROPERTIES"))
+    assert (await lakes.call("GET", OTHER, keys=reader)).status == 200
+    assert (await lakes.call("POST", OTHER, SET, keys=reader)).status == 403
+
+
+async def test_grant_on_a_table_opens_that_table_and_no_other(lakes: TwoLakes) -> None:
+    keys = await lakes.member("one", on_table("TABLE_FULL_METADATA"))
+    assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
+    assert (await lakes.call("POST", TABLE, SET, keys=keys)).status == 200
+    assert (await lakes.call("GET", OTHER, keys=keys)).status == 403
+    assert (await lakes.call("POST", OTHER, SET, keys=keys)).status == 403
+    changes = [{"identifier": {"namespace": ["ns"], "name": name}, **SET} for name in ("t", "other")]
+    assert (await lakes.call("POST", "/transactions/commit", {"table-changes": changes}, keys=keys)).status == 403
+
+
+async def test_commits_take_what_their_updates_take(lakes: TwoLakes) -> None:
+    keys = await lakes.member("setter", on_table("TABLE_SET_PROPERTIES"))
+    assert (await lakes.call("POST", TABLE, SET, keys=keys)).status == 200
+    removing = {"requirements": [], "updates": [{"action": "remove-properties", "removals": ["k"]}]}
+    assert (await lakes.call("POST", TABLE, removing, keys=keys)).status == 403
+    both = {"requirements": [], "updates": [*SET["updates"], *removing["updates"]]}
+    assert (await lakes.call("POST", TABLE, both, keys=keys)).status == 403
+
+
+async def test_grant_on_a_namespace_opens_what_is_in_it_and_not_beside_it(lakes: TwoLakes) -> None:
+    for levels in (["ns10"], ["ns", "inner"]):
+        await lakes.done("POST", "/namespaces", {"namespace": levels})
+        path = "/namespaces/" + "%1F".join(levels) + "/tables"
+        await lakes.done("POST", path, {"name": "t", "schema": SCHEMA})
+    keys = await lakes.member("one", on_namespace("TABLE_READ_PROPERTIES"))
+    assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
+    assert (await lakes.call("GET", "/namespaces/ns%1Finner/tables/t", keys=keys)).status == 200
+    assert (await lakes.call("GET", "/namespaces/ns10/tables/t", keys=keys)).status == 403
+
+
+async def test_lists_show_what_is_held(lakes: TwoLakes) -> None:
+    await lakes.done("POST", "/namespaces", {"namespace": ["hidden"]})
+    keys = await lakes.member(
+        "one",
+        on_table("TABLE_LIST"),
+        on_namespace("NAMESPACE_LIST"),
+        {"type": "view", "namespace": ["ns"], "viewName": "v", "privilege": "VIEW_LIST"},
+    )
+    assert (await lakes.done("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == [
+        {"namespace": ["ns"], "name": "t"}
+    ]
+    assert (await lakes.done("GET", "/namespaces/ns/views", keys=keys))["identifiers"] == [
+        {"namespace": ["ns"], "name": "v"}
+    ]
+    assert (await lakes.done("GET", "/namespaces", keys=keys))["namespaces"] == [["ns"]]
+    assert (await lakes.call("GET", "/namespaces/hidden/tables", keys=keys)).status == 403
+    # What is gone there is not shown because something is known of it here.
+    await lakes.far.call("DELETE", f"/lake{TABLE}")
+    assert (await lakes.done("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == []
+
+
+async def test_grants_are_only_on_what_is_there(lakes: TwoLakes) -> None:
+    office = lakes.office
+    roles = f"/catalogs/{CATALOG}/catalog-roles"
+    await office.done("POST", roles, {"catalogRole": {"name": "r"}})
+    for grant, kind in (
+        (on_table("TABLE_LIST", "ghost"), "NoSuchTableException"),
+        (on_namespace("TABLE_LIST", "ghost"), "NoSuchNamespaceException"),
+        (on_namespace("TABLE_LIST", "ns", "ghost"), "NoSuchNamespaceException"),
+        ({"type": "view", "namespace": ["ns"], "viewName": "t", "privilege": "VIEW_LIST"}, "NoSuchViewException"),
+    ):
+        answer = await office.call("PUT", f"{roles}/r/grants", {"grant": grant})
+        assert answer.error == (404, kind)
+    assert (await office.done("GET", f"{roles}/r/grants"))["grants"] == []
+    await office.done("PUT", f"{roles}/r/grants", {"grant": on_table("TABLE_LIST")})
+    assert (await office.done("GET", f"{roles}/r/grants"))["grants"] == [on_table("TABLE_LIST")]
+    await office.done("POST", f"{roles}/r/grants", {"grant": on_table("TABLE_LIST")})
+    assert (await office.done("GET", f"{roles}/r/grants"))["grants"] == []
+
+
+async def test_who_may_not_grant_does_not_make_the_server_ask(lakes: TwoLakes) -> None:
+    nobody = await lakes.near.user("nobody")
+    await lakes.office.done("POST", f"/catalogs/{CATALOG}/catalog-roles", {"catalogRole": {"name": "r"}})
+    lakes.wire.take()
+    path = f"/catalogs/{CATALOG}/catalog-roles/r/grants"
+    answer = await lakes.office.call("PUT", path, {"grant": on_table("TABLE_LIST")}, keys=nobody)
+    assert answer.status == 403
+    assert lakes.wire.take() == []
+
+
+async def test_renamed_table_keeps_its_grants(lakes: TwoLakes) -> None:
+    keys = await lakes.member("one", on_table("TABLE_READ_PROPERTIES"))
+    await lakes.done("POST", "/tables/rename", renamed("t", "u"))
+    assert (await lakes.call("GET", "/namespaces/ns/tables/u", keys=keys)).status == 200
+    await lakes.table("t")
+    assert (await lakes.call("GET", TABLE, keys=keys)).status == 403
+
+
+@pytest.mark.parametrize("how", ["dropped", "dropped behind our back"])
+async def test_name_that_is_made_anew_holds_nothing(lakes: TwoLakes, how: str) -> None:
+    keys = await lakes.member("one", on_table("TABLE_READ_PROPERTIES"))
+    assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
+    if how == "dropped":
+        await lakes.done("DELETE", TABLE)
+    else:
+        await lakes.far.call("DELETE", f"/lake{TABLE}")
+    await lakes.table("t")
+    assert (await lakes.call("GET", TABLE, keys=keys)).status == 403
+
+
+async def test_dropped_namespace_takes_its_grants_along(lakes: TwoLakes) -> None:
+    await lakes.done("POST", "/namespaces", {"namespace": ["x"]})
+    await lakes.done("POST", "/namespaces", {"namespace": ["x", "y"]})
+    keys = await lakes.member("one", on_namespace("NAMESPACE_READ_PROPERTIES", "x", "y"))
+    assert (await lakes.call("GET", "/namespaces/x%1Fy", keys=keys)).status == 200
+    await lakes.far.call("DELETE", "/lake/namespaces/x%1Fy")
+    await lakes.done("DELETE", "/namespaces/x")
+    for levels in (["x"], ["x", "y"]):
+        await lakes.done("POST", "/namespaces", {"namespace": levels})
+    assert (await lakes.call("GET", "/namespaces/x%1Fy", keys=keys)).status == 403
+
+
+async def test_to_register_takes_the_right_to_read_all_data(lakes: TwoLakes) -> None:
+    location = (await lakes.done("GET", TABLE))["metadata-location"]
+    await lakes.done("DELETE", TABLE)
+    document = {"name": "mine", "metadata-location": location}
+    maker = await lakes.member("maker", on_namespace("TABLE_CREATE"), on_namespace("TABLE_READ_DATA"))
+    assert (await lakes.call("POST", "/namespaces/ns/register", document, keys=maker)).status == 403
+    admin = await lakes.member("admin", on_namespace("TABLE_CREATE"), on_catalog("TABLE_READ_DATA"))
+    assert (await lakes.call("POST", "/namespaces/ns/register", document, keys=admin)).status == 200
+
+
+async def test_policies_are_asked_too(lakes: TwoLakes) -> None:
+    condition = {"StringEquals": {"s3tables:namespace": "ns", "s3tables:tableName": "t"}}
+    keys = await lakes.near.user("policed", {**allow("s3tables:GetTableMetadataLocation"), "Condition": condition})
+    assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
+    assert (await lakes.call("GET", OTHER, keys=keys)).status == 403
+    patterned = await lakes.near.user(
+        "patterned",
+        allow("s3tables:GetTableMetadataLocation", resource=f"arn:aws:s3tables:*:*:bucket/{CATALOG}/table/*"),
+    )
+    assert (await lakes.call("GET", TABLE, keys=patterned)).status == 200
+
+
+# -- keys to files ------------------------------------------------------------------------------------------------
+
+
+async def _people(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
+    writer = await lakes.member("writer", on_table("TABLE_WRITE_DATA"))
+    reader = await lakes.member("reader", on_table("TABLE_READ_DATA"))
+    neither = await lakes.member("neither", on_table("TABLE_FULL_METADATA"))
+    return writer, reader, neither
+
+
+async def test_keys_are_passed_on_to_who_may_write(lakes: TwoLakes) -> None:
+    writer, reader, neither = await _people(lakes)
+    shown = await lakes.call("GET", TABLE, keys=writer, access=VENDED)
+    assert shown.headers["cache-control"] == "no-store, private"
+    (credential,) = shown.document["storage-credentials"]
+    assert credential["prefix"].startswith("s3://lake/")
+    assert "s3.secret-access-key" in shown.document["config"]
+    assert shown.document["config"]["s3.endpoint"] == "http://far.example:9000"
+    endpoint = f"v1/{CATALOG}/namespaces/ns/tables/t/credentials"
+    assert shown.document["config"]["client.refresh-credentials-endpoint"] == endpoint
+    renewed = await lakes.call("GET", f"{TABLE}/credentials", keys=writer)
+    assert renewed.document["storage-credentials"][0]["config"]["client.refresh-credentials-endpoint"] == endpoint
+
+    lakes.wire.asked.clear()
+    seen = await lakes.call("GET", TABLE, keys=reader, access=VENDED)
+    assert seen.status == 200
+    assert "storage-credentials" not in seen.document
+    assert set(seen.document["config"]) == {"s3.endpoint", "s3.path-style-access", "client.region"}
+    assert all("x-iceberg-access-delegation" not in asked.headers for asked in lakes.wire.asked)
+    assert (await lakes.call("GET", f"{TABLE}/credentials", keys=reader)).status == 403
+
+    assert (await lakes.call("GET", TABLE, keys=neither, access=VENDED)).status == 403
+    assert (await lakes.call("GET", TABLE, keys=neither)).status == 200
+    assert (await lakes.call("GET", f"{TABLE}/credentials", keys=neither)).status == 403
+
+
+@pytest.mark.parametrize(
+    ("keys_for", "writer_gets", "reader_gets"), [("readers", True, True), ("nobody", False, False)]
+)
+async def test_connection_says_who_gets_keys(
+    lakes: TwoLakes, keys_for: str, writer_gets: bool, reader_gets: bool
+) -> None:
+    writer, reader, _ = await _people(lakes)
+    assert (await lakes.connect(properties={"lakebed.credentials-for": keys_for})).status == 200
+    for keys, gets in ((writer, writer_gets), (reader, reader_gets)):
+        shown = await lakes.call("GET", TABLE, keys=keys, access=VENDED)
+        assert ("storage-credentials" in shown.document) is gets
+        assert ("s3.secret-access-key" in shown.document["config"]) is gets
+        assert ((await lakes.call("GET", f"{TABLE}/credentials", keys=keys)).status == 200) is gets
+
+
+async def test_new_table_comes_with_keys_for_who_may_write_it(lakes: TwoLakes) -> None:
+    maker = await lakes.member("maker", on_namespace("TABLE_CREATE"))
+    made = await lakes.table("bare", keys=maker, access=VENDED)
+    assert made.status == 200
+    assert "storage-credentials" not in made.document
+    writer = await lakes.member("writer", on_namespace("TABLE_CREATE"), on_namespace("TABLE_WRITE_DATA"))
+    for more in ({}, {"stage_create": True}):
+        made = await lakes.table(f"mine{len(more)}", keys=writer, access=VENDED, **more)
+        assert made.document["storage-credentials"]
+    # Keys of a staged table are renewed with what the other side wants repeated.
+    endpoint = made.document["config"]["client.refresh-credentials-endpoint"]
+    assert endpoint.startswith(f"v1/{CATALOG}/namespaces/ns/tables/mine1/credentials?whereabouts=")
+    renewed = await lakes.near.send("GET", f"/iceberg/{endpoint}", keys=writer)
+    assert renewed.document["storage-credentials"]
+
+
+async def test_signing_by_the_other_side_is_not_offered(lakes: TwoLakes) -> None:
+    shown = await lakes.call("GET", TABLE, access="remote-signing")
+    assert shown.status == 200
+    assert not any("sign" in name for name in shown.document["config"])

@@ -1,0 +1,153 @@
+"""Two servers without a network: a catalog of the near one is backed by the far one's `lake`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Unavailable
+from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.tables.remote.client import MANNERS_MS
+from tests.clients.boto import Keys
+from tests.objects.stores import opened_store
+from tests.wire.management.office import Office
+
+from .lake import ROOT_KEYS, SCHEMA, Answer, Lake, opened_lake, wire_lake
+
+FAR: Final = "far.example:9000"
+CATALOG: Final = "behind"
+"""The near server's catalog that the far one is behind."""
+
+CONNECTION: Final[dict[str, Any]] = {
+    "connectionType": "ICEBERG_REST",
+    "uri": f"http://{FAR}/iceberg",
+    "remoteCatalogName": "lake",
+    "authenticationParameters": {
+        "authenticationType": "SIGV4",
+        "accessKeyId": ROOT_KEYS.access_key,
+        "secretAccessKey": ROOT_KEYS.secret_key,
+        "signingRegion": "us-east-1",
+        "signingName": "s3",
+    },
+}
+
+
+@dataclass
+class Wire:
+    """What is between them: an `Http` that leads to the far server, or to whatever a test puts in its way."""
+
+    far: Lake
+    asked: list[HttpRequest] = field(default_factory=list)
+    instead: Callable[[HttpRequest], HttpAnswer | None] | None = None
+    """Answers in place of the far server where it does not give None; it may raise."""
+    loses_answers: bool = False
+    """Whether answers to changes are lost on the way back."""
+
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+        self.asked.append(request)
+        if self.instead is not None:
+            answered = self.instead(request)
+            if answered is not None:
+                return answered
+        parts = urlsplit(request.url)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        answer = await self.far.send(
+            request.method, target, request.body, request.headers, keys=None, host=parts.netloc
+        )
+        if self.loses_answers and request.method not in ("GET", "HEAD"):
+            raise Unavailable("no answer", undecided=True)
+        return HttpAnswer(answer.status, answer.body, answer.headers)
+
+    def take(self) -> list[tuple[str, str]]:
+        """What was asked since the last time, but for how the far server wants to be spoken to."""
+        seen = [(one.method, urlsplit(one.url).path) for one in self.asked if "/v1/config" not in one.url]
+        self.asked.clear()
+        return [(method, path.removeprefix("/iceberg/v1")) for method, path in seen]
+
+
+@dataclass
+class TwoLakes:
+    """A near server, a far one, and the wire between them."""
+
+    near: Lake
+    far: Lake
+    wire: Wire
+
+    @property
+    def office(self) -> Office:
+        """The near server's management API."""
+        return Office(self.near)
+
+    async def connect(self, **changes: Any) -> Answer:
+        """Give the near catalog a connection."""
+        document = {**CONNECTION, **changes}
+        return await self.near.send("PUT", f"/lakebed/v1/connections/{CATALOG}", json.dumps(document).encode())
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        document: object = None,
+        *,
+        keys: Keys = ROOT_KEYS,
+        access: str | None = None,
+        **headers: str,
+    ) -> Answer:
+        """Call the near catalog; `path` is what follows its name."""
+        return await self.near.call(method, f"/{CATALOG}{path}", document, keys=keys, access=access, **headers)
+
+    async def done(self, method: str, path: str, document: object = None, *, keys: Keys = ROOT_KEYS) -> Any:
+        """The same for what must succeed: the answer's document, if there is one."""
+        answer = await self.call(method, path, document, keys=keys)
+        assert answer.status in (200, 204), answer
+        return answer.document if answer.body else None
+
+    async def table(self, name: str = "t", *, keys: Keys = ROOT_KEYS, access: str | None = None, **more: Any) -> Answer:
+        """Make a table in `ns` through the near catalog."""
+        document = {"name": name, "schema": SCHEMA, **{key.replace("_", "-"): value for key, value in more.items()}}
+        return await self.call("POST", "/namespaces/ns/tables", document, keys=keys, access=access)
+
+    async def member(self, name: str, *grants: Mapping[str, Any]) -> Keys:
+        """A user of the near server with these grants in its catalog, and its S3 keys."""
+        office = self.office
+        await office.role(name)
+        roles = f"/catalogs/{CATALOG}/catalog-roles"
+        await office.done("POST", roles, {"catalogRole": {"name": name}})
+        for grant in grants:
+            await office.done("PUT", f"{roles}/{name}/grants", {"grant": grant})
+        await office.done("PUT", f"/principal-roles/{name}/catalog-roles/{CATALOG}", {"catalogRole": {"name": name}})
+        return await office.user_with(name, name)
+
+    def forget_manners(self) -> None:
+        """Let so much time pass that the far server is asked again how it wants to be spoken to."""
+        for lake in (self.near, self.far):
+            lake.clock.advance(MANNERS_MS / 1000)
+
+    async def events(self) -> list[str]:
+        """The kinds of events of the near server."""
+        found = await self.near.store.facilities.meta.rows("SELECT kind FROM outbox ORDER BY seq")
+        return [str(kind) for (kind,) in found]
+
+
+@asynccontextmanager
+async def two_lakes(folder: Path, *, connected: bool = True) -> AsyncIterator[TwoLakes]:
+    """Both servers; the far one has a namespace `ns` in its `lake`, and the near one a catalog that it is behind."""
+    (folder / "far").mkdir()
+    (folder / "near").mkdir()
+    async with opened_lake(folder / "far") as far:
+        wire = Wire(far)
+        near_folder = folder / "near"
+        async with opened_store(f"sqlite:{near_folder / 'meta.db'}", "memory", near_folder, ManualClock()) as store:
+            near = wire_lake(store, http=wire, hosts=("*.example",))
+            await store.bucket(CATALOG)
+            assert (await near.call("PUT", f"/buckets/{CATALOG}")).status == 200
+            both = TwoLakes(near, far, wire)
+            if connected:
+                assert (await both.connect()).status == 200
+            yield both
