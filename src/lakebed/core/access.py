@@ -206,7 +206,7 @@ class ResourceRules:
 class Authorizer(Protocol):
     """The one place where access is decided. Deny by default; explicit deny wins."""
 
-    def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
+    async def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
         """Return if allowed; raise AccessDenied otherwise."""
         ...
 

@@ -41,8 +41,12 @@ class PolicyAuthorizer:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
+    async def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
         """Return if allowed; raise AccessDenied otherwise."""
+        self.decide(request, rules)
+
+    def decide(self, request: AccessRequest, rules: ResourceRules) -> None:
+        """The same at once: what policies and grants say is known without asking anybody."""
         caller = request.principal
         # The commonest question, answered first: root on its own bucket that has no policy, with lasting keys.
         if caller.is_root and rules.policy is None and caller.session is None and caller.account == rules.owner:

@@ -94,7 +94,7 @@ class Facilities:
     guard: Guard = CLOSED
     """Asked besides the authorizer about keys of buckets that hold tables."""
 
-    def authorize(
+    async def authorize(
         self,
         caller: Caller,
         bucket: Bucket,
@@ -104,9 +104,9 @@ class Facilities:
     ) -> None:
         """Ask whether `caller` may do `action` on the bucket, or on a key of it. Raises AccessDenied."""
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
-        self.ask(caller, bucket.access_rules, action, resource, extra)
+        await self.ask(caller, bucket.access_rules, action, resource, extra)
 
-    def ask(
+    async def ask(
         self,
         caller: Caller,
         rules: ResourceRules,
@@ -126,11 +126,13 @@ class Facilities:
         if rules.policy is not None or principal.policies or principal.session is not None:
             # Some document will be evaluated, so its conditions need the facts.
             context = self._facts(caller, rules.owner) | (extra or {})
-        self.authorizer.authorize(AccessRequest(principal, action, resource, context, securable, privileges), rules)
+        await self.authorizer.authorize(
+            AccessRequest(principal, action, resource, context, securable, privileges), rules
+        )
 
-    def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
+    async def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
         """Ask the same of what nobody owns yet: the caller's own account decides. Raises AccessDenied."""
-        self.ask(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
+        await self.ask(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
 
     def _facts(self, caller: Caller, owner: str) -> Facts:
         """What policies may ask of any request."""

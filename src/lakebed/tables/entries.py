@@ -147,7 +147,7 @@ class Entries:
         `privileges` are what it takes of who holds grants, where that is not what the action takes.
         """
         sought = await self.seek(self._meta, warehouse_name, identifier)
-        self.admit(caller, sought, kind, action, privileges=privileges)
+        await self.admit(caller, sought, kind, action, privileges=privileges)
         return sought.found
 
     async def load(
@@ -162,7 +162,7 @@ class Entries:
     ) -> Loaded:
         """The same with its metadata."""
         sought = await self.seek(self._meta, warehouse_name, identifier)
-        entry = self.admit(caller, sought, kind, action, privileges=privileges)
+        entry = await self.admit(caller, sought, kind, action, privileges=privileges)
         found = sought.found
         return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
 
@@ -194,7 +194,7 @@ class Entries:
                 f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
             ) from error
 
-    def admit(
+    async def admit(
         self,
         caller: Caller,
         sought: Sought,
@@ -209,13 +209,13 @@ class Entries:
         `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the namespace `ns.t`, and go on to the
         table `ns.t` only when told that there is no such table.
         """
-        self.pass_gate(caller, sought, action, kind, privileges=privileges)
+        await self.pass_gate(caller, sought, action, kind, privileges=privileges)
         entry = sought.live
         if entry is None or entry.kind is not kind:
             raise no_such_entry(sought.identifier, kind)
         return entry
 
-    def pass_gate(
+    async def pass_gate(
         self,
         caller: Caller,
         sought: Sought,
@@ -230,7 +230,7 @@ class Entries:
         Raises AccessDenied.
         """
         namespace, name = sought.identifier
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             action,
@@ -251,7 +251,7 @@ class Entries:
         name = check_namespace(levels)
         sought = await self.seek(self._meta, warehouse_name, Identifier(name, ""))
         try:
-            self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
+            await self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
         except AccessDenied:
             held = await self._held(caller, sought, kind)
             if held is None:
@@ -269,7 +269,7 @@ class Entries:
         if found is None:
             return None
         names, one = found
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             Action.LIST_TABLES,

@@ -94,7 +94,7 @@ class Gate:
     def __init__(self, facilities: Facilities) -> None:
         self._f = facilities
 
-    def check(
+    async def check(
         self,
         caller: Caller,
         warehouse: Warehouse,
@@ -131,9 +131,9 @@ class Gate:
             facts["s3tables:tableName"] = name
         try:
             if caller.principal.grants is None:
-                self._f.ask(caller, bucket.access_rules, action, resource, facts)
+                await self._f.ask(caller, bucket.access_rules, action, resource, facts)
             else:
-                self._f.ask(
+                await self._f.ask(
                     caller,
                     bucket.access_rules,
                     action,
@@ -152,16 +152,16 @@ class Gate:
             asked = "".join(f" {key}={value}" for key, value in facts.items())
             raise AccessDenied(f"{why}. action={told_as or action} table-bucket={bucket.name}{asked}") from error
 
-    def check_server(self, caller: Caller, action: ServerAction) -> None:
+    async def check_server(self, caller: Caller, action: ServerAction) -> None:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""
-        self._f.authorize_account(caller, action, "*")
+        await self._f.authorize_account(caller, action, "*")
 
-    def allows(
+    async def allows(
         self, caller: Caller, warehouse: Warehouse, action: Action, *, namespace: Levels = (), entry: Entry
     ) -> bool:
         """Whether the caller may, for answers that depend on it."""
         try:
-            self.check(caller, warehouse, action, namespace=namespace, entry=entry)
+            await self.check(caller, warehouse, action, namespace=namespace, entry=entry)
         except AccessDenied:
             return False
         return True

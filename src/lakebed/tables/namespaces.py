@@ -54,7 +54,7 @@ class Namespaces:
         check_properties(properties)
         now_ms = f.clock.now_ms()
         warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.CREATE_NAMESPACE, namespace=name)
+        await self._gate.check(caller, warehouse, Action.CREATE_NAMESPACE, namespace=name)
         answer = msgspec.json.encode({"namespace": name, "properties": dict(properties)})
 
         async def work(tx: Transaction) -> Namespace:
@@ -88,7 +88,7 @@ class Namespaces:
         """The namespace, if the caller may see it; `privileges` are what that takes of who holds grants."""
         name = check_namespace(levels)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
+        await self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
         return await self.find(self._f.meta, warehouse, name)
 
     async def list(
@@ -101,7 +101,7 @@ class Namespaces:
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         parent_name = check_namespace(parent) if parent else ()
         try:
-            self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
+            await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
         except AccessDenied:
             held = await self._held(caller, warehouse, parent_name)
             if held is None:
@@ -123,7 +123,7 @@ class Namespaces:
         if found is None:
             return None
         namespaces, one = found
-        self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
+        await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
         return namespaces
 
     async def set_properties(
@@ -140,7 +140,7 @@ class Namespaces:
         name = check_namespace(levels)
         now_ms = f.clock.now_ms()
         warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.UPDATE_NAMESPACE, namespace=name)
+        await self._gate.check(caller, warehouse, Action.UPDATE_NAMESPACE, namespace=name)
 
         async def work(tx: Transaction) -> PropertiesChange:
             warehouse = await self._warehouses.find(tx, warehouse_name)
@@ -160,7 +160,7 @@ class Namespaces:
         name = check_namespace(levels)
         now_ms = f.clock.now_ms()
         warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.DELETE_NAMESPACE, namespace=name)
+        await self._gate.check(caller, warehouse, Action.DELETE_NAMESPACE, namespace=name)
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))

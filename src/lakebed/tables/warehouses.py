@@ -58,7 +58,7 @@ class Warehouses:
         f = self._f
         now_ms = f.clock.now_ms()
         bucket = await f.bucket(f.meta, name)
-        self._gate.check(caller, Warehouse(bucket, 0, b""), Action.CREATE_TABLE_BUCKET)
+        await self._gate.check(caller, Warehouse(bucket, 0, b""), Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> Warehouse:
             bucket = await f.bucket(tx, name)
@@ -83,19 +83,19 @@ class Warehouses:
     async def get(self, caller: Caller, name: str) -> Warehouse:
         """The warehouse, if the caller may see it."""
         warehouse = await self.find(self._f.meta, name)
-        self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
+        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
         return warehouse
 
     async def enter(self, caller: Caller, name: str) -> Warehouse:
         """The same for clients that ask where it is before all else: who has any role of the catalog may know that."""
         warehouse = await self.find(self._f.meta, name)
-        self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
+        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
         return warehouse
 
     async def list(self, caller: Caller, *, after: str, limit: int) -> WarehousePage:
         """The table buckets of the caller's account, by name."""
         account = caller.principal.account
-        self._f.ask(
+        await self._f.ask(
             caller,
             ResourceRules(owner=account),
             Action.LIST_TABLE_BUCKETS,
@@ -112,7 +112,7 @@ class Warehouses:
         """Change what is set on it. Raises InvalidInput."""
         f = self._f
         now_ms = f.clock.now_ms()
-        self._gate.check(caller, await self.find(f.meta, name), Action.CREATE_TABLE_BUCKET)
+        await self._gate.check(caller, await self.find(f.meta, name), Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> Warehouse:
             warehouse = await self.find(tx, name)

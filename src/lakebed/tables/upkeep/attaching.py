@@ -188,7 +188,7 @@ class Attaching:
         Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
         """
         sought = await self._seek(self._f.meta, warehouse_name, target)
-        self._check(caller, sought, action or _looking_at(target))
+        await self._check(caller, sought, action or _looking_at(target))
         if target.namespace and sought.namespace is None:
             raise no_such_namespace(target.namespace)
         if target.name and sought.entry is None:
@@ -214,13 +214,13 @@ class Attaching:
         check_policy_name(name)
         sought = await self._seek(self._f.meta, warehouse_name, target)
         policy = await self._policies.seek(self._f.meta, sought.warehouse, home, name)
-        self._policies.pass_gate(caller, sought.warehouse, home, policy, action)
-        self._check(caller, sought, action)
+        await self._policies.pass_gate(caller, sought.warehouse, home, policy, action)
+        await self._check(caller, sought, action)
         return home
 
-    def _check(self, caller: Caller, sought: _Sought, action: Action) -> None:
+    async def _check(self, caller: Caller, sought: _Sought, action: Action) -> None:
         namespace, name = sought.name
-        self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
+        await self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
 
     async def _seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> _Sought:
         """The target, as far as it is there. Raises NoSuchWarehouse."""
