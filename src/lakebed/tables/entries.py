@@ -26,7 +26,7 @@ from . import rows
 from .borrowing import Origin
 from .cache import CachedMetadata, MetadataCache
 from .files import TableFiles
-from .gate import Action, Gate, Privileges
+from .gate import Action, Gate, Privileges, target_of
 from .held import held_names
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Entry, EntryKind, Namespace, Warehouse
@@ -256,10 +256,27 @@ class Entries:
             held = await self._held(caller, sought, kind)
             if held is None:
                 raise
-            some = [one for one in held if one > after]
-            return NamePage(name, some[:limit], len(some) > limit)
-        names = await self._meta.rows(rows.ENTRY_NAMES_AFTER, sought.found.namespace.id, kind, after, limit + 1)
-        return NamePage(name, [str(row[0]) for row in names[:limit]], len(names) > limit)
+            some = await self._visible(caller, sought, [one for one in held if one > after])
+            return NamePage(name, [*some[:limit]], len(some) > limit)
+        namespace = sought.found.namespace
+        shown: list[str] = []
+        while True:
+            found = await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, limit + 1)
+            names = [str(row[0]) for row in found]
+            shown += await self._visible(caller, sought, names)
+            # Only where some of them are not for the caller does it take a further look for a whole page.
+            if len(shown) > limit or len(names) <= limit:
+                return NamePage(name, shown[:limit], len(shown) > limit)
+            after = names[-1]
+
+    async def _visible(self, caller: Caller, sought: Sought, names: Sequence[str]) -> Sequence[str]:
+        """The names that a list shows to a caller who may see the list."""
+        if not self._gate.filters_lists or not names:
+            return names
+        namespace = sought.identifier.namespace
+        targets = [target_of(sought.warehouse, namespace, one) for one in names]
+        seen = await self._gate.visible(caller, sought.warehouse, Action.LIST_TABLES, namespace, targets)
+        return [target.path[-1] for target in seen]
 
     async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> Sequence[str] | None:
         """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""

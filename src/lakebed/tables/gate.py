@@ -9,10 +9,11 @@ that the action takes on it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from lakebed.core.access import Securable
+from lakebed.core.access import Securable, Target
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.rbac import (
     GrantKind,
@@ -129,8 +130,9 @@ class Gate:
             facts["s3tables:namespace"] = policy_value(namespace)
         if name:
             facts["s3tables:tableName"] = name
+        reads_facts = self._f.reads_facts
         try:
-            if caller.principal.grants is None:
+            if caller.principal.grants is None and not reads_facts:
                 await self._f.ask(caller, bucket.access_rules, action, resource, facts)
             else:
                 await self._f.ask(
@@ -145,12 +147,26 @@ class Gate:
                         if privileges is None
                         else privileges
                     ),
+                    target=target_of(warehouse, namespace, name) if reads_facts else None,
                 )
         except AccessDenied as error:
             # Its text has the resource, which is another where there is a table: who may not ask would learn that.
             why = str(error).partition(". principal=")[0]
             asked = "".join(f" {key}={value}" for key, value in facts.items())
             raise AccessDenied(f"{why}. action={told_as or action} table-bucket={bucket.name}{asked}") from error
+
+    @property
+    def filters_lists(self) -> bool:
+        """Whether what lists show is asked about, besides the lists themselves."""
+        return self._f.authorizer.filters_lists
+
+    async def visible(
+        self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[Target]
+    ) -> Sequence[Target]:
+        """Those of `targets` that a list of what is in a place shows to a caller who may see it. Raises Unavailable."""
+        bucket = warehouse.bucket
+        facts: Facts = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
+        return await self._f.visible(caller, bucket.access_rules, action, bucket.table_arn, facts, targets)
 
     async def check_server(self, caller: Caller, action: ServerAction) -> None:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""
@@ -165,6 +181,13 @@ class Gate:
         except AccessDenied:
             return False
         return True
+
+
+def target_of(warehouse: Warehouse, namespace: Levels, name: str = "") -> Target:
+    """A catalog, a namespace, or a table or view in it, by names."""
+    if name:
+        return Target("TABLE_LIKE", (warehouse.name, *namespace, name))
+    return Target("NAMESPACE" if namespace else "CATALOG", (warehouse.name, *namespace))
 
 
 def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | None) -> Securable:

@@ -18,7 +18,7 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .events import tell
-from .gate import Action, Gate, Privileges
+from .gate import Action, Gate, Privileges, target_of
 from .held import held_children
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Levels, check_namespace, display, path_of
@@ -106,14 +106,31 @@ class Namespaces:
             held = await self._held(caller, warehouse, parent_name)
             if held is None:
                 raise
-            some = [one for one in held if one.path > after]
-            return NamespacePage(some[:limit], len(some) > limit)
+            some = await self._visible(caller, warehouse, parent_name, [one for one in held if one.path > after])
+            return NamespacePage([*some[:limit]], len(some) > limit)
         if parent_name:
             await self.find(self._f.meta, warehouse, parent_name)
-        found = await self._f.meta.rows(
-            rows.CHILD_NAMESPACES, warehouse.bucket.id, path_of(parent_name), after, limit + 1
-        )
-        return NamespacePage([namespace_from(row) for row in found[:limit]], len(found) > limit)
+        shown: list[Namespace] = []
+        while True:
+            found = await self._f.meta.rows(
+                rows.CHILD_NAMESPACES, warehouse.bucket.id, path_of(parent_name), after, limit + 1
+            )
+            children = [namespace_from(row) for row in found]
+            shown += await self._visible(caller, warehouse, parent_name, children)
+            # As with the names of tables: a further look only where some are not for the caller.
+            if len(shown) > limit or len(children) <= limit:
+                return NamespacePage(shown[:limit], len(shown) > limit)
+            after = children[-1].path
+
+    async def _visible(
+        self, caller: Caller, warehouse: Warehouse, parent: Levels, children: Sequence[Namespace]
+    ) -> Sequence[Namespace]:
+        """The children that a list shows to a caller who may see the list."""
+        if not self._gate.filters_lists or not children:
+            return children
+        by_target = {target_of(warehouse, one.levels): one for one in children}
+        seen = await self._gate.visible(caller, warehouse, Action.LIST_NAMESPACES, parent, list(by_target))
+        return [by_target[target] for target in seen]
 
     async def _held(self, caller: Caller, warehouse: Warehouse, parent: Levels) -> Sequence[Namespace] | None:
         """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""

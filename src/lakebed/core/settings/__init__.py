@@ -2,6 +2,7 @@
 
 from .address import Address
 from .checks import active_master_key, check_settings, decode_master_key
+from .decisions import DecisionMode, DecisionsSettings
 from .description import describe
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
@@ -33,6 +34,8 @@ __all__ = [
     "Address",
     "CommitValidation",
     "ConditionalPut",
+    "DecisionMode",
+    "DecisionsSettings",
     "Delegation",
     "EmbeddedWorker",
     "EncryptionSettings",

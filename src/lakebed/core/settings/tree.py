@@ -15,6 +15,7 @@ from typing import Annotated, Final, TypeAlias
 from ..secrets import Secret
 from ..sizes import GIB, KIB, MIB
 from .address import Address
+from .decisions import DecisionsSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
 
@@ -349,5 +350,6 @@ class Settings:
     sts: StsSettings = StsSettings()
     tokens: TokensSettings = field(default_factory=TokensSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
+    decisions: DecisionsSettings = field(default_factory=DecisionsSettings)
     tables: TablesSettings = TablesSettings()
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)

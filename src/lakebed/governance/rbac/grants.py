@@ -17,10 +17,10 @@ class GrantSet:
     privilege that comes with a hundred others.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "_roles")
 
-    def __init__(self, grants: Iterable[tuple[str, int]] = ()) -> None:
-        """`grants` are keys of securables and numbers of privileges, as rows have them.
+    def __init__(self, grants: Iterable[tuple[str, int]] = (), roles: Iterable[str] = ()) -> None:
+        """`grants` are keys of securables and numbers of privileges, as rows have them; `roles` are who holds them.
 
         A number that this build does not know holds nothing: a later one may have stored it.
         """
@@ -28,6 +28,12 @@ class GrantSet:
         for key, privilege in grants:
             held[key] = held.get(key, 0) | MASKS.get(privilege, 0)
         self._held: Final = held
+        self._roles: Final = tuple(sorted(roles))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The names of the roles, in order; those that hold nothing here, too."""
+        return self._roles
 
     def covers(self, securable: Securable, privileges: Iterable[int]) -> bool:
         """Whether each of the privileges is held on something on the way. Not so if none is asked for."""

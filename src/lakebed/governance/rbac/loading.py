@@ -45,7 +45,13 @@ class CallerGrants:
             return known
         # It may see a later change already than the number does: then the next request makes it once more.
         held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, principal, principal, principal)
+        given = {str(row[1]) for row in await self._reader.rows(rows.ROLES_OF_PRINCIPAL, principal)}
         if self._federated and roles:
             held += await self._reader.rows(rows.HELD_BY_FEDERATED)
-        grants = GrantSet((key, privilege) for role, key, privilege in held if roles is None or role in roles)
+            listed = map(rows.principal_role_from, await self._reader.rows(rows.PRINCIPAL_ROLES))
+            given |= {role.name for role in listed if role.federated}
+        grants = GrantSet(
+            ((key, privilege) for role, key, privilege in held if roles is None or role in roles),
+            given if roles is None else given & roles,
+        )
         return self._known.keep(name, number, grants)
