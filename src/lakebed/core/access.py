@@ -91,8 +91,11 @@ class Grants(Protocol):
         """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
         ...
 
-    def carriers(self, privilege: int) -> frozenset[str]:
-        """The keys of what the privilege is held on itself, for lists of what may be seen."""
+    def carriers(self, privilege: int, beginning: str = "") -> frozenset[str]:
+        """The keys of what the privilege is held on itself, for lists of what may be seen.
+
+        Only those that begin so, and without it.
+        """
         ...
 
 

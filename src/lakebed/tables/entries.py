@@ -5,8 +5,9 @@ Who may not ask for a name is refused before any of those words: a refusal tells
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from lakebed.core.errors import (
@@ -27,7 +28,7 @@ from .borrowing import Origin
 from .cache import CachedMetadata, MetadataCache
 from .files import TableFiles
 from .gate import Action, Gate, Privileges, target_of
-from .held import held_names
+from .held import HeldEntries
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Entry, EntryKind, Namespace, Warehouse
 from .namespaces import no_such_namespace
@@ -250,24 +251,27 @@ class Entries:
         """
         name = check_namespace(levels)
         sought = await self.seek(self._meta, warehouse_name, Identifier(name, ""))
+        names_after: Callable[[str, int], Awaitable[Sequence[str]]]
         try:
             await self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
         except AccessDenied:
             held = await self._held(caller, sought, kind)
             if held is None:
                 raise
-            some = await self._visible(caller, sought, [one for one in held if one > after])
-            return NamePage(name, [*some[:limit]], len(some) > limit)
-        namespace = sought.found.namespace
+            names_after = held.names
+        else:
+            names_after = partial(self._names, sought.found.namespace, kind)
         shown: list[str] = []
         while True:
-            found = await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, limit + 1)
-            names = [str(row[0]) for row in found]
+            names = await names_after(after, limit + 1)
             shown += await self._visible(caller, sought, names)
             # Only where some of them are not for the caller does it take a further look for a whole page.
             if len(shown) > limit or len(names) <= limit:
                 return NamePage(name, shown[:limit], len(shown) > limit)
             after = names[-1]
+
+    async def _names(self, namespace: Namespace, kind: EntryKind, after: str, size: int) -> Sequence[str]:
+        return [str(row[0]) for row in await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, size)]
 
     async def _visible(self, caller: Caller, sought: Sought, names: Sequence[str]) -> Sequence[str]:
         """The names that a list shows to a caller who may see the list."""
@@ -278,14 +282,14 @@ class Entries:
         seen = await self._gate.visible(caller, sought.warehouse, Action.LIST_TABLES, namespace, targets)
         return [target.path[-1] for target in seen]
 
-    async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> Sequence[str] | None:
+    async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> HeldEntries | None:
         """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""
         if caller.principal.grants is None or sought.namespace is None:
             return None
-        found = await held_names(self._meta, caller, sought.warehouse, sought.namespace, kind)
-        if found is None:
+        held = HeldEntries(self._meta, caller, sought.warehouse, sought.namespace, kind)
+        one = await held.one()
+        if one is None:
             return None
-        names, one = found
         await self._gate.check(
             caller,
             sought.warehouse,
@@ -294,7 +298,7 @@ class Entries:
             kind=kind,
             securable=one,
         )
-        return names
+        return held
 
 
 def known_from(row: Row) -> Known:
