@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import math
 import pickle
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import (
     Address,
+    DecisionMode,
     LoadedSettings,
     LogFormat,
     OidcProvider,
@@ -182,7 +184,7 @@ def test_a_known_name_in_an_unknown_section_leads_to_its_section() -> None:
 
 def test_a_key_like_no_other_gets_the_list_of_sections() -> None:
     assert refused("zzz = 1").endswith(
-        "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,tables,federation,pipeline,"
+        "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,decisions,tables,federation,pipeline,"
         "listeners,webhooks"
     )
 
@@ -511,3 +513,53 @@ def test_any_value_of_toml_is_read_or_refused_cleanly(path: str, raw: object) ->
 def test_an_address_reads_back_from_its_text(host: object, port: int) -> None:
     address = Address(str(host), port)
     assert Address.parse(str(address)) == address
+
+
+DECISIONS = """
+[decisions]
+url = "https://opa.example.com/v1/data/lakebed/allow"
+batch_url = "https://opa.example.com/v1/data/lakebed/visible"
+token = "a-token"
+mode = "instead"
+timeout = "500ms"
+remember = "5s"
+"""
+
+
+def test_decision_point_is_read() -> None:
+    decisions = from_toml(DECISIONS).settings.decisions
+    assert decisions.url == "https://opa.example.com/v1/data/lakebed/allow"
+    assert (decisions.mode, decisions.timeout, decisions.remember) == (DecisionMode.INSTEAD, 0.5, 5.0)
+    assert "a-token" not in repr(decisions)
+    beside = from_toml('[decisions]\nurl = "http://127.0.0.1:8181/v1/data/lakebed/allow"').settings.decisions
+    assert (beside.mode, beside.timeout, beside.remember, beside.batch_url) == (DecisionMode.AND, 2.0, 2.0, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[decisions]\nmode = "instead"', "decisions.url: missing"),
+        ('[decisions]\ntoken = "x"', "decisions.url: missing"),
+        (DECISIONS.replace("https", "http"), "decisions.url: plain HTTP"),
+        (
+            DECISIONS.replace("https://opa.example.com/v1/data/lakebed/v", "http://x.test/v"),
+            "decisions.batch_url: plain HTTP",
+        ),
+        (DECISIONS.replace("https://opa", "https://me:secret@opa"), "decisions.url: holds credentials"),
+        (DECISIONS.replace("https:", "ftp:"), "decisions.url: expected a URL"),
+        (DECISIONS.replace("/allow", "/allow#x"), "decisions.url: expected a URL without a fragment"),
+        (DECISIONS.replace("a-token", "a token"), "decisions.token: expected visible"),
+        (DECISIONS.replace("instead", "or"), "decisions.mode: expected "),
+        (DECISIONS.replace("500ms", "2h"), "decisions.timeout: expected a duration"),
+        (DECISIONS.replace("5s", "2h"), "decisions.remember: expected a duration"),
+    ],
+)
+def test_decision_points_that_cannot_be_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidSetting, match=re.escape(message)) as refused:
+        from_toml(text)
+    assert "secret" not in str(refused.value)
+
+
+def test_plain_http_to_a_decision_point_is_allowed_by_saying_so() -> None:
+    plain = DECISIONS.replace("https", "http") + "allow_http = true"
+    assert from_toml(plain).settings.decisions.url == "http://opa.example.com/v1/data/lakebed/allow"

@@ -59,7 +59,7 @@ def is_allowed(
 ) -> bool:
     rules = ResourceRules(owner, bucket_policy, restricted)
     try:
-        PolicyAuthorizer(ManualClock()).authorize(AccessRequest(caller, action, resource, context), rules)
+        PolicyAuthorizer(ManualClock()).decide(AccessRequest(caller, action, resource, context), rules)
     except AccessDenied:
         return False
     return True
@@ -256,9 +256,9 @@ def test_tagging_a_session_needs_a_policy() -> None:
 def test_refusal_names_principal_action_and_resource() -> None:
     request = AccessRequest(user(session=session(arn=ETL)), "s3:GetObject", KEY)
     with pytest.raises(AccessDenied, match=rf"principal={ETL} action=s3:GetObject resource={KEY}$"):
-        PolicyAuthorizer(ManualClock()).authorize(request, ResourceRules(OWNER))
+        PolicyAuthorizer(ManualClock()).decide(request, ResourceRules(OWNER))
     with pytest.raises(AccessDenied, match="principal=anonymous "):
-        PolicyAuthorizer(ManualClock()).authorize(AccessRequest(ANONYMOUS, "s3:GetObject", KEY), ResourceRules(OWNER))
+        PolicyAuthorizer(ManualClock()).decide(AccessRequest(ANONYMOUS, "s3:GetObject", KEY), ResourceRules(OWNER))
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ def test_canned_policy_allows_what_its_name_says(name: str, allowed: list[str], 
     caller = user("bob", OWNER, CANNED_POLICIES[name])
     authorizer = PolicyAuthorizer(ManualClock())
     for action in allowed:
-        authorizer.authorize(AccessRequest(caller, action, "arn:aws:s3:::bucket/key"), ResourceRules(OWNER))
+        authorizer.decide(AccessRequest(caller, action, "arn:aws:s3:::bucket/key"), ResourceRules(OWNER))
     for action in refused:
         with pytest.raises(AccessDenied):
-            authorizer.authorize(AccessRequest(caller, action, "arn:aws:s3:::bucket/key"), ResourceRules(OWNER))
+            authorizer.decide(AccessRequest(caller, action, "arn:aws:s3:::bucket/key"), ResourceRules(OWNER))
 
 
 READS = ["GetTable", "GetTableData", "GetTableMetadataLocation", "GetTableMaintenanceConfiguration", "ListTables"]
@@ -52,10 +52,10 @@ def test_canned_policy_speaks_of_tables_too(name: str, allowed: list[str], refus
     authorizer = PolicyAuthorizer(ManualClock())
     resource = f"arn:aws:s3tables:us-east-1:{OWNER}:{what}"
     for action in allowed:
-        authorizer.authorize(AccessRequest(caller, f"s3tables:{action}", resource), ResourceRules(OWNER))
+        authorizer.decide(AccessRequest(caller, f"s3tables:{action}", resource), ResourceRules(OWNER))
     for action in refused:
         with pytest.raises(AccessDenied):
-            authorizer.authorize(AccessRequest(caller, f"s3tables:{action}", resource), ResourceRules(OWNER))
+            authorizer.decide(AccessRequest(caller, f"s3tables:{action}", resource), ResourceRules(OWNER))
 
 
 @pytest.mark.parametrize("name", ["readonly", "readwrite", "writeonly"])
@@ -63,7 +63,7 @@ def test_canned_policy_does_not_let_the_server_call_others(name: str) -> None:
     caller = user("bob", OWNER, CANNED_POLICIES[name])
     resource = f"arn:aws:s3tables:us-east-1:{OWNER}:bucket/lake"
     with pytest.raises(AccessDenied):
-        PolicyAuthorizer(ManualClock()).authorize(
+        PolicyAuthorizer(ManualClock()).decide(
             AccessRequest(caller, "lakebed:ConfigureBridge", resource), ResourceRules(OWNER)
         )
 

@@ -32,7 +32,7 @@ def allowed(
 ) -> bool:
     rules = ResourceRules(owner=owner, policy=bucket_policy)
     try:
-        PolicyAuthorizer(ManualClock()).authorize(AccessRequest(caller, action, resource), rules)
+        PolicyAuthorizer(ManualClock()).decide(AccessRequest(caller, action, resource), rules)
     except AccessDenied:
         return False
     return True

@@ -46,7 +46,7 @@ def allows(document: bytes, action: str, resource: str, *, prefix: str | None = 
     vended = session(document, delegated_for="table")
     context: dict[str, str | tuple[str, ...]] = {} if prefix is None else {"s3:prefix": prefix}
     try:
-        PolicyAuthorizer(ManualClock()).authorize(
+        PolicyAuthorizer(ManualClock()).decide(
             AccessRequest(user(session=vended), action, resource, context), ResourceRules(owner=OWNER)
         )
     except AccessDenied:
@@ -201,11 +201,11 @@ async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(
     caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
     authorizer = PolicyAuthorizer(ManualClock())
     inside = AccessRequest(caller, "s3:PutObject", f"arn:aws:s3:::{BUCKET}/t/f")
-    authorizer.authorize(inside, ResourceRules(owner=OWNER))
+    authorizer.decide(inside, ResourceRules(owner=OWNER))
     with pytest.raises(AccessDenied, match="a session policy does not allow it"):
-        authorizer.authorize(inside._replace(resource=f"arn:aws:s3:::{BUCKET}/u/f"), ResourceRules(owner=OWNER))
+        authorizer.decide(inside._replace(resource=f"arn:aws:s3:::{BUCKET}/u/f"), ResourceRules(owner=OWNER))
     with pytest.raises(AccessDenied, match="no identity policy"):
-        authorizer.authorize(inside._replace(principal=nobody), ResourceRules(owner=OWNER))
+        authorizer.decide(inside._replace(principal=nobody), ResourceRules(owner=OWNER))
     assert caller.session is not None
     assert caller.session.delegated_for == "t1"
 

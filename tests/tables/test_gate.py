@@ -37,9 +37,11 @@ async def the_warehouse(catalog: Catalog) -> Warehouse:
     return await catalog.warehouses.find(catalog.store.meta, "lake")
 
 
-def passes(catalog: Catalog, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels = ("ns",)) -> bool:
+async def passes(
+    catalog: Catalog, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels = ("ns",)
+) -> bool:
     try:
-        catalog.gate.check(caller, warehouse, action, namespace=namespace, name="t")
+        await catalog.gate.check(caller, warehouse, action, namespace=namespace, name="t")
     except AccessDenied:
         return False
     return True
@@ -51,15 +53,15 @@ def passes(catalog: Catalog, caller: Caller, warehouse: Warehouse, action: Actio
 async def test_root_may_and_nobody_else_by_default(light_catalog: Catalog) -> None:
     warehouse = await the_warehouse(light_catalog)
     for action in Action:
-        assert passes(light_catalog, ROOT, warehouse, action)
+        assert await passes(light_catalog, ROOT, warehouse, action)
         for caller in (NOBODY, Caller(ANONYMOUS), STRANGER, Caller(root_of("999999999999"))):
-            assert not passes(light_catalog, caller, warehouse, action)
+            assert not await passes(light_catalog, caller, warehouse, action)
 
 
 @pytest.mark.parametrize("action", Action)
 async def test_right_is_to_one_action(light_catalog: Catalog, action: Action) -> None:
     warehouse = await the_warehouse(light_catalog)
-    allowed = [other for other in Action if passes(light_catalog, may(action), warehouse, other)]
+    allowed = [other for other in Action if await passes(light_catalog, may(action), warehouse, other)]
     assert allowed == [action]
 
 
@@ -72,8 +74,8 @@ async def test_denial_wins(light_catalog: Catalog) -> None:
             statement("Deny", "s3tables:DeleteTable", "*"),
         ),
     )
-    assert passes(light_catalog, caller, warehouse, Action.GET_TABLE)
-    assert not passes(light_catalog, caller, warehouse, Action.DELETE_TABLE)
+    assert await passes(light_catalog, caller, warehouse, Action.GET_TABLE)
+    assert not await passes(light_catalog, caller, warehouse, Action.DELETE_TABLE)
 
 
 async def test_table_is_named_by_its_id(light_catalog: Catalog) -> None:
@@ -82,14 +84,14 @@ async def test_table_is_named_by_its_id(light_catalog: Catalog) -> None:
     other = (await light_catalog.create("u")).entry
     caller = may(Action.GET_TABLE, resource=f"{BUCKET}/table/{mine.id}")
     gate = light_catalog.gate
-    assert gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=mine)
-    assert not gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=other)
-    assert not gate.allows(caller, warehouse, Action.PUT_TABLE_DATA, namespace=("ns",), entry=mine)
-    gate.check(caller, warehouse, Action.GET_TABLE, entry_id=mine.id)
+    assert await gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=mine)
+    assert not await gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=other)
+    assert not await gate.allows(caller, warehouse, Action.PUT_TABLE_DATA, namespace=("ns",), entry=mine)
+    await gate.check(caller, warehouse, Action.GET_TABLE, entry_id=mine.id)
     with pytest.raises(AccessDenied):
-        gate.check(caller, warehouse, Action.GET_TABLE)
+        await gate.check(caller, warehouse, Action.GET_TABLE)
     all_tables = may(Action.GET_TABLE, resource=f"{BUCKET}/table/*")
-    assert gate.allows(all_tables, warehouse, Action.GET_TABLE, entry=other)
+    assert await gate.allows(all_tables, warehouse, Action.GET_TABLE, entry=other)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ async def test_conditions_see_the_namespace_and_the_name(
 ) -> None:
     warehouse = await the_warehouse(light_catalog)
     caller = may(Action.GET_TABLE, condition=condition)
-    assert passes(light_catalog, caller, warehouse, Action.GET_TABLE, namespace) is allowed
+    assert await passes(light_catalog, caller, warehouse, Action.GET_TABLE, namespace) is allowed
 
 
 def test_policies_may_name_what_the_gate_asks_about() -> None:
@@ -146,9 +148,9 @@ async def test_bucket_s_policy_lets_others_in_and_keeps_own_users_out(light_cata
     entry = (await light_catalog.create()).entry
     warehouse = await the_warehouse(light_catalog)
     gate = light_catalog.gate
-    assert gate.allows(STRANGER, warehouse, Action.GET_TABLE, entry=entry)
-    assert not gate.allows(STRANGER, warehouse, Action.PUT_TABLE_DATA, entry=entry)
-    assert not gate.allows(may("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
+    assert await gate.allows(STRANGER, warehouse, Action.GET_TABLE, entry=entry)
+    assert not await gate.allows(STRANGER, warehouse, Action.PUT_TABLE_DATA, entry=entry)
+    assert not await gate.allows(may("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
 
 
 # -- each use case ---------------------------------------------------------------------------------------------------

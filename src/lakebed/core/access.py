@@ -7,7 +7,7 @@ access rule of its own.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -86,15 +86,33 @@ class Securable(NamedTuple):
     """
 
 
+class Target(NamedTuple):
+    """What a question is about, by names: for who decides elsewhere and knows no ids of ours."""
+
+    kind: str
+    """`CATALOG`, `NAMESPACE` or `TABLE_LIKE`, as Apache Polaris has them."""
+
+    path: tuple[str, ...]
+    """The name of the catalog, the levels of the namespace, the name in it: as many as there are."""
+
+
 class Grants(Protocol):
     """The privileges that a caller's roles hold."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The names of these roles, in order."""
+        ...
 
     def covers(self, securable: Securable, privileges: Iterable[int]) -> bool:
         """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
         ...
 
-    def carriers(self, privilege: int) -> frozenset[str]:
-        """The keys of what the privilege is held on itself, for lists of what may be seen."""
+    def carriers(self, privilege: int, beginning: str = "") -> frozenset[str]:
+        """The keys of what the privilege is held on itself, for lists of what may be seen.
+
+        Only those that begin so, and without it.
+        """
         ...
 
 
@@ -217,6 +235,12 @@ class AccessRequest(NamedTuple):
     privileges: tuple[int, ...] = ()
     """What the action takes of who holds grants: all of them, by number."""
 
+    target: Target | None = None
+    """The resource by its names, where it is of a catalog and somebody reads them."""
+
+    request_id: str = ""
+    """Of the request that the question comes of."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
@@ -235,8 +259,30 @@ class ResourceRules:
 class Authorizer(Protocol):
     """The one place where access is decided. Deny by default; explicit deny wins."""
 
-    def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
-        """Return if allowed; raise AccessDenied otherwise."""
+    @property
+    def reads_facts(self) -> bool:
+        """Whether somebody reads all that is known of every request, and not only what its policies may name."""
+        ...
+
+    @property
+    def filters_lists(self) -> bool:
+        """Whether it is to be asked about what lists show, too."""
+        ...
+
+    async def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
+        """Return if allowed; raise AccessDenied otherwise, Unavailable if who has to say so does not answer.
+
+        Not to be asked inside a transaction: the answer may take as long as a request over the network.
+        """
+        ...
+
+    async def visible(
+        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[Target]
+    ) -> Sequence[Target]:
+        """Those of `targets` that a list shows to the caller of `request`, who may see the list.
+
+        As many questions as it takes, not one for each of them. Raises Unavailable.
+        """
         ...
 
 

@@ -70,7 +70,7 @@ class EventLog:
 
     async def read(self, caller: Caller, selection: Selection, *, after: int, limit: int) -> EventPage:
         """Up to `limit` events after a number, oldest first. Raises AccessDenied."""
-        self._f.authorize_account(caller, self._action, "*")
+        await self._f.authorize_account(caller, self._action, "*")
         meta, outbox = self._f.meta, self._f.outbox
         last = await outbox.last_seq(meta)
         first = await outbox.first_seq(meta)

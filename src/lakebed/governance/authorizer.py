@@ -11,9 +11,10 @@ the service, and privileges to the role by who manages access to the catalog. So
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from lakebed.core.access import AccessRequest, ResourceRules
+from lakebed.core.access import AccessRequest, ResourceRules, Target
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidPolicy
 
@@ -34,23 +35,43 @@ matter, since policies may grant by tags: `sts:TagSession` needs a policy as eve
 
 
 class PolicyAuthorizer:
-    """Decides by policy documents. Implements `core.access.Authorizer` and `core.access.PolicyLanguage`."""
+    """Decides by policy documents and grants. Implements `core.access.Authorizer` and `core.access.PolicyLanguage`."""
 
     __slots__ = ("_clock",)
+
+    reads_facts: Final = False
+    filters_lists: Final = False
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
+    async def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
         """Return if allowed; raise AccessDenied otherwise."""
+        self.decide(request, rules)
+
+    async def visible(
+        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[Target]
+    ) -> Sequence[Target]:
+        """All: who may see a list is asked about the list, and grants that show a part of it are found by it."""
+        return targets
+
+    def decide(self, request: AccessRequest, rules: ResourceRules) -> None:
+        """Return if allowed; raise AccessDenied otherwise. What policies and grants say is known without waiting."""
         caller = request.principal
         # The commonest question, answered first: root on its own bucket that has no policy, with lasting keys.
         if caller.is_root and rules.policy is None and caller.session is None and caller.account == rules.owner:
             return
-        refusal = _refusal(Question(request, self._clock), rules)
-        if refusal is not None:
-            who = "anonymous" if caller.is_anonymous else caller.caller_arn
-            raise AccessDenied(f"{refusal}. principal={who} action={request.action} resource={request.resource}")
+        _raise(_refusal(Question(request, self._clock), rules), request)
+
+    def check_limits(self, request: AccessRequest, rules: ResourceRules) -> bool:
+        """Raise AccessDenied if something refuses, whoever may allow: a denial, or a session policy that is silent.
+
+        True if nothing has to allow it besides.
+        """
+        question = Question(request, self._clock)
+        documents = _documents(question, rules)
+        _raise(_limit(question, documents), request)
+        return _needs_no_allowance(question, documents)
 
     def check_bucket_policy(self, document: bytes, bucket: str, table_bucket: str = "") -> None:
         """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket.
@@ -64,43 +85,82 @@ class PolicyAuthorizer:
         return is_public(document)
 
 
-def _refusal(question: Question, rules: ResourceRules) -> str | None:
-    """Why the answer is no; None if it is yes."""
+def _raise(refusal: str | None, request: AccessRequest) -> None:
+    if refusal is not None:
+        caller = request.principal
+        who = "anonymous" if caller.is_anonymous else caller.caller_arn
+        raise AccessDenied(f"{refusal}. principal={who} action={request.action} resource={request.resource}")
+
+
+class _Documents(NamedTuple):
+    """The policies that a question is about."""
+
+    owns: bool
+    """Whether the caller is of the account that owns the resource."""
+    resource: Policy | None
+    identity: list[Policy]
+    session: list[Policy]
+    outer: list[Policy]
+
+
+def _documents(question: Question, rules: ResourceRules) -> _Documents:
     caller = question.caller
     if caller.must_rotate:
         return "the client secret has to be rotated first"
     owns = caller.account == rules.owner and not caller.is_anonymous
     # Not even a damaged policy keeps the owner's root from replacing it.
     keeps_key = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS
-    resource_policy = None if rules.policy is None or keeps_key else _stored(rules.policy)
-    identity_policies = [_stored(document) for document in caller.policies]
     session = caller.session
-    session_policies = [] if session is None else [_stored(document) for document in session.policies]
-    outer_policies = [] if session is None else [_stored(document) for document in session.outer_policies]
+    return _Documents(
+        owns,
+        None if rules.policy is None or keeps_key else _stored(rules.policy),
+        [_stored(document) for document in caller.policies],
+        [] if session is None else [_stored(document) for document in session.policies],
+        [] if session is None else [_stored(document) for document in session.outer_policies],
+    )
 
-    if resource_policy is not None and _denies(resource_policy, question):
-        return "explicitly denied by the resource policy"
-    for policy in identity_policies:
-        if question.is_denied_by(policy):
-            return "explicitly denied by an identity policy"
-    for policy in (*session_policies, *outer_policies):
-        if question.is_denied_by(policy):
-            return "explicitly denied by a session policy"
 
-    if question.action in _OWN_IDENTITY_ACTIONS and owns:
-        return None
-    for policy in session_policies:
-        if not question.is_allowed_by(policy):
-            return "a session policy does not allow it"
-    # Within the account that owns the table. A bucket of the same name that is somebody else's by now is not meant.
-    if session is not None and session.delegated_for and session_policies and owns:
-        return None
-
-    identity_allows = caller.is_root or any(question.is_allowed_by(policy) for policy in identity_policies)
+def _refusal(question: Question, rules: ResourceRules) -> str | None:
+    """Why the answer is no; None if it is yes."""
+    documents = _documents(question, rules)
+    limit = _limit(question, documents)
+    if limit is not None or _needs_no_allowance(question, documents):
+        return limit
+    owns = documents.owns
+    identity_allows = question.caller.is_root or any(question.is_allowed_by(policy) for policy in documents.identity)
     if (owns and identity_allows) or question.is_granted:
         return None
-    refusal = _policy_refusal(question, rules, resource_policy, owns=owns, identity_allows=identity_allows)
+    refusal = _policy_refusal(question, rules, documents.resource, owns=owns, identity_allows=identity_allows)
     return f"{refusal}, and no grant" if refusal is not None and question.asks_for_privileges else refusal
+
+
+def _limit(question: Question, documents: _Documents) -> str | None:
+    """Why nothing could allow it; None if something could."""
+    if documents.resource is not None and _denies(documents.resource, question):
+        return "explicitly denied by the resource policy"
+    for policy in documents.identity:
+        if question.is_denied_by(policy):
+            return "explicitly denied by an identity policy"
+    for policy in (*documents.session, *documents.outer):
+        if question.is_denied_by(policy):
+            return "explicitly denied by a session policy"
+    if not _is_of_own_identity(question, documents):
+        for policy in documents.session:
+            if not question.is_allowed_by(policy):
+                return "a session policy does not allow it"
+    return None
+
+
+def _needs_no_allowance(question: Question, documents: _Documents) -> bool:
+    """Whether what is within the limits is allowed by that alone."""
+    session = question.caller.session
+    # Within the account that owns the table. A bucket of the same name that is somebody else's by now is not meant.
+    is_delegated = session is not None and session.delegated_for != "" and bool(documents.session) and documents.owns
+    return is_delegated or _is_of_own_identity(question, documents)
+
+
+def _is_of_own_identity(question: Question, documents: _Documents) -> bool:
+    return documents.owns and question.action in _OWN_IDENTITY_ACTIONS
 
 
 def _policy_refusal(

@@ -84,7 +84,7 @@ class Annotations:
 
         facts = lock_facts(retention, None, f.clock.now_ms())
         if caller.bypass_governance:
-            f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key, facts)
+            await f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key, facts)
         action = "s3:PutObjectRetention"
         await self._change(caller, bucket, key, version, (action, action), facts, "ObjectRetention:Put", change)
 

@@ -64,7 +64,7 @@ class Buckets:
         facts = bucket_tag_facts(tags)
         if location is not None:
             facts["s3:locationconstraint"] = location
-        f.authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}", facts)
+        await f.authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}", facts)
         now_ms = f.clock.now_ms()
         settings = BucketSettings(
             object_lock=ObjectLockConfiguration() if object_lock else None,
@@ -98,13 +98,13 @@ class Buckets:
     async def head(self, caller: Caller, name: str) -> Bucket:
         """The bucket, if the caller may list it. Raises NoSuchBucket."""
         bucket = await self._f.bucket(self._f.meta, name)
-        self._f.authorize(caller, bucket, "s3:ListBucket")
+        await self._f.authorize(caller, bucket, "s3:ListBucket")
         return bucket
 
     async def list(self, caller: Caller, *, prefix: str, after: str, limit: int) -> BucketPage:
         """The caller's buckets, by name."""
         f = self._f
-        f.authorize_account(caller, "s3:ListAllMyBuckets", "arn:aws:s3:::*")
+        await f.authorize_account(caller, "s3:ListAllMyBuckets", "arn:aws:s3:::*")
         end = successor(prefix)
         found = await f.meta.rows(rows.BUCKETS_OF_OWNER, caller.principal.account, after, prefix, limit + 1)
         buckets = [bucket for bucket in map(bucket_from, found) if end is None or bucket.name < end]
@@ -114,7 +114,7 @@ class Buckets:
         """Remove an empty bucket; uploads under way are aborted. Raises BucketNotEmpty, BucketHasTables."""
         f = self._f
         bucket = await f.bucket(f.meta, name)
-        f.authorize(caller, bucket, "s3:DeleteBucket")
+        await f.authorize(caller, bucket, "s3:DeleteBucket")
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
 
@@ -137,7 +137,7 @@ class Buckets:
     async def read(self, caller: Caller, name: str, action: str) -> Bucket:
         """The bucket, if the caller may do `action`: for reading what is set on it."""
         bucket = await self._f.bucket(self._f.meta, name)
-        self._f.authorize(caller, bucket, action)
+        await self._f.authorize(caller, bucket, action)
         return bucket
 
     async def find(self, name: str) -> Bucket:

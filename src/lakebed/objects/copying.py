@@ -103,7 +103,7 @@ class ObjectCopier:
         )
         if tags.tags and changes.tags is None:
             action = "s3:GetObjectTagging" if source.version is None else "s3:GetObjectVersionTagging"
-            self._f.authorize(caller, found.bucket, action, source.key, version_facts(source.version, original))
+            await self._f.authorize(caller, found.bucket, action, source.key, version_facts(source.version, original))
         # As it will be written: tags that are carried over need the permission that tags of one's own need.
         bucket = await self._writer.admit(caller, bucket_name, NewObject(new.key, merged, new.encrypt, new.conditions))
         encrypt = self._writer.is_encrypted(bucket, new.encrypt)

@@ -86,9 +86,9 @@ class ObjectDeleter:
         check_key(doomed.key)
         action = "s3:DeleteObject" if doomed.version is None else "s3:DeleteObjectVersion"
         facts = version_facts(doomed.version, None) | match_facts(doomed.conditions)
-        self._f.authorize(caller, bucket, action, doomed.key, facts)
+        await self._f.authorize(caller, bucket, action, doomed.key, facts)
         if caller.bypass_governance:
-            self._f.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
+            await self._f.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, action, doomed.key)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from lakebed.core.access import AccessRequest, Authorizer, ResourceRules, Securable
+from lakebed.core.access import AccessRequest, Authorizer, ResourceRules, Securable, Target
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, NoSuchBucket
 from lakebed.core.ids import BlobId
@@ -94,7 +94,7 @@ class Facilities:
     guard: Guard = CLOSED
     """Asked besides the authorizer about keys of buckets that hold tables."""
 
-    def authorize(
+    async def authorize(
         self,
         caller: Caller,
         bucket: Bucket,
@@ -104,9 +104,9 @@ class Facilities:
     ) -> None:
         """Ask whether `caller` may do `action` on the bucket, or on a key of it. Raises AccessDenied."""
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
-        self.ask(caller, bucket.access_rules, action, resource, extra)
+        await self.ask(caller, bucket.access_rules, action, resource, extra)
 
-    def ask(
+    async def ask(
         self,
         caller: Caller,
         rules: ResourceRules,
@@ -116,21 +116,38 @@ class Facilities:
         *,
         securable: Securable | None = None,
         privileges: tuple[int, ...] = (),
+        target: Target | None = None,
     ) -> None:
-        """Ask whether `caller` may do `action` on a resource under these rules. Raises AccessDenied.
+        """Ask whether `caller` may do `action` on a resource under these rules. Raises AccessDenied, Unavailable.
 
-        `securable` and `privileges` are the same in the words of grants, where there are such words for it.
+        `securable` and `privileges` are the same in the words of grants, where there are such words for it; `target`
+        is the same by its names. Not inside a transaction: the answer may come from elsewhere.
         """
         principal = caller.principal
         context: Facts = {}
-        if rules.policy is not None or principal.policies or principal.session is not None:
+        if rules.policy is not None or principal.policies or principal.session is not None or self.reads_facts:
             # Some document will be evaluated, so its conditions need the facts.
             context = self._facts(caller, rules.owner) | (extra or {})
-        self.authorizer.authorize(AccessRequest(principal, action, resource, context, securable, privileges), rules)
+        await self.authorizer.authorize(
+            AccessRequest(principal, action, resource, context, securable, privileges, target, caller.request_id), rules
+        )
 
-    def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
+    @property
+    def reads_facts(self) -> bool:
+        """Whether questions are asked with all that is known of a request."""
+        return self.authorizer.reads_facts
+
+    async def visible(
+        self, caller: Caller, rules: ResourceRules, action: str, resource: str, extra: Facts, targets: Sequence[Target]
+    ) -> Sequence[Target]:
+        """Those of `targets` that a list shows to a caller who may see the list. Raises Unavailable."""
+        context = self._facts(caller, rules.owner) | extra
+        request = AccessRequest(caller.principal, action, resource, context, request_id=caller.request_id)
+        return await self.authorizer.visible(request, rules, targets)
+
+    async def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
         """Ask the same of what nobody owns yet: the caller's own account decides. Raises AccessDenied."""
-        self.ask(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
+        await self.ask(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
 
     def _facts(self, caller: Caller, owner: str) -> Facts:
         """What policies may ask of any request."""

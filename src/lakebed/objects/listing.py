@@ -202,7 +202,7 @@ class Lister:
             "s3:delimiter": delimiter,
             "s3:max-keys": str(limit),
         }
-        self._f.authorize(caller, bucket, action, extra=extra)
+        await self._f.authorize(caller, bucket, action, extra=extra)
         return bucket
 
 

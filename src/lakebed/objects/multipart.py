@@ -154,7 +154,7 @@ class MultipartUploads:
     async def admit(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
         """Check that the caller may upload to this key at all."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
-        self._f.authorize(caller, bucket, "s3:PutObject", key, creation_facts(creates=False))
+        await self._f.authorize(caller, bucket, "s3:PutObject", key, creation_facts(creates=False))
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, "s3:PutObject", key)
         return bucket
@@ -220,9 +220,9 @@ class MultipartUploads:
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
         facts = creation_facts(creates=True) | match_facts(completion.conditions)
-        f.authorize(caller, bucket, "s3:PutObject", key, facts)
+        await f.authorize(caller, bucket, "s3:PutObject", key, facts)
         if completion.conditions.if_match is not None:
-            f.authorize(caller, bucket, "s3:GetObject", key)
+            await f.authorize(caller, bucket, "s3:GetObject", key)
         if bucket.holds_tables:
             await f.guard.admit(caller, bucket, "s3:PutObject", key)
         now_ms = f.clock.now_ms()
@@ -288,7 +288,7 @@ class MultipartUploads:
         """
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
-        f.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
+        await f.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
         if bucket.holds_tables:
             await f.guard.admit(caller, bucket, "s3:AbortMultipartUpload", key)
         displaced = Displaced(f.clock.now_ms() + f.garbage_grace_ms)
@@ -310,7 +310,7 @@ class MultipartUploads:
         """A page of an upload's parts, ascending."""
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
-        f.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
+        await f.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
         if bucket.holds_tables:
             await f.guard.admit(caller, bucket, "s3:ListMultipartUploadParts", key)
         upload = await self._open_upload(f.meta, bucket, key, upload_id)

@@ -155,18 +155,18 @@ class ObjectReader:
         found = object_from(row[BUCKET_COLUMNS:_CONTENT_AT])
         if found.attributes.tags.tags:
             facts = version_facts(None, found) | (facts or {})
-        self._f.authorize(caller, bucket, action, key, facts)
+        await self._f.authorize(caller, bucket, action, key, facts)
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, action, key)
         return bucket, found
 
     async def _raise_absent(self, caller: Caller, bucket: Bucket, key: str, action: str, facts: Facts | None) -> None:
         """A key without a current version: who may not list the bucket does not learn that it is absent."""
-        self._f.authorize(caller, bucket, action, key, facts)
+        await self._f.authorize(caller, bucket, action, key, facts)
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, action, key)
         # As a listing of this very key: who may list its directory, if not the bucket, learns no more than from that.
-        self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": key})
+        await self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": key})
         marker = None
         if bucket.keeps_versions:
             newest = await self._f.meta.row(rows.NEWEST_VERSION, bucket.id, key)
@@ -186,7 +186,7 @@ class ObjectReader:
         else:
             older = await self._f.meta.row(rows.VERSION, bucket.id, key, version)
             found = None if older is None else version_from(older)
-        self._f.authorize(caller, bucket, action, key, version_facts(version, found) | (facts or {}))
+        await self._f.authorize(caller, bucket, action, key, version_facts(version, found) | (facts or {}))
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, action, key)
         if found is None:

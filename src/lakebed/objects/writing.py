@@ -98,7 +98,7 @@ class ObjectWriter:
         bucket = await self._f.bucket(self._f.meta, bucket_name)
         check_key(new.key)
         check_attributes(new.attributes)
-        authorize_write(self._f, caller, bucket, new, creates=creates)
+        await authorize_write(self._f, caller, bucket, new, creates=creates)
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, "s3:PutObject", new.key)
         return bucket
@@ -176,7 +176,9 @@ class ObjectWriter:
         return WrittenObject(bucket, stored)
 
 
-def authorize_write(f: Facilities, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True) -> None:
+async def authorize_write(
+    f: Facilities, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True
+) -> None:
     """Ask for every permission that this write needs."""
     attributes = new.attributes
     facts = creation_facts(creates=creates)
@@ -186,18 +188,18 @@ def authorize_write(f: Facilities, caller: Caller, bucket: Bucket, new: NewObjec
         facts |= tag_facts(attributes.tags)
     if attributes.retention is not None or attributes.legal_hold is not None:
         facts |= lock_facts(attributes.retention, attributes.legal_hold, f.clock.now_ms())
-    f.authorize(caller, bucket, "s3:PutObject", new.key, facts)
+    await f.authorize(caller, bucket, "s3:PutObject", new.key, facts)
     if attributes.tags.tags:
-        f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, facts)
+        await f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, facts)
     if attributes.retention is not None or attributes.legal_hold is not None:
         if bucket.settings.object_lock is None:
             raise InvalidInput("the bucket has no object lock", argument="x-amz-object-lock")
         if attributes.retention is not None:
-            f.authorize(caller, bucket, "s3:PutObjectRetention", new.key, facts)
+            await f.authorize(caller, bucket, "s3:PutObjectRetention", new.key, facts)
         if attributes.legal_hold is not None:
-            f.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key, facts)
+            await f.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key, facts)
     if new.conditions.if_match is not None:
-        f.authorize(caller, bucket, "s3:GetObject", new.key)
+        await f.authorize(caller, bucket, "s3:GetObject", new.key)
 
 
 async def target(tx: Transaction, bucket_name: str, key: str) -> tuple[Bucket, StoredObject | None]:

@@ -14,7 +14,6 @@ from typing import Final
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.governance.access_keys import AccessKeys
-from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.credentials import Credentials
 from lakebed.governance.delegated_accesses import AccessTally
 from lakebed.governance.delegations import Delegations
@@ -53,6 +52,7 @@ from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import TokenService
 
 from .catalog import wire_catalog
+from .decisions import Decisions, wire_decisions
 from .embedded_worker import WorkerStarter
 from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
@@ -90,6 +90,7 @@ class Parts:
     worker_starter: WorkerStarter
     trace: TraceWriter
     telling: GovernanceEvents
+    decisions: Decisions
 
 
 @asynccontextmanager
@@ -105,6 +106,7 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
             try:
                 yield parts
             finally:
+                parts.decisions.close()
                 parts.ingester.close()
         finally:
             await storage.close()
@@ -129,7 +131,7 @@ class Ground:
 
     facilities: Facilities
     reaper: BlobReaper
-    authorizer: PolicyAuthorizer
+    decisions: Decisions
 
 
 def lay_ground(
@@ -148,7 +150,7 @@ def lay_ground(
     is_local = settings.storage.kind is StorageKind.FOLDER
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
     reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
-    authorizer = PolicyAuthorizer(clock)
+    decisions = wire_decisions(settings.decisions, clock)
     facilities = Facilities(
         meta=meta,
         outbox=Outbox(meta),
@@ -162,14 +164,14 @@ def lay_ground(
             room=None if settings.meta.is_postgres else DiskReserve(meta, settings.server.data),
         ),
         contents=Contents(storage, keys),
-        authorizer=authorizer,
+        authorizer=decisions.authorizer,
         clock=clock,
         reaper=reaper,
         region=settings.server.region,
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
     )
-    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, authorizer)
+    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, decisions)
 
 
 def _wire(
@@ -183,14 +185,14 @@ def _wire(
     open_writer: OpenWriter | None,
 ) -> Parts:
     ground = lay_ground(settings, identity, master, clock, meta, storage, open_writer)
-    facilities, reaper, authorizer = ground.facilities, ground.reaper, ground.authorizer
+    facilities, reaper = ground.facilities, ground.reaper
     day_ms = round(settings.objects.lifecycle_day * 1000)
     root = root_credential(identity)
     access_keys = AccessKeys(meta, facilities.outbox, master, clock, root)
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
-    services = S3Services.on(facilities, authenticator, policies=authorizer, lifecycle_day_ms=day_ms)
+    services = S3Services.on(facilities, authenticator, policies=ground.decisions.policies, lifecycle_day_ms=day_ms)
     session_tokens = TokenService(
         sessions,
         facilities,
@@ -292,4 +294,5 @@ def _wire(
         worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
         trace=TraceWriter(delegations, accesses),
         telling=telling,
+        decisions=ground.decisions,
     )

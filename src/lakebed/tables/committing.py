@@ -206,7 +206,7 @@ class Commits:
         entry = sought.live
         privileges = None if caller.principal.grants is None else needs(change)
         for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
-            self._gate.check(
+            await self._gate.check(
                 caller,
                 sought.warehouse,
                 action,
@@ -336,7 +336,7 @@ class Commits:
         row = await self._f.meta.row(rows.COMMIT_BY_ID, entry.id, options.commit_id)
         if row is None:
             return None
-        self._entries.admit(
+        await self._entries.admit(
             caller, sought, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION, privileges=_change_needs(change)
         )
         if row[9] != _digest(change):

@@ -103,7 +103,7 @@ class Creation:
     async def _draft(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> _Draft:
         identifier = check_identifier(levels, request.name)
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        self._gate.check(
+        await self._gate.check(
             mutation.caller,
             sought.warehouse,
             Action.CREATE_TABLE,

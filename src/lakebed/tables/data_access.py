@@ -58,7 +58,7 @@ class DataAccess:
         The directories are those on record, and looked at again each time: what a rule forbids today is not handed
         out because it was allowed when the table was made.
         """
-        writes = self._may_write(caller, warehouse, namespace, entry.name, entry=entry)
+        writes = await self._may_write(caller, warehouse, namespace, entry.name, entry=entry)
         await self._restrictions.refuse(
             caller.principal, namespace, entry, "its scans are planned by the server, and its files are not handed out"
         )
@@ -89,7 +89,7 @@ class DataAccess:
         The caller has chosen the directories, and nothing was recorded for them: were they those of another table,
         keys to them would be keys to that table's files.
         """
-        writes = self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
+        writes = await self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
         directories = table_directories(warehouse, location, properties)
         for address in directories:
             await check_unclaimed(self._meta, warehouse, address, entry_id)
@@ -112,13 +112,15 @@ class DataAccess:
         create a table of this name, and in directories that are nobody's. Raises AccessDenied, InvalidInput,
         LocationTaken.
         """
-        self._gate.check(caller, warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name)
+        await self._gate.check(
+            caller, warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
+        )
         if await self._meta.rows(rows.LOCATIONS_OF, entry_id):
             # Keys made out for it would pass for keys of who may have the table by its own name.
             raise AccessDenied(f"the table is on record, and not by this name: {identifier}")
         return await self.of_staged(caller, warehouse, identifier, entry_id, location, properties)
 
-    def _may_write(
+    async def _may_write(
         self,
         caller: Caller,
         warehouse: Warehouse,
@@ -133,12 +135,14 @@ class DataAccess:
         In an external catalog nobody may: the files are for who commits them, with keys of their own.
         """
 
-        def check(action: Action) -> None:
-            self._gate.check(caller, warehouse, action, namespace=namespace, name=name, entry=entry, entry_id=entry_id)
+        async def check(action: Action) -> None:
+            await self._gate.check(
+                caller, warehouse, action, namespace=namespace, name=name, entry=entry, entry_id=entry_id
+            )
 
         try:
-            check(Action.PUT_TABLE_DATA)
+            await check(Action.PUT_TABLE_DATA)
         except AccessDenied:
-            check(Action.GET_TABLE_DATA)
+            await check(Action.GET_TABLE_DATA)
             return False
         return not warehouse.is_external

@@ -192,7 +192,9 @@ class Dropping:
     async def dropped(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> DroppedPage:
         """What can be restored, by id."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST))
+        await self._gate.check(
+            caller, warehouse, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST)
+        )
         found = await self._f.meta.rows(rows.DROPPED_IN, warehouse.id, after, limit + 1)
         dropped = [DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found[:limit]]
         return DroppedPage(dropped, len(found) > limit)
@@ -201,7 +203,7 @@ class Dropping:
         """Take a drop back. Raises NoSuchTable when nothing of that name was dropped, AlreadyExists when it lives."""
         f, caller = self._f, mutation.caller
         sought = await self._entries.seek(f.meta, warehouse_name, identifier)
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             Action.CREATE_TABLE,
@@ -239,7 +241,7 @@ class Dropping:
         f, caller = self._f, mutation.caller
         sought = await self._entries.seek(f.meta, warehouse_name, identifier)
         kind = EntryKind.TABLE if sought.entry is None else sought.entry.kind
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             Action.DELETE_TABLE,

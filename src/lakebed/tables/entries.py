@@ -5,8 +5,9 @@ Who may not ask for a name is refused before any of those words: a refusal tells
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from lakebed.core.errors import (
@@ -25,8 +26,8 @@ from . import rows
 from .borrowing import Origin
 from .cache import CachedMetadata, MetadataCache
 from .files import TableFiles
-from .gate import Action, Gate, Privileges
-from .held import held_names
+from .gate import Action, Gate, Privileges, target_of
+from .held import HeldEntries
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Entry, EntryKind, Namespace, Warehouse
 from .namespaces import no_such_namespace
@@ -149,7 +150,7 @@ class Entries:
         `privileges` are what it takes of who holds grants, where that is not what the action takes.
         """
         sought = await self.seek(self._meta, warehouse_name, identifier)
-        self.admit(caller, sought, kind, action, privileges=privileges)
+        await self.admit(caller, sought, kind, action, privileges=privileges)
         return sought.found
 
     async def load(
@@ -164,7 +165,7 @@ class Entries:
     ) -> Loaded:
         """The same with its metadata."""
         sought = await self.seek(self._meta, warehouse_name, identifier)
-        entry = self.admit(caller, sought, kind, action, privileges=privileges)
+        entry = await self.admit(caller, sought, kind, action, privileges=privileges)
         found = sought.found
         return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
 
@@ -196,7 +197,7 @@ class Entries:
                 f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
             ) from error
 
-    def admit(
+    async def admit(
         self,
         caller: Caller,
         sought: Sought,
@@ -211,13 +212,13 @@ class Entries:
         `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the namespace `ns.t`, and go on to the
         table `ns.t` only when told that there is no such table.
         """
-        self.pass_gate(caller, sought, action, kind, privileges=privileges)
+        await self.pass_gate(caller, sought, action, kind, privileges=privileges)
         entry = sought.live
         if entry is None or entry.kind is not kind:
             raise no_such_entry(sought.identifier, kind)
         return entry
 
-    def pass_gate(
+    async def pass_gate(
         self,
         caller: Caller,
         sought: Sought,
@@ -232,7 +233,7 @@ class Entries:
         Raises AccessDenied.
         """
         namespace, name = sought.identifier
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             action,
@@ -252,26 +253,46 @@ class Entries:
         """
         name = check_namespace(levels)
         sought = await self.seek(self._meta, warehouse_name, Identifier(name, ""))
+        names_after: Callable[[str, int], Awaitable[Sequence[str]]]
         try:
-            self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
+            await self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
         except AccessDenied:
             held = await self._held(caller, sought, kind)
             if held is None:
                 raise
-            some = [one for one in held if one > after]
-            return NamePage(name, some[:limit], len(some) > limit)
-        names = await self._meta.rows(rows.ENTRY_NAMES_AFTER, sought.found.namespace.id, kind, after, limit + 1)
-        return NamePage(name, [str(row[0]) for row in names[:limit]], len(names) > limit)
+            names_after = held.names
+        else:
+            names_after = partial(self._names, sought.found.namespace, kind)
+        shown: list[str] = []
+        while True:
+            names = await names_after(after, limit + 1)
+            shown += await self._visible(caller, sought, names)
+            # Only where some of them are not for the caller does it take a further look for a whole page.
+            if len(shown) > limit or len(names) <= limit:
+                return NamePage(name, shown[:limit], len(shown) > limit)
+            after = names[-1]
 
-    async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> Sequence[str] | None:
+    async def _names(self, namespace: Namespace, kind: EntryKind, after: str, size: int) -> Sequence[str]:
+        return [str(row[0]) for row in await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, size)]
+
+    async def _visible(self, caller: Caller, sought: Sought, names: Sequence[str]) -> Sequence[str]:
+        """The names that a list shows to a caller who may see the list."""
+        if not self._gate.filters_lists or not names:
+            return names
+        namespace = sought.identifier.namespace
+        targets = [target_of(sought.warehouse, namespace, one) for one in names]
+        seen = await self._gate.visible(caller, sought.warehouse, Action.LIST_TABLES, namespace, targets)
+        return [target.path[-1] for target in seen]
+
+    async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> HeldEntries | None:
         """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""
         if caller.principal.grants is None or sought.namespace is None:
             return None
-        found = await held_names(self._meta, caller, sought.warehouse, sought.namespace, kind)
-        if found is None:
+        held = HeldEntries(self._meta, caller, sought.warehouse, sought.namespace, kind)
+        one = await held.one()
+        if one is None:
             return None
-        names, one = found
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             Action.LIST_TABLES,
@@ -279,7 +300,7 @@ class Entries:
             kind=kind,
             securable=one,
         )
-        return names
+        return held
 
 
 def known_from(row: Row) -> Known:

@@ -9,11 +9,12 @@ that the action takes on it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from lakebed.core.access import Securable
+from lakebed.core.access import Securable, Target
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.rbac import (
     GrantKind,
@@ -101,7 +102,7 @@ class Gate:
     def __init__(self, facilities: Facilities) -> None:
         self._f = facilities
 
-    def check(
+    async def check(
         self,
         caller: Caller,
         warehouse: Warehouse,
@@ -139,11 +140,12 @@ class Gate:
             facts["s3tables:namespace"] = policy_value(namespace)
         if name:
             facts["s3tables:tableName"] = name
+        reads_facts = self._f.reads_facts
         try:
-            if caller.principal.grants is None:
-                self._f.ask(caller, rules, action, resource, facts)
+            if caller.principal.grants is None and not reads_facts:
+                await self._f.ask(caller, rules, action, resource, facts)
             else:
-                self._f.ask(
+                await self._f.ask(
                     caller,
                     rules,
                     action,
@@ -155,6 +157,7 @@ class Gate:
                         if privileges is None
                         else privileges
                     ),
+                    target=target_of(warehouse, namespace, name) if reads_facts else None,
                 )
         except AccessDenied as error:
             # Its text has the resource, which is another where there is a table: who may not ask would learn that.
@@ -162,28 +165,49 @@ class Gate:
             asked = "".join(f" {key}={value}" for key, value in facts.items())
             raise AccessDenied(f"{why}. action={told_as or action} table-bucket={warehouse.name}{asked}") from error
 
-    def check_server(self, caller: Caller, action: ServerAction) -> None:
-        """Return if the caller may do `action` on this server. Raises AccessDenied."""
-        self._f.authorize_account(caller, action, "*")
+    @property
+    def filters_lists(self) -> bool:
+        """Whether what lists show is asked about, besides the lists themselves."""
+        return self._f.authorizer.filters_lists
 
-    def runs_tasks(self, caller: Caller) -> bool:
+    async def visible(
+        self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[Target]
+    ) -> Sequence[Target]:
+        """Those of `targets` that a list of what is in a place shows to a caller who may see it. Raises Unavailable."""
+        facts: Facts = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
+        return await self._f.visible(
+            caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets
+        )
+
+    async def check_server(self, caller: Caller, action: ServerAction) -> None:
+        """Return if the caller may do `action` on this server. Raises AccessDenied."""
+        await self._f.authorize_account(caller, action, "*")
+
+    async def runs_tasks(self, caller: Caller) -> bool:
         """Whether the caller may work for the server, whatever the keys that it calls with are confined to."""
         who = caller._replace(principal=replace(caller.principal, session=None))
         try:
-            self.check_server(who, ServerAction.RUN_TASKS)
+            await self.check_server(who, ServerAction.RUN_TASKS)
         except AccessDenied:
             return False
         return True
 
-    def allows(
+    async def allows(
         self, caller: Caller, warehouse: Warehouse, action: Action, *, namespace: Levels = (), entry: Entry
     ) -> bool:
         """Whether the caller may, for answers that depend on it."""
         try:
-            self.check(caller, warehouse, action, namespace=namespace, entry=entry)
+            await self.check(caller, warehouse, action, namespace=namespace, entry=entry)
         except AccessDenied:
             return False
         return True
+
+
+def target_of(warehouse: Warehouse, namespace: Levels, name: str = "") -> Target:
+    """A catalog, a namespace, or a table or view in it, by names."""
+    if name:
+        return Target("TABLE_LIKE", (warehouse.name, *namespace, name))
+    return Target("NAMESPACE" if namespace else "CATALOG", (warehouse.name, *namespace))
 
 
 def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | None) -> Securable:

@@ -79,7 +79,7 @@ class TableGuard:
                 raise AccessDenied(f"the table was dropped and can be restored: its files stay. key={key}")
             # The catalog asked for this right when it handed out the keys, and their policy was asked just now.
             return
-        self._gate.check(
+        await self._gate.check(
             caller,
             found.warehouse,
             Action.GET_TABLE_DATA if reads else Action.PUT_TABLE_DATA,

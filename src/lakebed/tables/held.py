@@ -7,6 +7,7 @@ question is asked again, about something that is held, before anything is shown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from lakebed.core.access import Securable
 from lakebed.governance.rbac import Privilege, entry_securable, namespace_securable
@@ -19,23 +20,69 @@ from .identifiers import SEPARATOR, Levels, path_of
 from .model import EntryKind, Namespace, Warehouse
 from .rows import namespace_from
 
+SCANNED_FOR_EACH: Final = 4
+"""How many entries of a namespace are looked at in order, for each that is held anywhere, before those are sought."""
 
-async def held_names(
-    reader: Reader, caller: Caller, warehouse: Warehouse, namespace: Namespace, kind: EntryKind
-) -> tuple[list[str], Securable] | None:
-    """The tables or views of a namespace that the caller may list, by name, and one of them; None if there is none.
 
-    One statement for 4,096 that it holds anywhere.
+class HeldEntries:
+    """The tables or views of a namespace that the caller may list, though not all of them: a page at a time.
+
+    Few are sought by their ids, in one statement. Of many it is quicker to look through the namespace and keep those
+    that are held, which costs about what the list of all does: half of a namespace is found in one pass over it. Only
+    where the namespace turns out to be much larger than what is held are these sought, 4,096 with a statement. So the
+    cost grows with what is held, however large the namespace is.
     """
-    privilege = Privilege.VIEW_LIST if kind is EntryKind.VIEW else Privilege.TABLE_LIST
-    ids = [key.removeprefix(ENTRY_PREFIX) for key in _carriers(caller, privilege) if key.startswith(ENTRY_PREFIX)]
-    found: list[Row] = []
-    for statement, batch in _batches(ids, rows.ENTRIES_AMONG, rows.ENTRIES_AMONG_MANY):
-        found += await reader.rows(statement, namespace.id, kind, *batch)
-    if not found:
+
+    def __init__(
+        self, reader: Reader, caller: Caller, warehouse: Warehouse, namespace: Namespace, kind: EntryKind
+    ) -> None:
+        privilege = Privilege.VIEW_LIST if kind is EntryKind.VIEW else Privilege.TABLE_LIST
+        self._ids = _carriers(caller, privilege, ENTRY_PREFIX)
+        self._reader = reader
+        self._warehouse = warehouse
+        self._namespace = namespace
+        self._kind = kind
+
+    async def names(self, after: str, size: int) -> list[str]:
+        """So many names behind `after`, in order; fewer at the end."""
+        return [name for _, name in await self._page(after, size)]
+
+    async def one(self) -> Securable | None:
+        """One of them, to ask about; None if there is none."""
+        found = await self._page("", 1)
+        if not found:
+            return None
+        return entry_securable(self._warehouse.id, self._namespace.levels, str(found[0][0]))
+
+    async def _page(self, after: str, size: int) -> list[Row]:
+        if len(self._ids) > rows.HELD_BATCH:
+            found = await self._scan(after, size)
+            if found is not None:
+                return found
+        return await self._seek(after, size)
+
+    async def _scan(self, after: str, size: int) -> list[Row] | None:
+        """The page, found by looking through the namespace; None if that is too long a way."""
+        found: list[Row] = []
+        left = max(len(self._ids) * SCANNED_FOR_EACH, size)
+        while left > 0:
+            step = min(max(size, rows.HELD_BATCH), left)
+            passed = await self._reader.rows(rows.ENTRIES_AFTER, self._namespace.id, self._kind, after, step)
+            held = self._ids
+            found += [row for row in passed if row[0] in held]
+            if len(found) >= size or len(passed) < step:
+                return found[:size]
+            left -= step
+            after = str(passed[-1][1])
         return None
-    one = entry_securable(warehouse.id, namespace.levels, str(found[0][0]))
-    return sorted(str(name) for _, name in found), one
+
+    async def _seek(self, after: str, size: int) -> list[Row]:
+        """The page, found by the ids of all that is held anywhere."""
+        found: list[Row] = []
+        for statement, batch in _batches(list(self._ids), rows.ENTRIES_AMONG, rows.ENTRIES_AMONG_MANY):
+            passed = await self._reader.rows(statement, self._namespace.id, self._kind, *batch)
+            found += [row for row in passed if row[1] > after]
+        return sorted(found, key=lambda row: str(row[1]))[:size]
 
 
 async def held_children(
@@ -44,12 +91,8 @@ async def held_children(
     """The direct children of a namespace, or of the warehouse, that the caller may list; as above."""
     catalog = warehouse.id
     start = namespace_key(catalog, (*parent, ""))
-    whole = len(namespace_key(catalog, ()))
-    paths = [
-        key[whole:]
-        for key in _carriers(caller, Privilege.NAMESPACE_LIST)
-        if key.startswith(start) and SEPARATOR not in key[len(start) :]
-    ]
+    before = start.removeprefix(namespace_key(catalog, ()))
+    paths = [before + key for key in _carriers(caller, Privilege.NAMESPACE_LIST, start) if SEPARATOR not in key]
     found: list[Namespace] = []
     for statement, batch in _batches(paths, rows.CHILD_NAMESPACES_AMONG, rows.CHILD_NAMESPACES_AMONG_MANY):
         found += [namespace_from(row) for row in await reader.rows(statement, catalog, path_of(parent), *batch)]
@@ -59,9 +102,9 @@ async def held_children(
     return found, namespace_securable(catalog, found[0].levels)
 
 
-def _carriers(caller: Caller, privilege: Privilege) -> frozenset[str]:
+def _carriers(caller: Caller, privilege: Privilege, beginning: str) -> frozenset[str]:
     grants = caller.principal.grants
-    return frozenset() if grants is None else grants.carriers(privilege)
+    return frozenset() if grants is None else grants.carriers(privilege, beginning)
 
 
 def _batches(values: Sequence[str], few: str, many: str) -> Iterator[tuple[str, list[str]]]:

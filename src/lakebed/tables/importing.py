@@ -71,7 +71,7 @@ class Imports:
         check_properties(properties)
         caller = mutation.caller
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             Action.CREATE_TABLE,
@@ -83,7 +83,7 @@ class Imports:
         if found.entry is not None:
             if found.live is None or found.entry.kind is not EntryKind.TABLE:
                 raise name_taken(found.entry, identifier, EntryKind.TABLE)
-            entry = self._entries.admit(caller, sought, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
+            entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
             await self._check_same(identifier, entry, metadata_at, external_token)
             return Imported(Committed(found, entry, await self._entries.metadata(entry)), is_new=False)
 

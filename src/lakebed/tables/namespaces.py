@@ -18,7 +18,7 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .events import tell
-from .gate import Action, Gate, Privileges
+from .gate import Action, Gate, Privileges, target_of
 from .held import held_children
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Levels, check_namespace, display, path_of
@@ -54,7 +54,7 @@ class Namespaces:
         check_properties(properties)
         now_ms = f.clock.now_ms()
         warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.CREATE_NAMESPACE, namespace=name)
+        await self._gate.check(caller, warehouse, Action.CREATE_NAMESPACE, namespace=name)
         answer = msgspec.json.encode({"namespace": name, "properties": dict(properties)})
 
         async def work(tx: Transaction) -> Namespace:
@@ -99,7 +99,7 @@ class Namespaces:
         """The same with its warehouse."""
         name = check_namespace(levels)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
+        await self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
         return warehouse, await self.find(self._f.meta, warehouse, name)
 
     async def list(
@@ -112,17 +112,34 @@ class Namespaces:
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         parent_name = check_namespace(parent) if parent else ()
         try:
-            self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
+            await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
         except AccessDenied:
             held = await self._held(caller, warehouse, parent_name)
             if held is None:
                 raise
-            some = [one for one in held if one.path > after]
-            return NamespacePage(some[:limit], len(some) > limit)
+            some = await self._visible(caller, warehouse, parent_name, [one for one in held if one.path > after])
+            return NamespacePage([*some[:limit]], len(some) > limit)
         if parent_name:
             await self.find(self._f.meta, warehouse, parent_name)
-        found = await self._f.meta.rows(rows.CHILD_NAMESPACES, warehouse.id, path_of(parent_name), after, limit + 1)
-        return NamespacePage([namespace_from(row) for row in found[:limit]], len(found) > limit)
+        shown: list[Namespace] = []
+        while True:
+            found = await self._f.meta.rows(rows.CHILD_NAMESPACES, warehouse.id, path_of(parent_name), after, limit + 1)
+            children = [namespace_from(row) for row in found]
+            shown += await self._visible(caller, warehouse, parent_name, children)
+            # As with the names of tables: a further look only where some are not for the caller.
+            if len(shown) > limit or len(children) <= limit:
+                return NamespacePage(shown[:limit], len(shown) > limit)
+            after = children[-1].path
+
+    async def _visible(
+        self, caller: Caller, warehouse: Warehouse, parent: Levels, children: Sequence[Namespace]
+    ) -> Sequence[Namespace]:
+        """The children that a list shows to a caller who may see the list."""
+        if not self._gate.filters_lists or not children:
+            return children
+        by_target = {target_of(warehouse, one.levels): one for one in children}
+        seen = await self._gate.visible(caller, warehouse, Action.LIST_NAMESPACES, parent, list(by_target))
+        return [by_target[target] for target in seen]
 
     async def _held(self, caller: Caller, warehouse: Warehouse, parent: Levels) -> Sequence[Namespace] | None:
         """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""
@@ -132,7 +149,7 @@ class Namespaces:
         if found is None:
             return None
         namespaces, one = found
-        self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
+        await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
         return namespaces
 
     async def set_properties(
@@ -149,7 +166,7 @@ class Namespaces:
         name = check_namespace(levels)
         now_ms = f.clock.now_ms()
         warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.UPDATE_NAMESPACE, namespace=name)
+        await self._gate.check(caller, warehouse, Action.UPDATE_NAMESPACE, namespace=name)
 
         async def work(tx: Transaction) -> PropertiesChange:
             warehouse = await self._warehouses.find(tx, warehouse_name)
@@ -169,7 +186,7 @@ class Namespaces:
         name = check_namespace(levels)
         now_ms = f.clock.now_ms()
         warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.DELETE_NAMESPACE, namespace=name)
+        await self._gate.check(caller, warehouse, Action.DELETE_NAMESPACE, namespace=name)
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))

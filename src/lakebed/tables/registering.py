@@ -151,7 +151,7 @@ class Registration:
         follows: bool = False,
     ) -> Found:
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION,

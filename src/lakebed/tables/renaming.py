@@ -37,7 +37,7 @@ class Renaming:
         """
         f, caller = self._f, mutation.caller
         found = await self._entries.get(caller, warehouse_name, source, kind, Action.RENAME_TABLE)
-        self._gate.check(
+        await self._gate.check(
             caller,
             found.warehouse,
             Action.CREATE_TABLE,

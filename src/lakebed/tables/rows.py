@@ -150,6 +150,12 @@ ENTRY_NAMES_AFTER: Final = (
 )
 
 
+ENTRIES_AFTER: Final = (
+    "SELECT id, name FROM entries WHERE namespace = ? AND kind = ? AND dropped_ms IS NULL AND name > ?"
+    " ORDER BY name LIMIT ?"
+)
+
+
 def _entries_among(batch: int) -> str:
     return (
         f"SELECT e.id, e.name FROM entries e WHERE e.namespace = ? AND e.kind = ? AND e.dropped_ms IS NULL"  # noqa: S608

@@ -59,7 +59,7 @@ class Views:
         """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
         identifier = check_identifier(levels, request.name)
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        self._gate.check(
+        await self._gate.check(
             mutation.caller,
             sought.warehouse,
             Action.CREATE_TABLE,

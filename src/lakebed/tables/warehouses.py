@@ -77,7 +77,7 @@ class Warehouses:
         now_ms = f.clock.now_ms()
         bucket = await f.bucket(f.meta, name)
         there = await f.meta.row(rows.WAREHOUSE, name)
-        self._gate.check(
+        await self._gate.check(
             caller,
             unmade(bucket, name),
             Action.CREATE_TABLE_BUCKET,
@@ -104,19 +104,19 @@ class Warehouses:
     async def get(self, caller: Caller, name: str) -> Warehouse:
         """The warehouse, if the caller may see it."""
         warehouse = await self.find(self._f.meta, name)
-        self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
+        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
         return warehouse
 
     async def enter(self, caller: Caller, name: str) -> Warehouse:
         """The same for clients that ask where it is before all else: who has any role of the catalog may know that."""
         warehouse = await self.find(self._f.meta, name)
-        self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
+        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
         return warehouse
 
     async def list(self, caller: Caller, *, after: str, limit: int) -> WarehousePage:
         """The table buckets of the caller's account, by name."""
         account = caller.principal.account
-        self._f.ask(
+        await self._f.ask(
             caller,
             ResourceRules(owner=account),
             Action.LIST_TABLE_BUCKETS,
@@ -133,7 +133,7 @@ class Warehouses:
         """Change what is set on it. Raises InvalidInput."""
         f = self._f
         now_ms = f.clock.now_ms()
-        self._gate.check(caller, await self.find(f.meta, name), Action.CREATE_TABLE_BUCKET)
+        await self._gate.check(caller, await self.find(f.meta, name), Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> Warehouse:
             warehouse = await self.find(tx, name)

@@ -40,7 +40,7 @@ def is_allowed(
 ) -> bool:
     request = AccessRequest(caller, action, resource, {}, securable, privileges)
     try:
-        PolicyAuthorizer(ManualClock()).authorize(request, rules)
+        PolicyAuthorizer(ManualClock()).decide(request, rules)
     except AccessDenied:
         return False
     return True
@@ -109,9 +109,9 @@ def test_anonymous_callers_hold_nothing() -> None:
 def test_refusal_says_that_no_grant_allows_it_either() -> None:
     request = AccessRequest(ann(grants=None), ACTION, ARN, {}, TABLE, (P.TABLE_READ_DATA,))
     with pytest.raises(AccessDenied, match="and no grant"):
-        PolicyAuthorizer(ManualClock()).authorize(request, RULES)
+        PolicyAuthorizer(ManualClock()).decide(request, RULES)
     with pytest.raises(AccessDenied) as refused:
-        PolicyAuthorizer(ManualClock()).authorize(AccessRequest(ann(), "s3:GetObject", "arn:aws:s3:::b/k"), RULES)
+        PolicyAuthorizer(ManualClock()).decide(AccessRequest(ann(), "s3:GetObject", "arn:aws:s3:::b/k"), RULES)
     assert "grant" not in str(refused.value)
 
 

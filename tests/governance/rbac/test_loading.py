@@ -176,3 +176,25 @@ async def test_what_was_compiled_is_used_while_the_number_stays(light_world: Wor
     assert await grants.of("ann", number, frozenset({"engineer"})) is not first
     assert await grants.of("ann", number + 1) is not first
     assert counted.reads == 3
+
+
+async def test_roles_are_told_by_name_whether_they_hold_anything_or_not(world: World) -> None:
+    await engineer(world, "ann")
+    for name in ("idle", "of-others"):
+        await world.principal_roles.create(world.by, name, properties={})
+    await world.principal_roles.create(world.by, "of-a-provider", properties={}, federated=True)
+    await world.principal_roles.assign(world.by, "ann", "idle")
+    own, federated = CallerGrants(world.store), CallerGrants(world.store, federated=True)
+    named = frozenset({"idle", "of-others", "of-a-provider", "nowhere"})
+    told = [
+        await own.of("ann", 1),
+        await own.of("ann", 1, named),
+        await federated.of("ann", 1, named),
+        await federated.of("ann", 1, frozenset()),
+    ]
+    assert [grants and grants.roles for grants in told] == [
+        ("engineer", "idle"),
+        ("idle",),
+        ("idle", "of-a-provider"),
+        (),
+    ]

@@ -35,7 +35,7 @@ class Questions:
         self.asked: list[tuple[str, str, Securable, tuple[int, ...]]] = []
         self.refuses: Callable[[str], bool] = lambda action: False
 
-    def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+    async def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
         self.asked.append((action, resource, securable, privileges))
         if self.refuses(action):
             raise AccessDenied("no")

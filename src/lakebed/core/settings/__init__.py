@@ -2,6 +2,7 @@
 
 from .address import Address
 from .checks import active_master_key, check_settings, decode_master_key
+from .decisions import DecisionMode, DecisionsSettings
 from .description import describe
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
@@ -35,6 +36,8 @@ __all__ = [
     "Address",
     "CommitValidation",
     "ConditionalPut",
+    "DecisionMode",
+    "DecisionsSettings",
     "Delegation",
     "EmbeddedWorker",
     "EncryptionSettings",

@@ -13,6 +13,7 @@ from ..errors import InvalidInput, InvalidSetting
 from ..operations import Operation, parse_operations
 from ..secrets import Secret
 from ..webhooks import check_secret
+from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .telling import ListenersSettings, WebhooksSettings
@@ -42,6 +43,7 @@ _MASTER: Final = re.compile(r"local(\[[^\]\s]+\])?|yarn|(spark|k8s|sc)://\S+")
 _REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ISSUER: Final = re.compile(r"[!-~]{1,255}")
 _HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?|\[[0-9a-f:.]+\](:\d{1,5})?")
+_BEARER: Final = re.compile(r"[!-~]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -54,6 +56,7 @@ def check_settings(settings: Settings) -> None:
     _check_root(settings.root)
     _check_sts(settings.sts)
     _check_tokens(settings.tokens, settings.oidc)
+    _check_decisions(settings.decisions)
     _check_tables(settings.tables)
     _check_federation(settings.federation)
     _check_pipeline(settings.pipeline)
@@ -220,6 +223,25 @@ def _check_provider(path: str, provider: OidcProvider, *, allow_http: bool) -> N
         raise _refusal(f"{path}.audiences", "missing: say what the provider's tokens for this server are for")
     if not provider.roles_claim and (provider.roles_filter or provider.roles_mappings):
         raise _refusal(f"{path}.roles_claim", "missing: there is nothing to filter or to map")
+
+
+def _check_decisions(decisions: DecisionsSettings) -> None:
+    if decisions.url is None:
+        if decisions != DecisionsSettings():
+            # Somebody who sets the rest believes that it is asked.
+            raise _refusal("decisions.url", "missing: there is nobody to ask")
+        return
+    for name, url in (("url", decisions.url), ("batch_url", decisions.batch_url)):
+        if url is None:
+            continue
+        path = f"decisions.{name}"
+        parts = _check_endpoint(path, url, "move it to decisions.token")
+        if parts.fragment:
+            raise _refusal(path, f"expected a URL without a fragment. found={url!r}")
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not decisions.allow_http:
+            raise _refusal(path, f"plain HTTP: use https, or set decisions.allow_http. found={url!r}")
+    if decisions.token is not None and not _BEARER.fullmatch(decisions.token.reveal()):
+        raise _refusal("decisions.token", "expected visible ASCII characters")
 
 
 def _check_tables(tables: TablesSettings) -> None:

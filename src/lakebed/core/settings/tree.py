@@ -15,6 +15,7 @@ from typing import Annotated, Final, TypeAlias
 from ..secrets import Secret
 from ..sizes import GIB, KIB, MIB
 from .address import Address
+from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
@@ -355,6 +356,7 @@ class Settings:
     sts: StsSettings = StsSettings()
     tokens: TokensSettings = field(default_factory=TokensSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
+    decisions: DecisionsSettings = field(default_factory=DecisionsSettings)
     tables: TablesSettings = TablesSettings()
     federation: FederationSettings = field(default_factory=FederationSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)

@@ -17,7 +17,7 @@ EVERYTHING: Final = "*"
 class Ask(Protocol):
     """Puts a question to the one authorizer, with what else is known of the request."""
 
-    def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+    async def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
         """Return if allowed; raise AccessDenied otherwise."""
         ...
 
@@ -29,7 +29,7 @@ class Administrator:
     principal: Principal
     ask: Ask
 
-    def check(
+    async def check(
         self,
         operation: str,
         securable: Securable = SERVICE,
@@ -43,9 +43,9 @@ class Administrator:
         """
         needs = OPERATIONS[operation]
         action = action_of(operation)
-        self.ask(action, resource, securable, needs.target)
+        await self.ask(action, resource, securable, needs.target)
         if needs.secondary:
-            self.ask(action, resource, secondary, needs.secondary)
+            await self.ask(action, resource, secondary, needs.secondary)
 
 
 def action_of(operation: str) -> str:

@@ -141,7 +141,7 @@ class CatalogRoles:
         self, by: Administrator, principal_role: str, catalog_name: str
     ) -> Sequence[CatalogRole]:
         """The roles of a catalog that a principal role has, by name. Raises NoSuchPrincipal."""
-        by.check("listCatalogRolesForPrincipalRole")
+        await by.check("listCatalogRolesForPrincipalRole")
         catalog = await find_catalog(self._store, catalog_name)
         holder = await find_principal_role(self._store, principal_role)
         found = await self._store.rows(rows.CATALOG_ROLES_OF_PRINCIPAL_ROLE, holder.id, catalog.id)
@@ -156,7 +156,7 @@ class CatalogRoles:
 
     async def _admitted(self, by: Administrator, operation: str, catalog_name: str) -> Catalog:
         catalog = await find_catalog(self._store, catalog_name)
-        by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
+        await by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 

@@ -56,13 +56,13 @@ class Catalogs:
 
     async def list(self, by: Administrator) -> list[Catalog]:
         """All catalogs, by name."""
-        by.check("listCatalogs")
+        await by.check("listCatalogs")
         return [rows.catalog_from(row) for row in await self._reader.rows(rows.CATALOGS)]
 
     async def get(self, by: Administrator, name: str) -> Catalog:
         """A catalog. Raises NoSuchWarehouse."""
         catalog = await find_catalog(self._reader, name)
-        by.check("getCatalog", catalog_securable(catalog.id), resource=catalog.arn)
+        await by.check("getCatalog", catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from lakebed.core.access import Securable
 from lakebed.core.clock import Clock
-from lakebed.core.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
+from lakebed.core.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound, WriteConflict
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 
 from . import rows
 from .administering import Administrator
 from .catalog_roles import find_catalog_role
-from .catalogs import find_catalog, find_place
+from .catalogs import Place, find_catalog, find_place
 from .events import RoleTeller
 from .model import Catalog, GrantTarget, HeldGrant
 from .privileges import GrantKind, Privilege, check_grantable
@@ -39,7 +40,7 @@ class Granting:
     async def list(self, by: Administrator, catalog_name: str, role_name: str) -> list[HeldGrant]:
         """What a role holds. Raises NoSuchPrincipal."""
         catalog = await find_catalog(self._store, catalog_name)
-        by.check("listGrantsForCatalogRole", catalog_securable(catalog.id), resource=catalog.arn)
+        await by.check("listGrantsForCatalogRole", catalog_securable(catalog.id), resource=catalog.arn)
         role = await find_catalog_role(self._store, catalog, role_name)
         found = await self._store.rows(rows.GRANTS_OF_ROLE, role.id)
         return [stored.grant for stored in rows.grants_from(found) if not stored.is_hidden]
@@ -55,11 +56,12 @@ class Granting:
         check_target(target)
         check_grantable(target.kind, privilege)
         now_ms = self._clock.now_ms()
+        catalog = await find_catalog(self._store, catalog_name)
+        asked = (await find_place(self._store, catalog, target)).securable
+        await by.check(f"addGrantToCatalogRole {target.kind}", asked, resource=catalog.arn)
 
         async def work(tx: Transaction) -> None:
-            catalog = await find_catalog(tx, catalog_name)
-            place = await find_place(tx, catalog, target)
-            by.check(f"addGrantToCatalogRole {target.kind}", place.securable, resource=catalog.arn)
+            place = await _found_again(tx, catalog, target, asked)
             if place.missing is not None:
                 raise place.missing
             role = await find_catalog_role(tx, catalog, role_name)
@@ -96,16 +98,17 @@ class Granting:
         """
         check_target(target)
         now_ms = self._clock.now_ms()
+        catalog = await find_catalog(self._store, catalog_name)
+        asked = (await find_place(self._store, catalog, target)).securable
+        await by.check(
+            f"revokeGrantFromCatalogRole {target.kind}",
+            asked,
+            resource=catalog.arn,
+            secondary=catalog_securable(catalog.id),
+        )
 
         async def work(tx: Transaction) -> None:
-            catalog = await find_catalog(tx, catalog_name)
-            place = await find_place(tx, catalog, target)
-            by.check(
-                f"revokeGrantFromCatalogRole {target.kind}",
-                place.securable,
-                resource=catalog.arn,
-                secondary=catalog_securable(catalog.id),
-            )
+            place = await _found_again(tx, catalog, target, asked)
             if place.missing is not None:
                 raise place.missing
             role = await find_catalog_role(tx, catalog, role_name)
@@ -124,6 +127,17 @@ class Granting:
                 await teller.grant("Revoked", catalog.name, role_name, grant)
 
         await self._store.transact(work)
+
+
+async def _found_again(tx: Transaction, catalog: Catalog, target: GrantTarget, asked: Securable) -> Place:
+    """What a grant is on, inside the transaction. Raises WriteConflict if it is not what was asked about before it.
+
+    No question is put within a transaction: the answer may come from elsewhere, and all writers would wait (ADR 23).
+    """
+    place = await find_place(tx, catalog, target)
+    if place.securable != asked:
+        raise WriteConflict(f"what is granted on was changed meanwhile: {target}")
+    return place
 
 
 def check_target(target: GrantTarget) -> None:

@@ -83,7 +83,7 @@ class ManagedPrincipals:
 
         With `rotation_required`, these are good for nothing but to be rotated by the user, who then knows them alone.
         """
-        by.check("createPrincipal")
+        await by.check("createPrincipal")
         check_user_name(name)
         kept = check_properties(properties)
         fresh = await self._issuer.prepare()
@@ -104,18 +104,18 @@ class ManagedPrincipals:
 
     async def list(self, by: Administrator) -> list[ManagedPrincipal]:
         """All users and root, by name."""
-        by.check("listPrincipals")
+        await by.check("listPrincipals")
         found = [rows.principal_from(row) for row in await self._store.rows(rows.PRINCIPALS)]
         return sorted([*found, self._root_principal], key=_name)
 
     async def get(self, by: Administrator, name: str) -> ManagedPrincipal:
         """A user, or root. Raises NoSuchPrincipal."""
-        by.check("getPrincipal")
+        await by.check("getPrincipal")
         return self._root_principal if name == ROOT else await find_principal(self._store, name)
 
     async def update(self, by: Administrator, name: str, *, properties: Properties, version: int) -> ManagedPrincipal:
         """Replace the properties of a user who is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
-        by.check("updatePrincipal")
+        await by.check("updatePrincipal")
         _refuse_root(name)
         kept = check_properties(properties)
         now_ms = self._clock.now_ms()
@@ -131,7 +131,7 @@ class ManagedPrincipals:
 
     async def delete(self, by: Administrator, name: str) -> None:
         """Remove a user with its keys, credentials, policies and roles. Raises NoSuchPrincipal."""
-        by.check("deletePrincipal")
+        await by.check("deletePrincipal")
         _refuse_root(name)
         now_ms = self._clock.now_ms()
 
@@ -146,7 +146,7 @@ class ManagedPrincipals:
         Raises NoSuchPrincipal; InvalidInput for root and for who has no client credentials.
         """
         if name != by.principal.name or name == ROOT:
-            by.check("rotateCredentials")
+            await by.check("rotateCredentials")
         _refuse_root(name)
         user = await find_user(self._store, name)
         if name == by.principal.name and user.user_id != by.principal.user_id:
@@ -162,7 +162,7 @@ class ManagedPrincipals:
 
         Raises AccessDenied, NoSuchPrincipal; AlreadyExists for an id that somebody has.
         """
-        by.check("resetCredentials")
+        await by.check("resetCredentials")
         if not by.principal.is_root:
             # Whoever can set somebody's secret can be that somebody, also one who may do more.
             raise AccessDenied("credentials are reset by root alone; users rotate their own")
@@ -173,7 +173,7 @@ class ManagedPrincipals:
 
     async def holders(self, by: Administrator, role_name: str) -> Sequence[ManagedPrincipal]:
         """The users who have a principal role, by name, root among them. Raises NoSuchPrincipal."""
-        by.check("listAssigneePrincipalsForPrincipalRole")
+        await by.check("listAssigneePrincipalsForPrincipalRole")
         role = await find_principal_role(self._store, role_name)
         names = {row[0] for row in await self._store.rows(rows.MEMBERS_OF_ROLE, role.id)}
         found = [rows.principal_from(row) for row in await self._store.rows(rows.PRINCIPALS_OF_ROLE, role.id)]

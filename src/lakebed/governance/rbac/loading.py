@@ -44,8 +44,12 @@ class CallerGrants:
         if known is not None:
             return known
         # It may see a later change already than the number does: then the next request makes it once more.
-        held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, principal, principal, principal)
+        held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, *(principal,) * 4)
         if self._federated and roles:
             held += await self._reader.rows(rows.HELD_BY_FEDERATED)
-        grants = GrantSet((key, privilege) for role, key, privilege in held if roles is None or role in roles)
+        if roles is not None:
+            held = [row for row in held if row[0] in roles]
+        grants = GrantSet(
+            ((key, privilege) for _, key, privilege in held if key is not None), {str(role) for role, _, _ in held}
+        )
         return self._known.keep(name, number, grants)

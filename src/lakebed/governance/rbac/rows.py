@@ -39,8 +39,13 @@ HELD_BY_PRINCIPAL: Final = (
     f" UNION ALL SELECT r.name, 'catalog ' || c.catalog, {Privilege.CATALOG_ROLE_USAGE:d} FROM principal_role_members m"
     " JOIN principal_roles r ON r.id = m.role JOIN catalog_role_members a ON a.principal_role = m.role"
     " JOIN catalog_roles c ON c.id = a.catalog_role WHERE m.principal = ?"
+    " UNION ALL SELECT r.name, NULL, 0 FROM principal_role_members m JOIN principal_roles r ON r.id = m.role"
+    " WHERE m.principal = ?"
 )
-"""Roles of a user, given three times, and what each holds: also the use of a role, on the catalog that it is of."""
+"""Roles of a user, given four times, and what each holds: also the use of a role, on the catalog that it is of.
+
+Each role is there once without a securable, whether it holds anything or not.
+"""
 
 HELD_BY_FEDERATED: Final = (
     "SELECT r.name, g.securable, g.privilege FROM principal_roles r"  # noqa: S608
@@ -51,6 +56,7 @@ HELD_BY_FEDERATED: Final = (
     f" UNION ALL SELECT r.name, 'catalog ' || c.catalog, {Privilege.CATALOG_ROLE_USAGE:d} FROM principal_roles r"
     " JOIN catalog_role_members a ON a.principal_role = r.id JOIN catalog_roles c ON c.id = a.catalog_role"
     " WHERE r.federated = 1"
+    " UNION ALL SELECT r.name, NULL, 0 FROM principal_roles r WHERE r.federated = 1"
 )
 """The same of the roles of which a provider of identities says who has them."""
 

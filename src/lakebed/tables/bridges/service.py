@@ -195,7 +195,7 @@ class Bridges:
         self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action, *, told_as: str = ""
     ) -> Found:
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             action,
@@ -210,8 +210,8 @@ class Bridges:
         """Return if the caller may read the folder: from now on it is read for him."""
         f, address = self._f, parse_location(folder)
         bucket = await f.bucket(f.meta, address.bucket)
-        f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
-        f.authorize(caller, bucket, "s3:GetObject", address.directory)
+        await f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
+        await f.authorize(caller, bucket, "s3:GetObject", address.directory)
         if bucket.holds_tables:
             await f.guard.admit(caller, bucket, "s3:GetObject", address.directory)
 

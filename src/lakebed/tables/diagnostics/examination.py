@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.core.errors import Corrupted, InvalidInput, NoSuchBucket, NotFound
+from lakebed.core.errors import Corrupted, InvalidInput, NoSuchBucket, NotFound, WriteConflict
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.listing import successor
@@ -15,7 +15,7 @@ from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 
 from .. import rows as table_rows
 from ..commit_log import CommitRecord
-from ..entries import Entries, no_such_entry
+from ..entries import Entries, Sought, no_such_entry
 from ..files import SCHEMES, FileAddress, TableFiles, parse_location, unpack_metadata
 from ..gate import Action
 from ..identifiers import Identifier
@@ -119,19 +119,32 @@ class Examination:
 
     async def recorded(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recorded:
         """What the metadata store has of a table. Raises NoSuchTable."""
+        asked = await self.admit(caller, warehouse_name, identifier, Action.GET_METADATA_LOCATION)
 
         async def work(tx: Transaction) -> Recorded:
             # One transaction: between two looks the pointer could pass a record by.
-            return await self.read(tx, caller, warehouse_name, identifier, Action.GET_METADATA_LOCATION)
+            return await self.read(tx, warehouse_name, asked)
 
         return await self._f.meta.transact(work)
 
-    async def read(
-        self, reader: Reader, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action
-    ) -> Recorded:
-        """The same as a step of a transaction, if the caller may do `action`."""
+    async def admit(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Sought:
+        """What has the name, if the caller may do `action` to it. Raises NoSuchWarehouse, AccessDenied.
+
+        Before the transaction, because the answer may come from elsewhere (ADR 23).
+        """
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        await self._entries.pass_gate(caller, sought, action)
+        return sought
+
+    async def read(self, reader: Reader, warehouse_name: str, asked: Sought) -> Recorded:
+        """What the metadata store has of a table that the caller was asked about, as a step of a transaction.
+
+        Raises NoSuchTable; WriteConflict if something else has the name by now.
+        """
+        identifier = asked.identifier
         sought = await self._entries.seek(reader, warehouse_name, identifier)
-        self._entries.pass_gate(caller, sought, action)
+        if sought.live is not None and (asked.live is None or asked.live.id != sought.live.id):
+            raise WriteConflict(f"the name was given to something else meanwhile: {identifier}")
         found = sought.found
         entry = found.live
         if entry is None or entry.kind is not EntryKind.TABLE:

@@ -50,11 +50,12 @@ class Recovery:
         f = self._f
         now_ms = f.clock.now_ms()
         action = Action.UPDATE_METADATA_LOCATION
-        before = await self._examination.read(f.meta, caller, warehouse_name, identifier, action)
+        asked = await self._examination.admit(caller, warehouse_name, identifier, action)
+        before = await self._examination.read(f.meta, warehouse_name, asked)
         metadata, parsed = await self._examination.metadata(before)
 
         async def work(tx: Transaction) -> Recovered:
-            found = await self._examination.read(tx, caller, warehouse_name, identifier, action)
+            found = await self._examination.read(tx, warehouse_name, asked)
             finalized = discarded = 0
             for finding in found.line.findings:
                 if finding.recovery_state is RecoveryState.FINALIZATION_REQUIRED:
@@ -84,7 +85,7 @@ class Recovery:
                     "reclaimed": ", ".join(reclaimed),
                 },
             )
-            after = await self._examination.read(tx, caller, warehouse_name, identifier, action)
+            after = await self._examination.read(tx, warehouse_name, asked)
             return Recovered(after, finalized, discarded, reclaimed)
 
         return await f.meta.transact(work)

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.meta.seam import Reader, Transaction, Value
+from lakebed.meta.seam import Transaction, Value
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
@@ -77,10 +77,10 @@ class Surveys:
 
     async def survey(self, caller: Caller, warehouse_name: str) -> Survey:
         """Count what a warehouse holds. Raises NoSuchWarehouse. The cost grows with what there is to count."""
+        warehouse = await self._admitted(caller, warehouse_name, Action.GET_TABLE_BUCKET)
+        number = warehouse.id
 
         async def work(tx: Transaction) -> Survey:
-            warehouse = await self._admitted(tx, caller, warehouse_name, Action.GET_TABLE_BUCKET)
-            number = warehouse.id
             tables = views = generic = dropped = 0
             for kind, is_live, count in await tx.rows(rows.ENTRY_COUNTS, number):
                 if not is_live:
@@ -114,9 +114,9 @@ class Surveys:
 
     async def fingerprint(self, caller: Caller, warehouse_name: str) -> str:
         """A digest of all pointers of a warehouse: the same as long as nothing was committed."""
+        warehouse = await self._admitted(caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> str:
-            warehouse = await self._admitted(tx, caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
             digest = hashlib.sha256()
             after = ""
             while page := await tx.rows(rows.POINTERS_AFTER, warehouse.id, after, _PAGE_ROWS):
@@ -129,11 +129,11 @@ class Surveys:
 
     async def admit_change(self, caller: Caller, warehouse_name: str) -> Warehouse:
         """The warehouse, if the caller may change what it is. Raises NoSuchWarehouse, AccessDenied."""
-        return await self._admitted(self._f.meta, caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
+        return await self._admitted(caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
 
-    async def _admitted(self, reader: Reader, caller: Caller, warehouse_name: str, action: Action) -> Warehouse:
-        warehouse = await self._warehouses.find(reader, warehouse_name)
-        self._gate.check(caller, warehouse, action)
+    async def _admitted(self, caller: Caller, warehouse_name: str, action: Action) -> Warehouse:
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, action)
         return warehouse
 
 

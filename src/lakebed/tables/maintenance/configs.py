@@ -89,7 +89,7 @@ class Configs:
     async def get_default(self, caller: Caller, warehouse_name: str) -> EffectiveConfig:
         """What holds for tables of a table bucket that set nothing themselves."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.GET_MAINTENANCE)
+        await self._gate.check(caller, warehouse, Action.GET_MAINTENANCE)
         row = await self._f.meta.row(rows.DEFAULT_OF, warehouse.id)
         if row is None:
             return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
@@ -102,7 +102,7 @@ class Configs:
         f = self._f
         if config is not None:
             check_config(config)
-        self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.PUT_MAINTENANCE)
+        await self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.PUT_MAINTENANCE)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

@@ -58,7 +58,7 @@ class Admission:
 
         What an order says of policies, of its cost and of who asks is not taken from it.
         """
-        self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         if order.job is JobKind.COPY_RESTRICTED:
             raise InvalidInput("copies are asked for by planning a scan, and not as tasks", argument="job")
         options = check_options(order.job, order.options)
@@ -71,10 +71,10 @@ class Admission:
         )
         if order.job is JobKind.EXPORT_EVENTS:
             # Whoever reads the table reads the events.
-            self._gate.check_server(caller, ServerAction.READ_EVENTS)
+            await self._gate.check_server(caller, ServerAction.READ_EVENTS)
             if not order.namespace and not order.table:
                 warehouse = await self._warehouses.find(self._f.meta, order.warehouse)
-                self._gate.check(caller, warehouse, Action.CREATE_TABLE)
+                await self._gate.check(caller, warehouse, Action.CREATE_TABLE)
                 check_own(warehouse, "run a job")
                 return plain
         identifier = check_identifier(order.namespace, order.table)
@@ -85,13 +85,13 @@ class Admission:
             await self._check_source(caller, sought.warehouse, identifier, options)
         if order.job in _MAKES_TABLE and sought.live is None:
             namespace, name = identifier
-            self._gate.check(caller, sought.warehouse, Action.CREATE_TABLE, namespace=namespace, name=name)
+            await self._gate.check(caller, sought.warehouse, Action.CREATE_TABLE, namespace=namespace, name=name)
             return named
         return await self._about(caller, sought, named)
 
     async def _about(self, caller: Caller, sought: Sought, order: TaskOrder) -> TaskOrder:
         """The order about a table that is there, with what it may cost."""
-        entry = self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
+        entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
         known = Known(sought.found.warehouse, sought.found.namespace, entry)
         health = health_from_summary(known, (await self._entries.metadata(entry)).table)
         speeds = await self._records.speeds(self._f.meta)
@@ -116,8 +116,8 @@ class Admission:
         if isinstance(source, str) and source.startswith(SCHEMES):
             address = parse_location(source)
             bucket = await self._f.bucket(self._f.meta, address.bucket)
-            self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
-            self._f.authorize(caller, bucket, "s3:GetObject", key=address.directory)
+            await self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
+            await self._f.authorize(caller, bucket, "s3:GetObject", key=address.directory)
             if bucket.holds_tables:
                 await self._check_tables(caller, bucket, address.directory if address.key.strip("/") else "")
             return
@@ -125,4 +125,4 @@ class Admission:
             raise InvalidInput("say what to import: source, or source-table", argument="source")
         # Elsewhere: whether a worker may be sent there is the question that links to other catalogs are.
         namespace, name = identifier
-        self._gate.check(caller, warehouse, Action.CONFIGURE_BRIDGE, namespace=namespace, name=name)
+        await self._gate.check(caller, warehouse, Action.CONFIGURE_BRIDGE, namespace=namespace, name=name)

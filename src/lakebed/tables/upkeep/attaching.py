@@ -158,7 +158,7 @@ class Attaching:
         Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
         """
         sought = await self._targets.seek(self._f.meta, warehouse_name, target)
-        self._targets.check(caller, sought, action or looking_at(target))
+        await self._targets.check(caller, sought, action or looking_at(target))
         if sought.missing is not None:
             raise sought.missing
         if kind:
@@ -182,8 +182,8 @@ class Attaching:
         check_policy_name(name)
         sought = await self._targets.seek(self._f.meta, warehouse_name, target)
         policy = await self._policies.seek(self._f.meta, sought.warehouse, home, name)
-        self._policies.pass_gate(caller, sought.warehouse, home, policy, action)
-        self._targets.check(caller, sought, action)
+        await self._policies.pass_gate(caller, sought.warehouse, home, policy, action)
+        await self._targets.check(caller, sought, action)
         return home
 
     async def _tell(

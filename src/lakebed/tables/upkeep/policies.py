@@ -91,7 +91,7 @@ class Policies:
         row = await reader.row(rows.POLICY, warehouse.id, path_of(levels), name)
         return None if row is None else rows.policy_from(row)
 
-    def pass_gate(
+    async def pass_gate(
         self, caller: Caller, warehouse: Warehouse, home: Levels, policy: Policy | None, action: Action
     ) -> None:
         """Return if the caller may do `action` to a policy that lives in `home`, if it is there. Raises AccessDenied.
@@ -99,7 +99,7 @@ class Policies:
         Policies of access go by the namespace, grants by the policy itself.
         """
         on = None if policy is None else policy_securable(warehouse.id, home, policy.id)
-        self._gate.check(caller, warehouse, action, namespace=home, kind=GrantKind.POLICY, securable=on)
+        await self._gate.check(caller, warehouse, action, namespace=home, kind=GrantKind.POLICY, securable=on)
 
     async def create(
         self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], asked: NewPolicy, show: Show
@@ -111,7 +111,7 @@ class Policies:
         check_description(asked.description)
         now_ms = f.clock.now_ms()
         warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.CREATE_POLICY, namespace=home)
+        await self._gate.check(caller, warehouse, Action.CREATE_POLICY, namespace=home)
         await self._namespaces.find(f.meta, warehouse, home)
         kind = await self._types.stated(f.meta, warehouse, asked.type)
         kind.check_content(asked.content)
@@ -168,7 +168,7 @@ class Policies:
         """
         home = check_namespace(levels)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.LIST_POLICIES, namespace=home)
+        await self._gate.check(caller, warehouse, Action.LIST_POLICIES, namespace=home)
         namespace = await self._namespaces.find(self._f.meta, warehouse, home)
         if kind:
             await self._types.stated(self._f.meta, warehouse, kind)
@@ -274,7 +274,7 @@ class Policies:
         home = check_namespace(levels)
         check_policy_name(name)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self.pass_gate(caller, warehouse, home, await self.seek(self._f.meta, warehouse, home, name), action)
+        await self.pass_gate(caller, warehouse, home, await self.seek(self._f.meta, warehouse, home, name), action)
         return warehouse, home
 
     async def _confirm_type(self, tx: Transaction, warehouse: Warehouse, kind: PolicyType) -> None:

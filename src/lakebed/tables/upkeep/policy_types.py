@@ -62,7 +62,7 @@ class PolicyTypes:
         """
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.CREATE_POLICY_TYPE)
+        await self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.CREATE_POLICY_TYPE)
 
         async def work(tx: Transaction) -> PolicyType:
             await self._keys.keep(tx, mutation.key, Answer(200, body=show(made)))
@@ -79,13 +79,13 @@ class PolicyTypes:
     async def get(self, caller: Caller, warehouse_name: str, name: str) -> PolicyType:
         """The type, if the caller may see it. Raises NoSuchPolicyType."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.LIST_POLICIES)
+        await self._gate.check(caller, warehouse, Action.LIST_POLICIES)
         return await self.find(self._f.meta, warehouse, name)
 
     async def list(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> PolicyTypePage:
         """The types there are, the system's among them, by name."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.LIST_POLICIES)
+        await self._gate.check(caller, warehouse, Action.LIST_POLICIES)
         found = await self._f.meta.rows(rows.TYPES_AFTER, warehouse.id, after, limit + 1)
         types = [*map(rows.type_from, found), *(one for one in SYSTEM_TYPES.values() if one.name > after)]
         types.sort(key=lambda one: one.name)
@@ -95,7 +95,7 @@ class PolicyTypes:
         """Remove a type that has no policies. Raises NoSuchPolicyType, PolicyInUse."""
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.DROP_POLICY_TYPE)
+        await self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.DROP_POLICY_TYPE)
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))

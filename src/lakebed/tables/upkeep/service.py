@@ -92,7 +92,7 @@ class Upkeep:
         Raises NoSuchNamespace.
         """
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace)
+        await self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace)
         if namespace:
             path = path_of(namespace)
             if await self._f.meta.row(rows.NAMESPACE, warehouse.id, path) is None:
@@ -101,7 +101,7 @@ class Upkeep:
         else:
             found = await self._f.meta.rows(rows.TABLES_OF_WAREHOUSE_AFTER, warehouse_name, after, limit + 1)
         page = [known_from(row) for row in found[:limit]]
-        shown = [known for known in page if self._may_look_at(caller, known)]
+        shown = [known for known in page if await self._may_look_at(caller, known)]
         maintained = await self._maintained(shown)
         tables = [
             health_from_summary(
@@ -123,7 +123,7 @@ class Upkeep:
         self, caller: Caller, warehouse_name: str, identifier: Identifier
     ) -> tuple[TablePlan, list[PlacedTask]]:
         """Plan a table without waiting for the scheduler; the tasks that are in the queue for it."""
-        self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         (plan,) = await self._planner.examine([known], is_pressing=True)
 
@@ -142,8 +142,8 @@ class Upkeep:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return Known(found.warehouse, found.namespace, found.live)
 
-    def _may_look_at(self, caller: Caller, known: Known) -> bool:
-        return self._gate.allows(
+    async def _may_look_at(self, caller: Caller, known: Known) -> bool:
+        return await self._gate.allows(
             caller, known.warehouse, Action.GET_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
         )
 

@@ -80,7 +80,7 @@ class Tasks:
         limit: int = 100,
     ) -> Sequence[SeenTask]:
         """Tasks in the order in which they were asked for."""
-        self._gate.check_server(caller, ServerAction.LIST_TASKS)
+        await self._gate.check_server(caller, ServerAction.LIST_TASKS)
         found = await self._queue.of_kinds(
             self._f.meta,
             KINDS if job is None else (job.value,),
@@ -96,7 +96,7 @@ class Tasks:
 
     async def get(self, caller: Caller, task_id: int) -> SeenTask:
         """One task. Raises NotFound."""
-        self._gate.check_server(caller, ServerAction.LIST_TASKS)
+        await self._gate.check_server(caller, ServerAction.LIST_TASKS)
         return await self._seen(self._f.meta, task_id)
 
     # -- asking ---------------------------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ class Tasks:
 
     async def redrive(self, caller: Caller, task_id: int) -> SeenTask:
         """Give a dead task all its attempts again. Raises NotFound if it is not dead, AlreadyExists if one is open."""
-        self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         order = (await self._seen(self._f.meta, task_id)).order
         if order.entry:
             known = await self._entries.by_id(order.entry)
-            self._gate.check(
+            await self._gate.check(
                 caller, known.warehouse, Action.RUN_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
             )
         now_ms = self._f.clock.now_ms()
@@ -141,7 +141,7 @@ class Tasks:
         self, caller: Caller, worker: str, jobs: Sequence[JobKind], *, lease_seconds: float, limit: int = 1
     ) -> Sequence[SeenTask]:
         """Take due tasks of some jobs, or of all; none if nothing is due. Orders name tables as they are called now."""
-        self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         if not 1 <= len(worker) <= MAX_WORKER_CHARS:
             raise InvalidInput(f"a worker has a name of 1 to {MAX_WORKER_CHARS} characters", argument="worker")
         if not 1 <= limit <= MAX_CLAIMS:
@@ -166,7 +166,7 @@ class Tasks:
 
         The order as its table is called now; None if the table is gone, and another may have its name.
         """
-        self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         _check_lease(lease_seconds)
         if progress is not None and len(progress) > MAX_PROGRESS_BYTES:
             raise InvalidInput(f"progress has at most {MAX_PROGRESS_BYTES} bytes", argument="progress")
@@ -182,7 +182,7 @@ class Tasks:
 
     async def complete(self, caller: Caller, task_id: int, token: int, report: bytes) -> None:
         """End a task with what it came to. The same again changes nothing. Raises Fenced, NotFound, InvalidInput."""
-        self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         summary = read_report(report)
         now_ms = self._f.clock.now_ms()
 
@@ -201,7 +201,7 @@ class Tasks:
 
     async def fail(self, caller: Caller, task_id: int, token: int, reason: str, *, retry: bool = True) -> TaskState:
         """Give a task back, to be tried again or for good; what became of it. Raises Fenced, NotFound."""
-        self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         told = reason.replace("\0", "")[:MAX_FAILURE_CHARS] or "no reason was given"
         now_ms = self._f.clock.now_ms()
 

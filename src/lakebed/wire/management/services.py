@@ -56,8 +56,8 @@ class ManagementServices:
     def administrator(self, caller: Caller) -> Administrator:
         """Who asks, to be asked about by the use cases."""
 
-        def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
-            self.facilities.ask(caller, self.rules, action, resource, securable=securable, privileges=privileges)
+        async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+            await self.facilities.ask(caller, self.rules, action, resource, securable=securable, privileges=privileges)
 
         return Administrator(caller.principal, ask)
 

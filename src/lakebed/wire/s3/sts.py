@@ -75,7 +75,7 @@ class SessionIssuer(Protocol):
 class AccountGate(Protocol):
     """Asks the one authorizer about what is of the caller's own account."""
 
-    def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
+    async def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
         """Return if allowed, with all that policies may ask of the request. Raises AccessDenied."""
         ...
 
@@ -94,11 +94,11 @@ class TokenService:
         body = await read_document(request, who, _MAX_BODY_BYTES)
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)) if body else dict(request.query)
         try:
-            return self._dispatch(form, caller, request.request_id)
+            return await self._dispatch(form, caller, request.request_id)
         except LakebedError as error:
             return _error(error, request.request_id)
 
-    def _dispatch(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
+    async def _dispatch(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
         action, principal = form.get("Action", ""), caller.principal
         if form.get("Version", _VERSION) != _VERSION:
             raise S3Fault(400, "InvalidAction", f"Could not find operation for version {form['Version'][:32]}.")
@@ -107,12 +107,12 @@ class TokenService:
         if action == "GetCallerIdentity":
             return _caller_identity(principal, request_id)
         if action == "AssumeRole":
-            return self._assume_role(form, caller, request_id)
+            return await self._assume_role(form, caller, request_id)
         if action == "GetSessionToken":
-            return self._session_token(form, caller, request_id)
+            return await self._session_token(form, caller, request_id)
         raise S3Fault(400, "InvalidAction", f"Could not find operation {action[:64]} for version {_VERSION}")
 
-    def _assume_role(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
+    async def _assume_role(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
         principal = caller.principal
         role = form.get("RoleArn") or f"arn:aws:iam::{principal.account}:role/{principal.name}"
         name = form.get("RoleSessionName") or "session"
@@ -121,9 +121,9 @@ class TokenService:
         if tags:
             facts["aws:TagKeys"] = tuple(tags)
             facts |= {f"aws:RequestTag/{key}": value for key, value in tags.items()}
-        self._gate.authorize_account(caller, "sts:AssumeRole", role, facts)
+        await self._gate.authorize_account(caller, "sts:AssumeRole", role, facts)
         if tags:
-            self._gate.authorize_account(caller, "sts:TagSession", role, facts)
+            await self._gate.authorize_account(caller, "sts:TagSession", role, facts)
         key = self._sessions.issue(
             principal,
             role_arn=role,
@@ -140,8 +140,8 @@ class TokenService:
         )
         return _answer("AssumeRole", result, request_id)
 
-    def _session_token(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
-        self._gate.authorize_account(caller, "sts:GetSessionToken", "*")
+    async def _session_token(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
+        await self._gate.authorize_account(caller, "sts:GetSessionToken", "*")
         key = self._sessions.issue(caller.principal, duration_seconds=self._duration(form))
         return _answer("GetSessionToken", _credentials(key), request_id)
 

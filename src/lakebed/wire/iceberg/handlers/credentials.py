@@ -33,7 +33,7 @@ async def load_credentials(services: CatalogServices, request: CatalogRequest) -
     else:
         if entry is None or entry.kind is not EntryKind.TABLE:
             # Who may not read the data does not learn that there is no table.
-            entry = services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
+            entry = await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
         where = None
     vended = await vend(services, request, warehouse, identifier, data, where)

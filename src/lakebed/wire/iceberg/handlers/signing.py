@@ -80,7 +80,7 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
         return await _signed(services, request, wanted, warehouse, identifier, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
-        services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
+        await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
     data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
     return await _signed(services, request, wanted, warehouse, identifier, data)

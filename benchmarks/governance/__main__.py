@@ -1,0 +1,92 @@
+"""`python -m benchmarks.governance`: run the benchmarks, print the tables, keep the results."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from benchmarks import results, servers
+from benchmarks.cache import CACHE
+from benchmarks.governance import costs, lists, tables
+from benchmarks.governance.site import DURABILITY
+from benchmarks.machine import machine
+from benchmarks.results import Circumstances
+from benchmarks.table import Table
+
+COSTS: Final = "costs"
+LISTS: Final = "lists"
+NAMES: Final = (COSTS, LISTS)
+NEEDED_BYTES: Final = 2 * 1024**3
+TABLES, QUICK_TABLES = 10_000, 1_000
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.governance", description="What it costs to know who may do what."
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
+    parser.add_argument("--rounds", type=int, help="rounds of each (5; quick: 2)")
+    parser.add_argument("--seconds", type=float, help="length of a round (2; quick: 0.3)")
+    parser.add_argument("--quick", action="store_true", help="shorter rounds, fewer tables; not kept in RESULTS.md")
+    parser.add_argument("--folder", type=Path, help="where everything is kept (default: the cache folder)")
+    return parser.parse_args(arguments)
+
+
+def tell(line: str) -> None:
+    """Progress, apart from the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what was asked for."""
+    asked = parse(arguments)
+    load_average = os.getloadavg()[0]
+    rounds = asked.rounds or (2 if asked.quick else 5)
+    seconds = asked.seconds or (0.3 if asked.quick else 2)
+    wanted = asked.only or NAMES
+    parent = asked.folder or CACHE / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(parent).free < NEEDED_BYTES:
+        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="governance-", dir=parent) as name:
+        folder = Path(name)
+        ours = servers.lakebed()
+        circumstances = Circumstances(
+            measured_at=datetime.now(UTC),
+            machine=machine(folder),
+            servers={ours.name: ours.version},
+            durability={ours.name: DURABILITY},
+            written="a change of who may do what",
+            load_average=load_average,
+            rounds=rounds,
+            seconds=seconds,
+            complete=not (asked.quick or asked.rounds or asked.seconds or asked.only),
+        )
+        tell(circumstances.describe())
+        if COSTS in wanted:
+            times = costs.measure(folder / COSTS, rounds=rounds, seconds=seconds)
+            _finish(COSTS, circumstances, times, tables.costs(times))
+        if LISTS in wanted:
+            count = QUICK_TABLES if asked.quick else TABLES
+            tell(f"making {count:,} tables")
+            times = lists.measure(folder / LISTS, count, rounds=rounds, seconds=seconds)
+            _finish(LISTS, circumstances, times, tables.listed(times, count))
+    return 0
+
+
+def _finish(section: str, circumstances: Circumstances, result: object, table: Table) -> None:
+    table.show()
+    tell(f"kept in {results.keep(f'governance-{section}', circumstances, result, table)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

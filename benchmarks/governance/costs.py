@@ -1,0 +1,198 @@
+"""What single questions cost: decisions, policies that hold for a table, tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+from benchmarks.governance.site import Site, make_namespaces, opened
+from benchmarks.governance.timing import Timed, Work, timed
+from benchmarks.pipeline import planning
+from benchmarks.pipeline.planning import LAKE, ROOT
+from lakebed.core.settings import DecisionMode, DecisionsSettings
+from lakebed.governance.policies.content import (
+    DATA_COMPACTION,
+    METADATA_COMPACTION,
+    ORPHAN_FILE_REMOVAL,
+    SNAPSHOT_EXPIRY,
+)
+from lakebed.governance.rbac.model import GrantTarget
+from lakebed.governance.rbac.privileges import GrantKind, Privilege
+from lakebed.governance.tokens.model import IssuedToken, NewCredentials
+from lakebed.meta.seam import Transaction
+from lakebed.objects.model import Caller
+from lakebed.server.decisions import wire_decisions
+from lakebed.tables.gate import Action, Gate
+from lakebed.tables.idempotency import Mutation
+from lakebed.tables.identifiers import Identifier
+from lakebed.tables.metadata.creation import parse_create_table
+from lakebed.tables.upkeep.attaching import CATALOG, TargetName
+
+CACHED_GOAL_SECONDS: Final = 20e-6
+LEVELS: Final = tuple(f"level{number}" for number in range(1, 6))
+TABLE: Final = "orders"
+_TABLE: Final = {
+    "name": TABLE,
+    "schema": {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]},
+}
+OTHER_GRANTS: Final = 200
+"""What else the role holds: tables of another namespace."""
+
+
+def measure(folder: Path, *, rounds: int, seconds: float) -> list[Timed]:
+    """All of it."""
+    return asyncio.run(_measure(folder, rounds, seconds))
+
+
+async def _measure(folder: Path, rounds: int, seconds: float) -> list[Timed]:
+    async with opened(folder) as site:
+        await _set_scene(site)
+        return [
+            *await _decisions(site, rounds, seconds),
+            await _policies(site, rounds, seconds),
+            *await _tokens(site, rounds, seconds),
+        ]
+
+
+async def _set_scene(site: Site) -> None:
+    """A table five levels deep, tables of another namespace, policies at every level."""
+    await make_namespaces(site, *LEVELS)
+    await make_namespaces(site, "ns0")
+    await planning.publish(site.catalog, "ns0", range(OTHER_GRANTS))
+    await site.creation.create(Mutation(ROOT), LAKE, LEVELS, parse_create_table(json.dumps(_TABLE).encode()))
+    target = TargetName.of(list(LEVELS), TABLE)
+    await site.catalog.policy("compaction", DATA_COMPACTION, CATALOG, **{"min-input-files": 5})
+    await site.catalog.policy("manifests", METADATA_COMPACTION, CATALOG)
+    await site.catalog.policy("expiry", SNAPSHOT_EXPIRY, CATALOG)
+    await site.catalog.policy("orphans", ORPHAN_FILE_REMOVAL, TargetName.of(list(LEVELS[:2])))
+    for depth in range(1, len(LEVELS) + 1):
+        place = TargetName.of(list(LEVELS[:depth]))
+        await site.catalog.policy(f"compaction-{depth}", DATA_COMPACTION, place, **{"min-input-files": 5 + depth})
+    await site.catalog.policy("of-the-table", SNAPSHOT_EXPIRY, target)
+
+
+async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
+    others = [
+        (GrantTarget(GrantKind.TABLE, ("ns0",), f"t{number}"), Privilege.TABLE_READ_DATA)
+        for number in range(OTHER_GRANTS)
+    ]
+    above = (GrantTarget(GrantKind.NAMESPACE, LEVELS[:1]), Privilege.TABLE_READ_DATA)
+    key = await site.holder("reader", above, *others)
+    await site.principals.create_user("writer", canned=["readwrite"])
+    by_policy = await site.caller((await site.keys.create("writer")).key.id)
+    found = await site.catalog.entries.seek(site.facilities.meta, LAKE, Identifier(LEVELS, TABLE))
+    entry = found.live
+    assert entry is not None
+    caller = await site.caller(key)
+
+    def ask(gate: Gate, who: Caller = caller) -> Work:
+        return lambda: gate.check(who, found.warehouse, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry)
+
+    async def from_the_key() -> None:
+        await site.gate.check(
+            await site.caller(key), found.warehouse, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry
+        )
+
+    each = partial(timed, rounds=rounds, seconds=seconds)
+    goal = CACHED_GOAL_SECONDS
+    times = [
+        await each("decision by grants that are compiled", ask(site.gate), goal_seconds=goal),
+        await each("decision by an identity policy", ask(site.gate, by_policy), goal_seconds=goal),
+        await each("caller found by its key, and a decision", from_the_key),
+        await each("the same after a change of roles", from_the_key, before=site.change_roles),
+    ]
+    async with _decision_point() as url:
+        for title, remember in (("it said before", 300.0), ("it is asked for", 0.0)):
+            settings = DecisionsSettings(url=url, mode=DecisionMode.AND, remember=remember)
+            decisions = wire_decisions(settings, site.facilities.clock)
+            gate = Gate(replace(site.facilities, authorizer=decisions.authorizer))
+            try:
+                times.append(
+                    await each(
+                        f"decision with a decision point, by what {title}",
+                        ask(gate),
+                        goal_seconds=goal if remember else None,
+                    )
+                )
+            finally:
+                decisions.close()
+    return times
+
+
+async def _policies(site: Site, rounds: int, seconds: float) -> Timed:
+    target = TargetName.of(list(LEVELS), TABLE)
+
+    async def ask() -> None:
+        assert len(await site.catalog.attaching.applicable(ROOT, LAKE, target)) == 4
+
+    return await timed("policies that hold for a table 5 levels deep", ask, rounds=rounds, seconds=seconds)
+
+
+async def _tokens(site: Site, rounds: int, seconds: float) -> list[Timed]:
+    user = await site.principals.create_user("service")
+
+    async def give(tx: Transaction) -> NewCredentials:
+        return await site.credentials.create(tx, user)
+
+    made = await site.facilities.meta.transact(give)
+
+    async def issue() -> IssuedToken:
+        client = await site.clients.authenticate(made.client_id, made.secret, "127.0.0.1")
+        return await site.issuer.issue(client, "PRINCIPAL_ROLE:ALL")
+
+    token = (await issue()).token
+    fresh = [token]
+
+    async def renew() -> None:
+        fresh[0] = (await issue()).token
+
+    each = partial(timed, rounds=rounds, seconds=seconds)
+    return [
+        await each("token issued, its secret shown lately", issue),
+        await each("token verified, seen before", lambda: site.verifier.verify(token)),
+        await each("token verified for the first time", lambda: site.verifier.verify(fresh[0]), before=renew),
+    ]
+
+
+@asynccontextmanager
+async def _decision_point() -> AsyncIterator[str]:
+    """A process that allows everything, so that what is measured is the asking."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_answer, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{ours.recv()}/v1/data/lakebed/allow"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _answer(told: Connection) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def do_POST(self) -> None:
+            assert json.loads(self.rfile.read(int(self.headers["content-length"])))["input"]["action"]
+            body = b'{"result": true}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    told.send(server.server_port)
+    server.serve_forever()

@@ -1,0 +1,154 @@
+"""The services of a server in one process, without the edges: a catalog, its roles, its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.pipeline import planning
+from benchmarks.pipeline.planning import LAKE, ROOT
+from lakebed.core.access import Credential, Securable
+from lakebed.core.clock import SystemClock
+from lakebed.core.settings import ServerSettings, Settings
+from lakebed.governance.access_keys import AccessKeys
+from lakebed.governance.principals import Principals
+from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.catalog_roles import CatalogRoles
+from lakebed.governance.rbac.granting import Granting
+from lakebed.governance.rbac.model import GrantTarget
+from lakebed.governance.rbac.principal_roles import PrincipalRoles
+from lakebed.governance.rbac.privileges import Privilege
+from lakebed.governance.rbac.rows import COUNT_CHANGE
+from lakebed.governance.tokens import (
+    Attempts,
+    ClientCredentials,
+    Clients,
+    SecretHashes,
+    SigningKeys,
+    TokenIssuer,
+    TokenVerifier,
+)
+from lakebed.governance.vault import MasterKeys
+from lakebed.meta.seam import Transaction
+from lakebed.objects.buckets import Buckets
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+from lakebed.server.composition import lay_ground, open_storage
+from lakebed.server.identity import establish_identity, root_credential
+from lakebed.server.metadata import open_metadata
+from lakebed.tables.cache import MetadataCache
+from lakebed.tables.creating import Creation
+from lakebed.tables.gate import Gate
+from lakebed.tables.idempotency import Mutation
+
+DURABILITY: Final = "what a grant or a policy is in: fdatasync of the metadata log, which holds it and its events"
+
+
+async def _allow(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+    """Whoever sets the scene may."""
+
+
+ADMINISTRATOR: Final = Administrator(ROOT.principal, _allow)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is measured, and what sets the scene."""
+
+    facilities: Facilities
+    catalog: planning.Site
+    gate: Gate
+    keys: AccessKeys
+    clients: Clients
+    credentials: ClientCredentials
+    issuer: TokenIssuer
+    verifier: TokenVerifier
+    principals: Principals
+    principal_roles: PrincipalRoles
+    catalog_roles: CatalogRoles
+    granting: Granting
+    creation: Creation
+
+    async def holder(self, name: str, *grants: tuple[GrantTarget, Privilege]) -> str:
+        """A new user with one role that holds these privileges; the id of its access key."""
+        by = ADMINISTRATOR
+        await self.principals.create_user(name)
+        await self.principal_roles.create(by, name, properties={})
+        await self.catalog_roles.create(by, LAKE, name, properties={})
+        await self.catalog_roles.assign(by, name, LAKE, name)
+        await self.principal_roles.assign(by, name, name)
+        for target, privilege in grants:
+            await self.granting.add(by, LAKE, name, target, privilege)
+        return (await self.keys.create(name)).key.id
+
+    async def caller(self, key_id: str) -> Caller:
+        """Who calls with a key, as an edge finds it."""
+        return Caller((await self.keys.lookup(key_id)).principal, request_id="R", source_ip="127.0.0.1")
+
+    async def change_roles(self) -> None:
+        """Have the number of changes move, as every change of roles and grants does."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(COUNT_CHANGE)
+
+        await self.facilities.meta.transact(work)
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Site]:
+    """A site with an empty catalog."""
+    settings = Settings(server=ServerSettings(data=folder))
+    identity, clock = establish_identity(settings), SystemClock()
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    meta = await open_metadata(settings, master)
+    storage, open_writer = await open_storage(settings, clock)
+    facilities = lay_ground(settings, identity, master, clock, meta, storage, open_writer).facilities
+    try:
+        catalog = planning.wire(facilities)
+        await Buckets(facilities).create(ROOT, LAKE)
+        await catalog.warehouses.enable(ROOT, LAKE)
+        yield _wire(settings, facilities, catalog, master, root_credential(identity))
+    finally:
+        facilities.ingester.close()
+        await storage.close()
+        await meta.close()
+
+
+def _wire(
+    settings: Settings, facilities: Facilities, catalog: planning.Site, master: MasterKeys, root: Credential
+) -> Site:
+    meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
+    gate, keys = Gate(facilities), AccessKeys(meta, outbox, master, clock, root)
+    hashes, own = SecretHashes(), settings.tokens
+    verifier = TokenVerifier(meta, keys, master, clock, issuer=own.issuer)
+    issuer = TokenIssuer(
+        SigningKeys(meta, outbox, master, clock, root.principal),
+        verifier,
+        clock,
+        issuer=own.issuer,
+        lifetime_seconds=int(own.lifetime),
+        renewal_seconds=int(own.renewal),
+    )
+    return Site(
+        facilities,
+        catalog,
+        gate,
+        keys,
+        Clients(meta, keys, hashes, Attempts(clock), master),
+        ClientCredentials(meta, outbox, hashes, clock, root.principal, root.access_key_id),
+        issuer,
+        verifier,
+        Principals(meta, outbox, clock, root.principal),
+        PrincipalRoles(meta, outbox, clock),
+        CatalogRoles(meta, outbox, clock),
+        Granting(meta, outbox, clock),
+        Creation(facilities, gate, catalog.entries, catalog.files, catalog.publisher, MetadataCache()),
+    )
+
+
+async def make_namespaces(site: Site, *levels: str) -> None:
+    """A namespace, and all that it lies in."""
+    await site.catalog.namespaces.create(Mutation(ROOT), LAKE, levels, {})

@@ -1,0 +1,48 @@
+"""Wires who decides about access: policies and grants alone, or a decision point elsewhere beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.core.access import Authorizer
+from lakebed.core.clock import Clock
+from lakebed.core.settings import DecisionsSettings
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.governance.decision_point import Connections, DecisionPoint, DelegatingAuthorizer
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Who decides."""
+
+    authorizer: Authorizer
+    policies: PolicyAuthorizer
+    """The part of it that knows the language of policies."""
+    connections: tuple[Connections, ...] = ()
+
+    def close(self) -> None:
+        """Hang up."""
+        for one in self.connections:
+            one.close()
+
+
+def wire_decisions(settings: DecisionsSettings, clock: Clock) -> Decisions:
+    """Whom the settings name. Nothing is asked before the first question."""
+    policies = PolicyAuthorizer(clock)
+    if settings.url is None:
+        return Decisions(policies, policies)
+    bundle = None if settings.ca_bundle is None else str(settings.ca_bundle)
+
+    def connect(url: str) -> Connections:
+        return Connections(url, timeout_seconds=settings.timeout, token=settings.token, ca_bundle=bundle)
+
+    single = connect(settings.url)
+    batch = None if settings.batch_url is None else connect(settings.batch_url)
+    point = DecisionPoint(
+        single.post,
+        clock,
+        remember_seconds=settings.remember,
+        post_batch=None if batch is None else batch.post,
+    )
+    connections = (single,) if batch is None else (single, batch)
+    return Decisions(DelegatingAuthorizer(policies, point, settings.mode), policies, connections)

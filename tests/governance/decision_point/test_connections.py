@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from lakebed.core.errors import Unavailable
+from lakebed.core.secrets import Secret
+from lakebed.governance.decision_point import Connections
+from lakebed.governance.decision_point.connections import MAX_ANSWER_BYTES
+from tests.fixtures.scripted_http import Answer, scripted_server
+
+TOKEN = "a-token-for-the-decision-point"
+
+
+@asynccontextmanager
+async def connected(url: str, *, timeout: float = 10, token: str = "") -> AsyncIterator[Connections]:
+    connections = Connections(url, timeout_seconds=timeout, token=Secret(token) if token else None)
+    try:
+        yield connections
+    finally:
+        connections.close()
+
+
+async def test_documents_are_posted_with_the_token() -> None:
+    with scripted_server(lambda asked: Answer(200, b"{}")) as server:
+        async with connected(f"{server.url}/v1/data/lakebed/allow?x=1", token=TOKEN) as connections:
+            answer = await connections.post(b'{"input": 1}')
+    (asked,) = server.asked
+    assert (answer.status, answer.body) == (200, b"{}")
+    assert (asked.method, asked.path, asked.body) == ("POST", "/v1/data/lakebed/allow?x=1", b'{"input": 1}')
+    assert asked.headers["authorization"] == f"Bearer {TOKEN}"
+    assert asked.headers["content-type"] == "application/json"
+
+
+async def test_token_shows_nowhere() -> None:
+    connections = Connections("http://127.0.0.1:1/", timeout_seconds=1, token=Secret(TOKEN))
+    assert TOKEN not in repr(vars(connections))
+    with pytest.raises(Unavailable) as refused:
+        await connections.post(b"{}")
+    assert TOKEN not in str(refused.value)
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(serve: Serve) -> AsyncIterator[str]:
+    """A server that does this on every connection, and hangs up on all of them in the end."""
+    served: list[asyncio.StreamWriter] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def serve_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(writer)
+        try:
+            await serve(reader, writer)
+        finally:
+            writer.close()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.append(asyncio.ensure_future(serve_and_close(reader, writer)))
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        for writer in served:
+            writer.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Counting:
+    """A server that counts connections, answers each request on them, and hangs up after as many as it is told."""
+
+    def __init__(self, *, a_connection: int = 1_000, answer: bytes = b"{}") -> None:
+        self.connections = 0
+        self.requests = 0
+        self._a_connection = a_connection
+        self._answer = answer
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        async with serving(self._serve) as url:
+            yield url
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            for _ in range(self._a_connection):
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length:")[2].split()[0])
+                await reader.readexactly(length)
+                self.requests += 1
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(self._answer) + self._answer)
+                await writer.drain()
+        except asyncio.IncompleteReadError:
+            pass
+
+
+async def test_connections_are_used_again() -> None:
+    server = Counting()
+    async with server.serving() as url, connected(url) as connections:
+        for _ in range(20):
+            assert (await connections.post(b"{}")).status == 200
+        assert (server.connections, server.requests) == (1, 20)
+        await asyncio.gather(*(connections.post(b"{}") for _ in range(20)))
+        await asyncio.gather(*(connections.post(b"{}") for _ in range(20)))
+    assert server.requests == 60
+    assert server.connections <= 20
+
+
+async def test_connection_that_was_closed_meanwhile_costs_no_answer() -> None:
+    server = Counting(a_connection=1)
+    async with server.serving() as url, connected(url) as connections:
+        for _ in range(3):
+            assert (await connections.post(b"{}")).body == b"{}"
+    assert (server.connections, server.requests) == (3, 3)
+
+
+async def test_nobody_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        async with connected(f"http://127.0.0.1:{taken.getsockname()[1]}/") as connections:
+            with pytest.raises(Unavailable, match=r"no answer\. host=127\.0\.0\.1 reason=ConnectionRefusedError"):
+                await connections.post(b"{}")
+
+
+async def test_who_does_not_answer_is_not_waited_for() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with serving(say_nothing) as url, connected(url, timeout=0.05) as connections:
+        with pytest.raises(Unavailable, match="no answer in time"):
+            await connections.post(b"{}")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-server\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b" " * (MAX_ANSWER_BYTES + 1),
+    ],
+)
+async def test_what_is_no_whole_answer_is_none(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+
+    async with serving(serve) as url, connected(url) as connections:
+        with pytest.raises(Unavailable, match="no answer"):
+            await connections.post(b"{}")
+
+
+async def test_chunked_answers_are_read() -> None:
+    body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(body)
+
+    async with serving(serve) as url, connected(url) as connections:
+        assert (await connections.post(b"{}")).body == b"{}"
