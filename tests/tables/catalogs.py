@@ -135,8 +135,8 @@ class Catalog:
         """Who manages catalogs."""
         rules = ResourceRules(owner=ROOT.principal.account)
 
-        def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
-            self.store.facilities.ask(caller, rules, action, resource, securable=securable, privileges=privileges)
+        async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+            await self.store.facilities.ask(caller, rules, action, resource, securable=securable, privileges=privileges)
 
         return Administrator(caller.principal, ask)
 

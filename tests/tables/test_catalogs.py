@@ -342,10 +342,10 @@ async def test_policies_name_catalogs_one_by_one(light_catalog: Catalog) -> None
     one = await light_catalog.make("one", "s3://sea/one")
     two = await light_catalog.make("two", "s3://sea/two")
     reader = may("s3tables:*", resource=[one.arn, f"{one.arn}/*"])
-    light_catalog.gate.check(reader, one, Action.LIST_NAMESPACES)
+    await light_catalog.gate.check(reader, one, Action.LIST_NAMESPACES)
     with pytest.raises(AccessDenied):
-        light_catalog.gate.check(reader, two, Action.LIST_NAMESPACES)
+        await light_catalog.gate.check(reader, two, Action.LIST_NAMESPACES)
     held = holding((f"catalog {one.id}", Privilege.CATALOG_MANAGE_CONTENT))
-    light_catalog.gate.check(held, one, Action.LIST_NAMESPACES)
+    await light_catalog.gate.check(held, one, Action.LIST_NAMESPACES)
     with pytest.raises(AccessDenied):
-        light_catalog.gate.check(held, two, Action.LIST_NAMESPACES)
+        await light_catalog.gate.check(held, two, Action.LIST_NAMESPACES)

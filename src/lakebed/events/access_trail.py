@@ -32,19 +32,19 @@ class AccessTrail:
 
     async def handed_out(self, caller: Caller, asked: DelegationFilter, *, before: int, limit: int) -> list[Delegation]:
         """What was handed out, newest first, from before a place among all."""
-        self._admit(caller)
+        await self._admit(caller)
         return await self._delegations.list(asked, before=before, limit=limit)
 
     async def get(self, caller: Caller, delegation_id: str) -> Delegation:
         """To whom a key was handed out. Raises NotFound."""
-        self._admit(caller)
+        await self._admit(caller)
         return await self._delegations.find(delegation_id)
 
     async def of_delegation(
         self, caller: Caller, delegation_id: str, *, after: AccessPlace | None, limit: int
     ) -> list[TracedAccess]:
         """What was done with a key, by bucket and object."""
-        self._admit(caller)
+        await self._admit(caller)
         delegation = await self._found(delegation_id)
         found = await self._accesses.of_delegation(delegation_id, after=after, limit=limit)
         return [TracedAccess(access, delegation) for access in found]
@@ -53,7 +53,7 @@ class AccessTrail:
         self, caller: Caller, bucket: str, key: str, *, after: AccessPlace | None, limit: int
     ) -> list[TracedAccess]:
         """What was done to an object, with whichever key."""
-        self._admit(caller)
+        await self._admit(caller)
         found = await self._accesses.of_object(bucket, key, after=after, limit=limit)
         known = {name: await self._found(name) for name in {access.place.delegation for access in found}}
         return [TracedAccess(access, known[access.place.delegation]) for access in found]
@@ -64,5 +64,5 @@ class AccessTrail:
         except NotFound:
             return None
 
-    def _admit(self, caller: Caller) -> None:
-        self._f.authorize_account(caller, READ_AUDIT, "*")
+    async def _admit(self, caller: Caller) -> None:
+        await self._f.authorize_account(caller, READ_AUDIT, "*")

@@ -105,8 +105,6 @@ class _Documents(NamedTuple):
 
 def _documents(question: Question, rules: ResourceRules) -> _Documents:
     caller = question.caller
-    if caller.must_rotate:
-        return "the client secret has to be rotated first"
     owns = caller.account == rules.owner and not caller.is_anonymous
     # Not even a damaged policy keeps the owner's root from replacing it.
     keeps_key = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS
@@ -136,6 +134,8 @@ def _refusal(question: Question, rules: ResourceRules) -> str | None:
 
 def _limit(question: Question, documents: _Documents) -> str | None:
     """Why nothing could allow it; None if something could."""
+    if question.caller.must_rotate:
+        return "the client secret has to be rotated first"
     if documents.resource is not None and _denies(documents.resource, question):
         return "explicitly denied by the resource policy"
     for policy in documents.identity:

@@ -10,13 +10,20 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.errors import CatalogNotEmpty, InvalidInput, InvalidName, NoSuchBucket, NoSuchWarehouse
+from lakebed.core.errors import (
+    CatalogNotEmpty,
+    InvalidInput,
+    InvalidName,
+    NoSuchBucket,
+    NoSuchWarehouse,
+    WriteConflict,
+)
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.administering import Administrator
 from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.rbac.model import Catalog, check_role_name, check_version
 from lakebed.governance.rbac.releasing import release_catalog
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.bucket import encode_settings
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.listing import successor
@@ -58,7 +65,7 @@ class CatalogManagement:
         Whoever makes it needs the right to make catalogs, and none is made in a bucket whose policy denies it. Raises
         InvalidName, InvalidInput, LocationTaken, NoSuchBucket, AlreadyExists, AccessDenied.
         """
-        by.check("createCatalog")
+        await by.check("createCatalog")
         f = self._f
         _check_name(name)
         base, kept = _split(properties)
@@ -70,18 +77,21 @@ class CatalogManagement:
 
         async def work(tx: Transaction) -> Catalog:
             bucket = await f.bucket(tx, places.bucket)
-            self._gate.check(
-                caller,
-                unmade(bucket, name),
-                Action.CREATE_TABLE_BUCKET,
-                securable=SERVICE,
-                privileges=(Privilege.CATALOG_CREATE,),
-            )
+            if bucket.id != asked.id:
+                raise WriteConflict(f"the bucket was made anew meanwhile. bucket={places.bucket}")
             await make_warehouse(tx, f, bucket, NewWarehouse(name, places, kind, kept), by.principal, now_ms)
             await tell(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
             return await find_catalog(tx, name)
 
         try:
+            asked = await f.bucket(f.meta, places.bucket)
+            await self._gate.check(
+                caller,
+                unmade(asked, name),
+                Action.CREATE_TABLE_BUCKET,
+                securable=SERVICE,
+                privileges=(Privilege.CATALOG_CREATE,),
+            )
             return await f.meta.transact(work)
         except NoSuchBucket as error:
             raise InvalidInput(
@@ -106,9 +116,10 @@ class CatalogManagement:
         """
         f = self._f
         now_ms = f.clock.now_ms()
+        asked = await self._admitted(by, "updateCatalog", name)
 
         async def work(tx: Transaction) -> Catalog:
-            warehouse = await self._admitted(tx, by, "updateCatalog", name)
+            warehouse = await _found_again(tx, asked)
             check_version((await find_catalog(tx, name)).version, version)
             kept = warehouse.properties if properties is None else _unmoved(warehouse, properties)
             check_warehouse_properties(kept)
@@ -127,9 +138,10 @@ class CatalogManagement:
         """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchWarehouse, CatalogNotEmpty."""
         f = self._f
         now_ms = f.clock.now_ms()
+        asked = await self._admitted(by, "deleteCatalog", name)
 
         async def work(tx: Transaction) -> None:
-            warehouse = await self._admitted(tx, by, "deleteCatalog", name)
+            warehouse = await _found_again(tx, asked)
             bucket = warehouse.bucket
             if await tx.row(rows.WAREHOUSE_HAS_NAMESPACES, warehouse.id) is not None:
                 raise CatalogNotEmpty(f"the catalog is not empty: it still holds namespaces. catalog={name}")
@@ -149,14 +161,26 @@ class CatalogManagement:
 
         await f.meta.transact(work)
 
-    async def _admitted(self, tx: Transaction, by: Administrator, operation: str, name: str) -> Warehouse:
+    async def _admitted(self, by: Administrator, operation: str, name: str) -> Warehouse:
         """The catalog, if the caller may do the operation. Raises NoSuchWarehouse, AccessDenied."""
-        row = await tx.row(rows.WAREHOUSE, name)
-        if row is None:
-            raise NoSuchWarehouse(f"no such catalog. name={name}")
-        warehouse = warehouse_from(row)
-        by.check(operation, catalog_securable(warehouse.id), resource=warehouse.arn)
+        warehouse = await _find(self._f.meta, name)
+        await by.check(operation, catalog_securable(warehouse.id), resource=warehouse.arn)
         return warehouse
+
+
+async def _find(reader: Reader, name: str) -> Warehouse:
+    row = await reader.row(rows.WAREHOUSE, name)
+    if row is None:
+        raise NoSuchWarehouse(f"no such catalog. name={name}")
+    return warehouse_from(row)
+
+
+async def _found_again(tx: Transaction, asked: Warehouse) -> Warehouse:
+    """The catalog that was asked about before the transaction. Raises NoSuchWarehouse, WriteConflict."""
+    found = await _find(tx, asked.name)
+    if found.id != asked.id:
+        raise WriteConflict(f"the catalog was made anew meanwhile. name={asked.name}")
+    return found
 
 
 def _check_name(name: str) -> None:

@@ -128,7 +128,7 @@ class Gate:
         """
         if is_of_copies(namespace):
             # What is in there was made for some, and shows more than others may see.
-            self.check_server(caller, ServerAction.RUN_TASKS)
+            await self.check_server(caller, ServerAction.RUN_TASKS)
         rules = warehouse.bucket.access_rules
         resource = warehouse.arn
         if entry is not None:
@@ -175,9 +175,7 @@ class Gate:
     ) -> Sequence[Target]:
         """Those of `targets` that a list of what is in a place shows to a caller who may see it. Raises Unavailable."""
         facts: Facts = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
-        return await self._f.visible(
-            caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets
-        )
+        return await self._f.visible(caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets)
 
     async def check_server(self, caller: Caller, action: ServerAction) -> None:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""

@@ -88,7 +88,7 @@ class GenericTables:
         _check(asked)
         identity = uuid4()
         sought = await self._entries.seek(f.meta, warehouse_name, identifier)
-        self._gate.check(
+        await self._gate.check(
             caller,
             sought.warehouse,
             Action.CREATE_TABLE,
@@ -98,7 +98,7 @@ class GenericTables:
         )
         if with_data:
             check_has_files(asked.base_location)
-            self._check_data(caller, sought.warehouse, identifier, identity.hex)
+            await self._check_data(caller, sought.warehouse, identifier, identity.hex)
         found = sought.found
         location = _location(found.warehouse, asked.base_location)
         now_ms = f.clock.now_ms()
@@ -161,15 +161,15 @@ class GenericTables:
             raise Corrupted(f"nothing is on record of the generic table but its name. table={entry.id}")
         return GenericTable(found.warehouse, identifier, entry, row[0], row[1], unpack_properties(row[2]))
 
-    def _check_data(self, caller: Caller, warehouse: Warehouse, identifier: Identifier, entry_id: str) -> None:
+    async def _check_data(self, caller: Caller, warehouse: Warehouse, identifier: Identifier, entry_id: str) -> None:
         """Return if the caller may at least read the files of a table that is about to be. Raises AccessDenied."""
         namespace, name = identifier
         try:
-            self._gate.check(
+            await self._gate.check(
                 caller, warehouse, Action.PUT_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
             )
         except AccessDenied:
-            self._gate.check(
+            await self._gate.check(
                 caller, warehouse, Action.GET_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
             )
 

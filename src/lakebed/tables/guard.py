@@ -64,7 +64,7 @@ class TableGuard:
         if principal.is_anonymous:
             raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
         is_delegated = principal.session is not None and principal.session.delegated_for == found.entry.id
-        if is_of_copies(found.namespace) and not self._gate.runs_tasks(caller):
+        if is_of_copies(found.namespace) and not await self._gate.runs_tasks(caller):
             if not reads or not is_delegated:
                 raise AccessDenied(f"the file is of a copy that the server keeps for some. key={key}")
             await self._confirm_copy(caller, found, key)

@@ -11,6 +11,18 @@ from typing import Final
 
 from lakebed.core.operations import Operation as Op
 
+_LABELLED: Final = (
+    "Catalog",
+    "Namespace",
+    "Table",
+    "View",
+    "GenericTable",
+    "Policy",
+    "Principal",
+    "PrincipalRole",
+    "CatalogRole",
+)
+
 OPERATION_OF: Final[Mapping[str, Op]] = {
     # Catalogs, as Polaris has them and as table buckets.
     "getConfig": Op.GET_CONFIG,
@@ -26,6 +38,12 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
     "getBucketMaintenanceConfig": Op.GET_CATALOG,
     "putBucketMaintenanceConfig": Op.UPDATE_CATALOG,
     "deleteBucketMaintenanceConfig": Op.UPDATE_CATALOG,
+    # What is behind a catalog is part of it.
+    "putConnection": Op.UPDATE_CATALOG,
+    "removeConnection": Op.UPDATE_CATALOG,
+    "getConnection": Op.GET_CATALOG,
+    "tryConnection": Op.GET_CATALOG,
+    "listConnections": Op.LIST_CATALOGS,
     # Namespaces.
     "createNamespace": Op.CREATE_NAMESPACE,
     "listNamespaces": Op.LIST_NAMESPACES,
@@ -38,6 +56,7 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
     "listTables": Op.LIST_TABLES,
     "listDropped": Op.LIST_TABLES,
     "listTableHealth": Op.LIST_TABLES,
+    "listTablesWithoutPolicy": Op.LIST_TABLES,
     "loadTable": Op.LOAD_TABLE,
     "tableExists": Op.CHECK_EXISTS_TABLE,
     "planTableScan": Op.LOAD_TABLE,
@@ -103,7 +122,12 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
     "listPolicies": Op.LIST_POLICIES,
     "loadPolicy": Op.LOAD_POLICY,
     "listPolicyMappings": Op.LOAD_POLICY,
+    "listPolicyVersions": Op.LOAD_POLICY,
+    "loadPolicyVersion": Op.LOAD_POLICY,
+    "listPolicyTargets": Op.LOAD_POLICY,
+    "getPolicyEffect": Op.LOAD_POLICY,
     "updatePolicy": Op.UPDATE_POLICY,
+    "patchPolicy": Op.UPDATE_POLICY,
     "dropPolicy": Op.DROP_POLICY,
     "attachPolicy": Op.ATTACH_POLICY,
     "detachPolicy": Op.DETACH_POLICY,
@@ -182,6 +206,13 @@ UNGOVERNED: Final = frozenset(
         "deleteWebhook",
         "listWebhookDeliveries",
         "redriveWebhook",
+        "listDelegations",
+        "getDelegation",
+        "listDelegatedAccesses",
+        "listObjectAccesses",
+        # Tags and owners: words about things, which let nobody do more.
+        "findLabelled",
+        *(f"{verb}{kind}Labels" for verb in ("get", "change") for kind in _LABELLED),
         # Refused whatever anybody says.
         "listFunctions",
         "loadFunction",

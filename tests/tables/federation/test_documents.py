@@ -109,7 +109,8 @@ def test_changes_of_a_transaction_name_their_tables() -> None:
     change = {"identifier": {"namespace": ["ns"], "name": "t"}, "requirements": [], "updates": []}
     body = json.dumps({"table-changes": [change, change]}).encode()
     assert [one.identifier for one in read_transaction(body)] == [T, T]
-    wrong: list[dict[str, Any]] = [{}, *({"table-changes": changes} for changes in ([], [{}], [change] * 1025))]
+    none: list[dict[str, Any]] = []
+    wrong = [{}, {"table-changes": none}, {"table-changes": [{}]}, {"table-changes": [change] * 1025}]
     for one in wrong:
         with pytest.raises(InvalidInput):
             read_transaction(json.dumps(one).encode())

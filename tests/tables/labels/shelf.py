@@ -109,7 +109,7 @@ async def open_shelf(catalog: Catalog) -> Shelf:
         Principals(f.meta, f.outbox, f.clock, ROOT.principal),
         PrincipalRoles(f.meta, f.outbox, f.clock),
         CatalogRoles(f.meta, f.outbox, f.clock),
-        Administrator(ROOT.principal, lambda *asked: None),
+        catalog.administrator(),
     )
     await _clear(shelf)
     await catalog.create("t")

@@ -72,12 +72,12 @@ class Webhooks:
 
     async def list(self, caller: Caller) -> Sequence[WebhookStatus]:
         """All of them, by name. Raises AccessDenied."""
-        self._authorize(caller)
+        await self._authorize(caller)
         return [await self._status(one) for one in await self._subscribers.all()]
 
     async def get(self, caller: Caller, name: str) -> WebhookStatus:
         """One of them. Raises NotFound, AccessDenied."""
-        self._authorize(caller)
+        await self._authorize(caller)
         return await self._status(await self._found(name))
 
     async def put(self, caller: Caller, name: str, url: str, kinds: Sequence[str], secret: Secret | None) -> Put:
@@ -86,7 +86,7 @@ class Webhooks:
         Without a secret one is made, or the one it has kept. Raises InvalidInput, StateConflict for one of the
         settings, AccessDenied.
         """
-        self._authorize(caller)
+        await self._authorize(caller)
         f = self._f
         check_name(name)
         check_url(url, allow_http=self._allow_http)
@@ -113,7 +113,7 @@ class Webhooks:
 
     async def delete(self, caller: Caller, name: str) -> None:
         """Remove a subscriber, and what waits for it. Raises NotFound, StateConflict, AccessDenied."""
-        self._authorize(caller)
+        await self._authorize(caller)
 
         async def work(tx: Transaction) -> None:
             self._refuse_stated(name)
@@ -128,14 +128,14 @@ class Webhooks:
         self, caller: Caller, name: str, state: DeliveryState, *, after_seq: int, limit: int
     ) -> Sequence[Delivery]:
         """What waits for it, or was given up, oldest first. Raises NotFound, AccessDenied."""
-        self._authorize(caller)
+        await self._authorize(caller)
         await self._found(name)
         found = await self._f.meta.rows(rows.DELIVERIES, name, state.value, after_seq, limit)
         return [delivery_from(row) for row in found]
 
     async def redrive(self, caller: Caller, name: str, seq: int | None) -> int:
         """Give what was given up all its attempts again, or one of it; how many. Raises NotFound, AccessDenied."""
-        self._authorize(caller)
+        await self._authorize(caller)
         await self._found(name)
         now_ms = self._f.clock.now_ms()
 
@@ -152,8 +152,8 @@ class Webhooks:
 
         return await self._f.meta.transact(work)
 
-    def _authorize(self, caller: Caller) -> None:
-        self._f.authorize_account(caller, MANAGE_WEBHOOKS, "*")
+    async def _authorize(self, caller: Caller) -> None:
+        await self._f.authorize_account(caller, MANAGE_WEBHOOKS, "*")
 
     def _refuse_stated(self, name: str) -> None:
         if name in self._subscribers.stated:

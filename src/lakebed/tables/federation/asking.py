@@ -49,7 +49,7 @@ class Asking:
         """Return if the caller may do `action` to a table or view, or with its name. Raises AccessDenied."""
         makes = action is Action.CREATE_TABLE
         facade = None if makes else await find_facade(self._meta, backed.catalog, identifier, kind)
-        self._gate.check(
+        await self._gate.check(
             caller,
             backed.warehouse,
             action,

@@ -78,7 +78,7 @@ class Connections:
 
     async def list(self, caller: Caller) -> list[Connection]:
         """All connections, by the names of their catalogs."""
-        self._f.ask(
+        await self._f.ask(
             caller,
             ResourceRules(owner=caller.principal.account),
             Action.CONFIGURE_CONNECTION,
@@ -169,7 +169,7 @@ class Connections:
     async def _admit(self, caller: Caller, name: str) -> None:
         """Return if the caller may. Who may make catalogs may say what is behind them: hosts are the settings' word."""
         warehouse = await self._warehouses.find(self._f.meta, name)
-        self._gate.check(caller, warehouse, Action.CONFIGURE_CONNECTION, securable=SERVICE)
+        await self._gate.check(caller, warehouse, Action.CONFIGURE_CONNECTION, securable=SERVICE)
 
     async def _tell(self, tx: Transaction, kind: str, caller: Caller, connection: Connection, now_ms: int) -> None:
         facts = {"uri": connection.config.uri, "authentication": connection.config.auth.kind}

@@ -24,7 +24,7 @@ from lakebed.storage.credentials.http import HttpAnswer
 
 from .. import rows as own
 from ..gate import Action, Gate
-from ..held import held_names
+from ..held import HeldEntries
 from ..idempotency import Answer, Mutation
 from ..identifiers import Identifier, Levels, check_identifier, check_namespace, levels_of, path_of
 from ..model import EntryKind
@@ -37,6 +37,8 @@ from .documents import Name, Registration, Rename, Told, written
 from .facades import forget_entry, rename_entry
 from .namespaces import MISSING, Paging
 from .passing import Passing, told_entry
+
+_HELD_AT_ONCE: Final = 1_000
 
 _SHOWN_AGAIN: Final = "remote\n"
 """How begins what keys keep of changes that are answered with a table or view: it is asked for again."""
@@ -72,7 +74,7 @@ class RemoteEntries:
         """The tables or views of a namespace; only those that are held of who holds some and not all."""
         name = check_namespace(levels)
         try:
-            self._gate.check(caller, backed.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
+            await self._gate.check(caller, backed.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
         except AccessDenied:
             held = await self._held(caller, backed, name, kind)
             if held is None:
@@ -85,12 +87,17 @@ class RemoteEntries:
         row = await self._meta.row(own.NAMESPACE, backed.catalog, path_of(levels))
         if caller.principal.grants is None or row is None:
             return None
-        found = await held_names(self._meta, caller, backed.warehouse, namespace_from(row), kind)
-        if found is None:
+        held = HeldEntries(self._meta, caller, backed.warehouse, namespace_from(row), kind)
+        one = await held.one()
+        if one is None:
             return None
-        names, one = found
-        self._gate.check(caller, backed.warehouse, Action.LIST_TABLES, namespace=levels, kind=kind, securable=one)
-        return frozenset(names)
+        await self._gate.check(caller, backed.warehouse, Action.LIST_TABLES, namespace=levels, kind=kind, securable=one)
+        names = await held.names("", _HELD_AT_ONCE)
+        found = set(names)
+        while len(names) == _HELD_AT_ONCE:
+            names = await held.names(names[-1], _HELD_AT_ONCE)
+            found.update(names)
+        return frozenset(found)
 
     async def _every(self, backed: Backed, levels: Levels, kind: EntryKind) -> Sequence[str]:
         found: list[str] = []
@@ -195,7 +202,7 @@ class RemoteEntries:
                 caller, backed, Action.UPDATE_METADATA_LOCATION, identifier, kind, privileges=privileges
             )
         await self._asking.check(caller, backed, Action.CREATE_TABLE, identifier, kind)
-        self._gate.check(caller, backed.warehouse, Action.GET_TABLE_DATA)
+        await self._gate.check(caller, backed.warehouse, Action.GET_TABLE_DATA)
         route = "register" if kind is EntryKind.TABLE else "register-view"
         await self._passing.check_served(backed, f"POST /v1/{{prefix}}/namespaces/{{namespace}}/{route}")
         path = ("namespaces", await backed.remote.namespace(identifier.namespace), route)

@@ -65,7 +65,7 @@ class RemoteNamespaces:
         """The direct children of `parent`, or of the catalog itself: only those that are held of who holds some."""
         name = check_namespace(parent) if parent else ()
         try:
-            self._gate.check(caller, backed.warehouse, Action.LIST_NAMESPACES, namespace=name)
+            await self._gate.check(caller, backed.warehouse, Action.LIST_NAMESPACES, namespace=name)
         except AccessDenied:
             held = await self._held(caller, backed, name)
             if held is None:
@@ -81,7 +81,7 @@ class RemoteNamespaces:
         if found is None:
             return None
         namespaces, one = found
-        self._gate.check(caller, backed.warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
+        await self._gate.check(caller, backed.warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
         return frozenset(namespace.levels for namespace in namespaces)
 
     async def _every(self, backed: Backed, parent: Levels) -> Sequence[Levels]:
@@ -110,7 +110,7 @@ class RemoteNamespaces:
     ) -> HttpAnswer:
         """Make a namespace. Raises AlreadyExists, InvalidName."""
         name = check_namespace(levels)
-        self._gate.check(mutation.caller, backed.warehouse, Action.CREATE_NAMESPACE, namespace=name)
+        await self._gate.check(mutation.caller, backed.warehouse, Action.CREATE_NAMESPACE, namespace=name)
         await backed.remote.namespace(name)
         document = {"namespace": name, "properties": dict(properties)}
 
@@ -193,5 +193,5 @@ class RemoteNamespaces:
     ) -> str:
         """The namespace as the other side's paths have it, if the caller may. Raises AccessDenied, InvalidName."""
         name = check_namespace(levels)
-        self._gate.check(caller, backed.warehouse, action, namespace=name, privileges=privileges)
+        await self._gate.check(caller, backed.warehouse, action, namespace=name, privileges=privileges)
         return await backed.remote.namespace(name)

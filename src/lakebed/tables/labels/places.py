@@ -112,14 +112,14 @@ class Places:
             return place._replace(row_id=None, missing=absent)
         return place._replace(row_id=row[0])
 
-    def check(self, caller: Caller, place: Place, action: Action) -> None:
+    async def check(self, caller: Caller, place: Place, action: Action) -> None:
         """Return if the caller may see or change the labels of something. Raises AccessDenied."""
         subject, kind = place.subject, place.subject.kind
         if place.warehouse is None:
             needs = OPERATIONS[f"{_OPERATIONS[action]} {kind}"].target
-            self._f.ask(caller, self._rules, action, "*", securable=place.securable, privileges=needs)
+            await self._f.ask(caller, self._rules, action, "*", securable=place.securable, privileges=needs)
             return
-        self._gate.check(
+        await self._gate.check(
             caller,
             place.warehouse,
             action,

@@ -119,7 +119,7 @@ class Labelling:
     async def _admitted(self, reader: Reader, caller: Caller, subject: Subject, action: Action) -> str:
         """The key of something, if the caller may do `action` to its labels."""
         place = await self._places.find(reader, subject)
-        self._places.check(caller, place, action)
+        await self._places.check(caller, place, action)
         return rows.key_of(subject.kind, _present(place))
 
     async def _page(self, query: LabelQuery, after: str) -> list[FoundRow]:
@@ -142,7 +142,7 @@ class Labelling:
         if place is None:
             return False
         try:
-            self._places.check(caller, place, Action.GET_LABELS)
+            await self._places.check(caller, place, Action.GET_LABELS)
         except AccessDenied:
             return False
         return True

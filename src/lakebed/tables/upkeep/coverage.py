@@ -131,7 +131,7 @@ class Coverage:
         """
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         namespace = check_namespace(levels) if levels else ()
-        self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace, kind=EntryKind.TABLE)
+        await self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace, kind=EntryKind.TABLE)
         if namespace and await self._f.meta.row(rows.NAMESPACE, warehouse.id, path_of(namespace)) is None:
             raise no_such_namespace(namespace)
         if kind:
@@ -172,7 +172,7 @@ class Coverage:
         meta = self._f.meta
         policy = await self._policies.get(caller, warehouse_name, levels, name)
         sought = await self._targets.seek(meta, warehouse_name, target)
-        self._targets.check(caller, sought, looking_at(target))
+        await self._targets.check(caller, sought, looking_at(target))
         place = confirmed(sought)
         if change is Change.ATTACH:
             await self._attaching.confirm_attachable(meta, sought.warehouse, policy, sought, place)
@@ -211,7 +211,7 @@ class Coverage:
                     return Passage(examined, after, truncated=True)
                 gone_through += 1
                 after = known.entry.id
-                if known.entry.kind in kinds and self._may_look_at(caller, known):
+                if known.entry.kind in kinds and await self._may_look_at(caller, known):
                     examined += 1
                     taken += take(known)
         return Passage(examined, after, truncated=False)
@@ -230,8 +230,8 @@ class Coverage:
             found = await meta.rows(rows.GOVERNED_IN_WAREHOUSE_AFTER, warehouse, after, _ENTRIES_A_STEP)
         return [known_from(row) for row in found]
 
-    def _may_look_at(self, caller: Caller, known: Known) -> bool:
-        return self._gate.allows(
+    async def _may_look_at(self, caller: Caller, known: Known) -> bool:
+        return await self._gate.allows(
             caller, known.warehouse, Action.GET_TABLE, namespace=known.namespace.levels, entry=known.entry
         )
 

@@ -102,10 +102,10 @@ class Targets:
         sought = await self.seek(reader, warehouse_name, target)
         return sought, confirmed(sought)
 
-    def check(self, caller: Caller, sought: SoughtTarget, action: Action) -> None:
+    async def check(self, caller: Caller, sought: SoughtTarget, action: Action) -> None:
         """Return if the caller may do `action` to the target. Raises AccessDenied."""
         namespace, name = sought.name
-        self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
+        await self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
 
 
 def confirmed(sought: SoughtTarget) -> Place:

@@ -7,12 +7,14 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.governance.delegations import DelegationKind
 from lakebed.tables.entries import Found
 from lakebed.tables.generic_tables import GenericTable, NewGenericTable, check_has_files
 from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.delegation import purpose
 from lakebed.wire.iceberg.handlers.tables import list_names
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
@@ -98,8 +100,9 @@ async def _access(services: CatalogServices, request: CatalogRequest, table: Gen
     """
     namespace = table.identifier.namespace
     data = await services.data_access.of_entry(request.caller, table.warehouse, namespace, table.entry)
-    key = services.vending.vend(
+    key = await services.vending.vend(
         request.caller.principal,
+        purpose(request, DelegationKind.VENDED, table.warehouse, table.identifier),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
