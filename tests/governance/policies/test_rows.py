@@ -31,7 +31,7 @@ async def test_policies_of_an_older_schema_have_their_present_version(address: s
         )
 
     try:
-        await migrate(store, [step for step in steps if step.version < 18])
+        await migrate(store, [step for step in steps if step.version < 15])
         await store.transact(furnish)
         await migrate(store, steps)
         found = await store.rows(rows.VERSIONS_BEFORE, 5, 100, 10)

@@ -49,6 +49,7 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.NoSuchPlanTask,
         e.CommitConflict,
         e.PointerMoved,
+        e.RemoteFault,
         e.NamespaceNotEmpty,
         e.CatalogNotEmpty,
         e.TableProtected,

@@ -55,8 +55,19 @@ class Granting:
         """
         check_target(target)
         check_grantable(target.kind, privilege)
-        now_ms = self._clock.now_ms()
         catalog = await find_catalog(self._store, catalog_name)
+        try:
+            await self._add(by, catalog, role_name, target, privilege)
+        except (NoSuchNamespace, NoSuchTable, NoSuchView):
+            # Told only to who may grant there: now it may be looked for where else it could be.
+            if self._elsewhere is None or not await self._elsewhere.record(catalog, target):
+                raise
+            await self._add(by, catalog, role_name, target, privilege)
+
+    async def _add(
+        self, by: Administrator, catalog: Catalog, role_name: str, target: GrantTarget, privilege: Privilege
+    ) -> None:
+        now_ms = self._clock.now_ms()
         asked = (await find_place(self._store, catalog, target)).securable
         await by.check(f"addGrantToCatalogRole {target.kind}", asked, resource=catalog.arn)
 
@@ -71,15 +82,7 @@ class Granting:
                 teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
                 await teller.grant("Added", catalog.name, role_name, HeldGrant(target, privilege))
 
-        try:
-            await self._store.transact(work)
-        except (NoSuchNamespace, NoSuchTable, NoSuchView):
-            # Told only to who may grant there: now it may be looked for where else it could be.
-            if self._elsewhere is None:
-                raise
-            if not await self._elsewhere.record(await find_catalog(self._store, catalog_name), target):
-                raise
-            await self._store.transact(work)
+        await self._store.transact(work)
 
     async def revoke(
         self,

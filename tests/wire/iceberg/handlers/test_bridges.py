@@ -111,6 +111,8 @@ async def test_secrets_are_never_shown_again(lake: Lake) -> None:
         "access-key-id": "",
         "region": "",
         "service": "",
+        "client-id": "",
+        "token-uri": "",
         "has-secrets": True,
     }
     assert (bridge["external-namespace"], bridge["poll-interval-seconds"]) == ("a.b", 30)
