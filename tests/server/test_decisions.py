@@ -12,6 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+from lakebed.core.clock import SystemClock
+from lakebed.core.errors import InvalidSetting
+from lakebed.core.settings import DecisionsSettings
+from lakebed.server.decisions import wire_decisions
 from tests.clients.boto import Keys, connected, root_keys
 from tests.clients.people import User, make_user
 from tests.clients.plain_http import Answer, fetch
@@ -227,6 +231,12 @@ def test_wrong_token_allows_nothing(tmp_path: Path, site: Site) -> None:
                 s3.list_buckets()
             assert raised.value.response["Error"]["Code"] == "ServiceUnavailable"
         assert "the decision point answered 401" in server.log_text()
+
+
+def test_authorities_that_cannot_be_read_are_refused_by_their_path(tmp_path: Path) -> None:
+    settings = DecisionsSettings(url="https://localhost/", ca_bundle=tmp_path / "none.pem")
+    with pytest.raises(InvalidSetting, match=r"^decisions\.ca_bundle: cannot be read"):
+        wire_decisions(settings, SystemClock())
 
 
 def test_agent_decides_in_place_of_policies_and_by_roles(tmp_path: Path) -> None:

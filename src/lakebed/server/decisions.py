@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock
+from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import DecisionsSettings
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import Connections, DecisionPoint, DelegatingAuthorizer
@@ -27,7 +28,7 @@ class Decisions:
 
 
 def wire_decisions(settings: DecisionsSettings, clock: Clock) -> Decisions:
-    """Whom the settings name. Nothing is asked before the first question."""
+    """Whom the settings name. Nothing is asked before the first question. Raises InvalidSetting."""
     policies = PolicyAuthorizer(clock)
     if settings.url is None:
         return Decisions(policies, policies)
@@ -36,8 +37,14 @@ def wire_decisions(settings: DecisionsSettings, clock: Clock) -> Decisions:
     def connect(url: str) -> Connections:
         return Connections(url, timeout_seconds=settings.timeout, token=settings.token, ca_bundle=bundle)
 
-    single = connect(settings.url)
-    batch = None if settings.batch_url is None else connect(settings.batch_url)
+    try:
+        single = connect(settings.url)
+        batch = None if settings.batch_url is None else connect(settings.batch_url)
+    except OSError as error:
+        raise InvalidSetting(
+            f"decisions.ca_bundle: cannot be read: {error.strerror or type(error).__name__}. file={bundle}",
+            argument="decisions.ca_bundle",
+        ) from error
     point = DecisionPoint(
         single.post,
         clock,

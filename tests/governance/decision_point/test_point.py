@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from hypothesis import given
@@ -160,6 +161,20 @@ async def test_who_gives_up_takes_no_answer_from_others() -> None:
     oracle.let.set()
     assert await second
     assert first.cancelled()
+
+
+async def test_failure_that_nobody_waits_for_any_more_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    oracle = Slow()
+    oracle.answer = Answer(500, b"")
+    asking = asyncio.create_task(point_of(oracle).allows(ASKED, "R"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    oracle.let.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert asking.cancelled()
+    assert caplog.records == []
 
 
 async def test_all_who_wait_are_told_that_there_is_no_answer() -> None:

@@ -43,7 +43,7 @@ _MASTER: Final = re.compile(r"local(\[[^\]\s]+\])?|yarn|(spark|k8s|sc)://\S+")
 _REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ISSUER: Final = re.compile(r"[!-~]{1,255}")
 _HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?|\[[0-9a-f:.]+\](:\d{1,5})?")
-_BEARER: Final = re.compile(r"[!-~]+")
+_VISIBLE: Final = re.compile(r"[!-~]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -236,11 +236,11 @@ def _check_decisions(decisions: DecisionsSettings) -> None:
             continue
         path = f"decisions.{name}"
         parts = _check_endpoint(path, url, "move it to decisions.token")
-        if parts.fragment:
-            raise _refusal(path, f"expected a URL without a fragment. found={url!r}")
+        if parts.fragment or not _VISIBLE.fullmatch(url):
+            raise _refusal(path, f"expected a URL of visible ASCII characters, without a fragment. found={url!r}")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not decisions.allow_http:
             raise _refusal(path, f"plain HTTP: use https, or set decisions.allow_http. found={url!r}")
-    if decisions.token is not None and not _BEARER.fullmatch(decisions.token.reveal()):
+    if decisions.token is not None and not _VISIBLE.fullmatch(decisions.token.reveal()):
         raise _refusal("decisions.token", "expected visible ASCII characters")
 
 

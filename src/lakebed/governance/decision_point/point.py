@@ -73,7 +73,7 @@ class DecisionPoint:
             # Whoever asks the same meanwhile waits for the same answer, whatever becomes of who asked first.
             asking = asyncio.ensure_future(self._ask(asked, request_id))
             self._asking[asked] = asking
-            asking.add_done_callback(lambda done: self._asking.pop(asked, None))
+            asking.add_done_callback(lambda done: self._finish(asked, done))
         return await asyncio.shield(asking)
 
     async def visible(self, asked: Asked, targets: Sequence[Target], request_id: str) -> list[Target]:
@@ -98,6 +98,12 @@ class DecisionPoint:
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return allowed
+
+    def _finish(self, asked: Asked, done: asyncio.Future[bool]) -> None:
+        del self._asking[asked]
+        if not done.cancelled():
+            # Whoever waited is told. Where nobody does any more, it is no fault that nobody looks.
+            done.exception()
 
     def _allowed(self, result: object) -> bool:
         """What a policy yielded: a truth value, or an object with one under `allow`. What is undefined is a no."""

@@ -1,0 +1,217 @@
+"""The example of a compaction service at a running server: a principal with a credential and some grants."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+import pytest
+from examples.compaction_service import service as example
+from examples.compaction_service.service import Catalog, Service, Table
+
+from tests.clients.boto import root_keys
+from tests.clients.iceberg.lake import Lake, new_lake
+from tests.clients.iceberg.rows import SCHEMA, ids_of, people
+from tests.clients.people import administer
+from tests.clients.plain_http import fetch
+from tests.fixtures.server import RunningServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.integration
+
+MANAGEMENT: Final = "/api/management/v1"
+GRANTS: Final = ("NAMESPACE_LIST", "TABLE_LIST", "TABLE_WRITE_DATA")
+"""What the principal of such a service holds on a catalog: to find tables, and to rewrite them."""
+EVENTS: Final = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "lakebed:ReadEvents", "Resource": "*"}],
+}
+
+
+@dataclass
+class Yard:
+    """A catalog of a server, and root's hands on it."""
+
+    lake: Lake
+    folder: Path
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        keys = root_keys(self.lake.server)
+        form = {"grant_type": "client_credentials", "client_id": keys.access_key, "client_secret": keys.secret_key}
+        answer = fetch(
+            "POST",
+            f"{self.lake.server.endpoint}/iceberg/v1/oauth/tokens",
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+            body=urlencode(form).encode(),
+        )
+        self.headers = {"Authorization": f"Bearer {json.loads(answer.body)['access_token']}"}
+
+    def call(self, method: str, path: str, document: object) -> Any:  # Any: JSON
+        url = f"{self.lake.server.endpoint}{path}"
+        headers = {**self.headers, "Content-Type": "application/json"}
+        answer = fetch(method, url, headers=headers, body=json.dumps(document).encode())
+        assert answer.status < 300, (path, answer.status, answer.body)
+        return json.loads(answer.body) if answer.body else None
+
+    def principal(self, *, reads_events: bool = True) -> Catalog:
+        """A new principal with the grants of such a service, and the service's view of the catalog."""
+        name, warehouse = f"compaction-{uuid.uuid4().hex[:12]}", self.lake.warehouse
+        made = self.call("POST", f"{MANAGEMENT}/principals", {"principal": {"name": name}})["credentials"]
+        self.call("POST", f"{MANAGEMENT}/principal-roles", {"principalRole": {"name": name}})
+        roles = f"{MANAGEMENT}/catalogs/{warehouse}/catalog-roles"
+        self.call("POST", roles, {"catalogRole": {"name": name}})
+        for privilege in GRANTS:
+            self.call("PUT", f"{roles}/{name}/grants", {"grant": {"type": "catalog", "privilege": privilege}})
+        role = {"catalogRole": {"name": name}}
+        self.call("PUT", f"{MANAGEMENT}/principal-roles/{name}/catalog-roles/{warehouse}", role)
+        self.call("PUT", f"{MANAGEMENT}/principals/{name}/principal-roles", {"principalRole": {"name": name}})
+        if reads_events:
+            document = self.folder / "events.json"
+            document.write_text(json.dumps(EVENTS))
+            administer(self.lake.server, "policy", "put", name, "events", str(document))
+        return Catalog(self.lake.server.endpoint, warehouse, made["clientId"], made["clientSecret"])
+
+    def policy(self, name: str, namespace: str, config: Mapping[str, object] = {}, *, enable: bool = True) -> None:
+        content = json.dumps({"enable": enable, "config": config})
+        document = {"name": name, "type": "system.data-compaction", "content": content}
+        self.call("POST", self._policies(namespace), document)
+
+    def change(self, name: str, namespace: str, version: int, **config: object) -> None:
+        document = {"content": json.dumps({"enable": True, "config": config}), "current-policy-version": version}
+        self.call("PUT", f"{self._policies(namespace)}/{name}", document)
+
+    def attach(self, name: str, namespace: str, *path: str, **parameters: str) -> None:
+        kinds = ("catalog", "namespace", "table-like")
+        target = {"type": kinds[len(path)], "path": list(path)}
+        document = {"target": target, "parameters": parameters}
+        self.call("PUT", f"{self._policies(namespace)}/{name}/mappings", document)
+
+    def _policies(self, namespace: str) -> str:
+        return f"/polaris/v1/{self.lake.warehouse}/namespaces/{quote(namespace)}/policies"
+
+
+@dataclass
+class Recorded:
+    """A compaction that commits something, so that the table is another afterwards, and says what it was asked for."""
+
+    lake: Lake
+    asked: list[tuple[Table, dict[str, str]]] = field(default_factory=list)
+
+    def __call__(self, table: Table, options: Mapping[str, str]) -> None:
+        self.asked.append((table, dict(options)))
+        with self.lake.catalog() as catalog:
+            loaded = catalog.load_table((*table.namespace, table.name))
+            loaded.overwrite(loaded.scan().to_arrow())
+
+
+@pytest.fixture
+def yard(lakebed_server: RunningServer, tmp_path: Path) -> Yard:
+    """A catalog with two tables of three appends each, one of them deep down, and an empty one."""
+    lake = new_lake(lakebed_server)
+    with lake.catalog() as catalog:
+        for namespace in (("sales",), ("sales", "eu")):
+            catalog.create_namespace(namespace)
+            table = catalog.create_table((*namespace, "orders"), SCHEMA)
+            for number in range(3):
+                table.append(people(number))
+        catalog.create_table(("sales", "empty"), SCHEMA)
+    return Yard(lake, tmp_path)
+
+
+SHALLOW, DEEP, EMPTY = Table(("sales",), "orders"), Table(("sales", "eu"), "orders"), Table(("sales",), "empty")
+
+
+def test_example_is_short() -> None:
+    assert len(Path(example.__file__).read_text().splitlines()) < 150
+
+
+def test_tables_are_found_at_every_depth(yard: Yard) -> None:
+    assert sorted(yard.principal().tables()) == sorted([SHALLOW, DEEP, EMPTY])
+
+
+def test_policies_are_pulled_and_done_once_a_version(yard: Yard) -> None:
+    compact = Recorded(yard.lake)
+    service = Service(yard.principal(), compact)
+    assert service.sweep() == []
+    yard.policy("compact", "sales", {"target_file_size_bytes": 1048576, "colour": "red"})
+    yard.attach("compact", "sales")
+    assert sorted(service.sweep()) == sorted([SHALLOW, DEEP])
+    assert compact.asked[0][1] == {"target-file-size-bytes": "1048576"}
+    # Its own commits are no reason to begin again.
+    assert service.sweep() == []
+    yard.change("compact", "sales", 0, **{"min-input-files": 2})
+    assert sorted(service.sweep()) == sorted([SHALLOW, DEEP])
+    assert compact.asked[-1][1] == {"min-input-files": "2"}
+    # Another policy nearer by, of the same version as the first had.
+    yard.policy("not-here", "sales", enable=False)
+    yard.attach("not-here", "sales", "sales", "orders")
+    yard.policy("nearer", "sales", {"min-input-files": 3})
+    yard.attach("nearer", "sales", "sales")
+    assert service.sweep() == [DEEP]
+    # The same one with other parameters.
+    yard.attach("nearer", "sales", "sales", **{"min-input-files": "4"})
+    assert service.sweep() == [DEEP]
+    assert compact.asked[-1] == (DEEP, {"min-input-files": "4"})
+
+
+def test_commits_and_policies_are_heard_of(yard: Yard) -> None:
+    compact = Recorded(yard.lake)
+    catalog = yard.principal()
+    service = Service(catalog, compact)
+    yard.policy("compact", "sales")
+    yard.attach("compact", "sales", "sales", "orders")
+    after = catalog.events(limit=0)["last-seq"]
+    assert service.sweep() == [SHALLOW]
+    after, compacted = service.react(after, wait_seconds=0)
+    assert compacted == []
+    with yard.lake.catalog() as root:
+        root.load_table(("sales", "orders")).append(people(7))
+        root.load_table(("sales", "eu", "orders")).append(people(7))
+    after, compacted = service.react(after)
+    assert compacted == [SHALLOW]
+    yard.attach("compact", "sales", "sales")
+    heard: list[Table] = []
+    while not heard:
+        after, heard = service.react(after)
+    assert heard == [DEEP]
+
+
+def test_tables_that_are_gone_are_no_trouble(yard: Yard) -> None:
+    catalog = yard.principal()
+    service = Service(catalog, Recorded(yard.lake))
+    yard.policy("compact", "sales")
+    yard.attach("compact", "sales")
+    after = catalog.events(limit=0)["last-seq"]
+    with yard.lake.catalog() as root:
+        root.drop_table(("sales", "orders"))
+    assert service.react(after)[1] == []
+
+
+def test_service_says_what_it_is_not_allowed(yard: Yard) -> None:
+    with pytest.raises(SystemExit, match="lakebed:ReadEvents"):
+        yard.principal(reads_events=False).events(limit=0)
+
+
+@pytest.mark.heavy
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves one to the garbage collector
+def test_spark_makes_files_fewer_and_leaves_rows(yard: Yard, spark: SparkSession) -> None:
+    catalog = yard.principal()
+    service = Service(catalog, example.spark_compaction(catalog, spark))
+    yard.policy("compact", "sales", {"min-input-files": 2})
+    yard.attach("compact", "sales")
+    assert sorted(service.sweep()) == sorted([SHALLOW, DEEP])
+    assert service.sweep() == []
+    with yard.lake.catalog() as root:
+        for place in (("sales",), ("sales", "eu")):
+            table = root.load_table((*place, "orders"))
+            assert len(list(table.scan().plan_files())) == 1
+            assert ids_of(table) == [0, 1, 2]
