@@ -39,6 +39,7 @@ from lakebed.tables.labels.places import Places
 from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import wire_maintenance
 from lakebed.tables.namespaces import Namespaces
+from lakebed.tables.notifications import Notifications
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
@@ -187,6 +188,7 @@ def wire_catalog(
         views=Views(facilities, gate, entries, files, publisher, cache),
         dropping=dropping,
         renaming=Renaming(facilities, gate, entries, keys),
+        notifications=Notifications(facilities, gate, warehouses, namespaces, entries, registration, dropping),
         reports=reports,
         scans=scans,
         keys=keys,

@@ -7,14 +7,14 @@ be watched, and nobody can move into their directory before it is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from lakebed.core.access import root_of
-from lakebed.core.errors import AlreadyExists, NoSuchTable, PointerMoved, TableProtected
+from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, PointerMoved, TableProtected
 from lakebed.governance.rbac import OPERATIONS, Privilege
 from lakebed.governance.rbac.releasing import release_entry
 from lakebed.meta.seam import Transaction
@@ -41,6 +41,9 @@ PURGING: Final = OPERATIONS["dropTable purge"].target
 
 Show = Callable[[Entry, bytes], bytes]
 """Makes the answer of a table and its metadata document."""
+
+AlsoForgotten = Callable[[Transaction], Awaitable[None]]
+"""A further step of the transaction that drops a table; what it raises leaves the table where it was."""
 
 _ATTEMPTS: Final = 5
 _EXPIRED_A_RUN: Final = 100
@@ -116,6 +119,27 @@ class Dropping:
         await self._refuse_restricted(mutation.caller, identifier, found.live)
         return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
 
+    async def forget(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, *, also: AlsoForgotten
+    ) -> Entry | None:
+        """Drop a table that another catalog has dropped, for who may tell of it; None if there is none of that name.
+
+        At once: a name that is kept for a restore would be in the way of the other catalog's next table of that name.
+        `also` commits with it, and runs too where there is nothing to drop. Raises TableProtected.
+        """
+        try:
+            return await self._drop(
+                mutation, warehouse_name, identifier, EntryKind.TABLE, Answer(204), restorable=False, also=also
+            )
+        except (NoSuchTable, NoSuchNamespace):
+
+            async def work(tx: Transaction) -> None:
+                await self._keys.keep(tx, mutation.key, Answer(204))
+                await also(tx)
+
+            await self._f.meta.transact(work)
+            return None
+
     async def unregister(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, show: Show) -> bytes:
         """Take the name off a table, and show it as it was last. Raises NoSuchTable, TableProtected.
 
@@ -155,6 +179,8 @@ class Dropping:
         *,
         purge: bool = False,
         last_seen: Entry | None = None,
+        restorable: bool = True,
+        also: AlsoForgotten | None = None,
     ) -> Entry:
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
@@ -169,7 +195,9 @@ class Dropping:
                 raise TableProtected(f"the {kind} is protected from deletion; switch the protection off: {identifier}")
             if last_seen is not None and (entry.id, entry.version_token) != (last_seen.id, last_seen.version_token):
                 raise PointerMoved(f"the {kind} changed while it was read: {identifier}")
-            window_ms = undrop_window_ms(found.warehouse)
+            if also is not None:
+                await also(tx)
+            window_ms = undrop_window_ms(found.warehouse) if restorable else 0
             if window_ms:
                 await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
             else:

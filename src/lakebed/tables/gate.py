@@ -59,6 +59,8 @@ class Action(StrEnum):
     """Not among the actions of S3 Tables, so that `s3tables:*` does not allow it: it makes the server call others."""
     CONFIGURE_CONNECTION = "lakebed:ConfigureConnection"
     """What is behind a catalog. Neither is it one of S3 Tables'."""
+    SEND_NOTIFICATION = "lakebed:SendNotification"
+    """To tell an external catalog of its tables: asked of the catalog, whatever is told."""
     CREATE_POLICY = "lakebed:CreatePolicy"
     READ_POLICY = "lakebed:ReadPolicy"
     UPDATE_POLICY = "lakebed:UpdatePolicy"

@@ -70,6 +70,18 @@ class Namespaces:
 
         return await f.meta.transact(work)
 
+    async def ensure(self, caller: Caller, warehouse_name: str, levels: Levels) -> None:
+        """Make a namespace and its parents where they are missing, for who was admitted to that. Each is told of."""
+        f, now_ms = self._f, self._f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            for depth in range(1, len(levels) + 1):
+                if await _insert(tx, warehouse, levels[:depth], {}, now_ms) is not None:
+                    await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, warehouse_name, levels[:depth])
+
+        await f.meta.transact(work)
+
     async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels) -> Namespace:
         """The namespace of that name, whoever asks. Raises NoSuchNamespace."""
         row = await reader.row(rows.NAMESPACE, warehouse.id, path_of(levels))

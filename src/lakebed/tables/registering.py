@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
 from uuid import uuid4
 
 from lakebed.core.errors import CommitConflict, InvalidInput, NotFound, PointerMoved
@@ -13,7 +15,7 @@ from .cache import MetadataCache
 from .committing import Committed
 from .entries import Entries, Found, name_taken
 from .external import check_own
-from .files import FileFacts, TableFiles, unpack_metadata
+from .files import FileFacts, TableFiles, parse_location, unpack_metadata
 from .gate import CREATE_OR_MOVE, Action, Gate, Privileges
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
@@ -25,6 +27,15 @@ from .publishing import COMMITTED, Also, Pointer, Publisher
 from .validation.commit import CommitValidator
 
 REGISTERED = "Registered"
+
+
+class _File(NamedTuple):
+    """A table's metadata file that was read."""
+
+    location: str
+    document: bytes
+    observed: Mapping[str, FileFacts]
+    metadata: TableMetadata
 
 
 class Registration:
@@ -79,14 +90,67 @@ class Registration:
         if expected_token is not None and (entry is None or entry.version_token != expected_token):
             raise CommitConflict(f"the table is not at the version that the change expects: {identifier}")
         document, observed = await self._read(caller, metadata_at)
-        metadata = parse_table(document)
-        if metadata.uuid is not None:
-            check_uuid(metadata.uuid)
+        metadata = _parsed(document)
         if expected_token is not None and entry is not None and (metadata.uuid or "").lower() != entry.uuid.lower():
             raise InvalidInput(
                 f"the metadata is that of another table. uuid={metadata.uuid} expected={entry.uuid}",
                 argument="metadata-location",
             )
+        return await self._move(
+            mutation,
+            found,
+            identifier,
+            _File(metadata_at, document, observed, metadata),
+            operation=operation,
+            commit_id=commit_id,
+            also=also,
+        )
+
+    async def adopt_table(
+        self, mutation: Mutation, found: Found, identifier: Identifier, metadata_at: str, uuid: str, *, also: Also
+    ) -> Committed:
+        """Give the metadata file that another catalog tells of the name that was found, for who may tell of it.
+
+        It is read on the catalog's own behalf, and has to be in its directories, and in the table's own. Raises
+        InvalidInput, LocationTaken, PointerMoved; AlreadyExists if the name is not a table's. `also` commits with it.
+        """
+        there = found.entry
+        if there is not None and (there.dropped_ms is not None or there.kind is not EntryKind.TABLE):
+            raise name_taken(there, identifier, EntryKind.TABLE)
+        check_location(found.warehouse, metadata_at)
+        try:
+            packed, facts = await self._files.fetch(metadata_at)
+        except NotFound as error:
+            raise _no_file(metadata_at) from error
+        document = unpack_metadata(packed)
+        metadata = _parsed(document)
+        if (metadata.uuid or "").lower() != uuid.lower():
+            raise InvalidInput(
+                f"the metadata is that of another table. uuid={metadata.uuid} told={uuid}", argument="table-uuid"
+            )
+        if not parse_location(metadata_at).key.startswith(parse_location(metadata.location).directory):
+            raise InvalidInput(
+                f"the metadata file is not in the table's directory. metadata-location={metadata_at}"
+                f" location={metadata.location}",
+                argument="metadata-location",
+            )
+        file = _File(metadata_at, document, {metadata_at: facts}, metadata)
+        return await self._move(mutation, found, identifier, file, operation="notify", also=also, answer=Answer(204))
+
+    async def _move(
+        self,
+        mutation: Mutation,
+        found: Found,
+        identifier: Identifier,
+        file: _File,
+        *,
+        operation: str,
+        commit_id: str = "",
+        also: Also | None = None,
+        answer: Answer | None = None,
+    ) -> Committed:
+        """Check what a table's metadata file says, and make it the current one."""
+        entry, metadata, metadata_at = found.live, file.metadata, file.location
         check_location(found.warehouse, metadata.location)
         check_path_properties(found.warehouse, metadata.location, metadata.properties)
         base: TableMetadata | None = None
@@ -107,11 +171,12 @@ class Registration:
             operation=operation,
             commit_id=commit_id,
             snapshot=metadata.current_snapshot_id or 0,
-            observed={**checked.observed, **observed},
+            observed={**checked.observed, **file.observed},
             also=also,
         )
-        (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
-        return Committed(found, published, self._cache.keep(published.version_token, document, metadata))
+        answer = answer or Answer(200, pointer.entry_id)
+        (published,) = await self._publisher.publish(mutation, [pointer], answer)
+        return Committed(found, published, self._cache.keep(published.version_token, file.document, metadata))
 
     async def register_view(
         self, mutation: Mutation, warehouse_name: str, identifier: Identifier, metadata_at: str
@@ -182,13 +247,23 @@ class Registration:
         try:
             document = unpack_metadata(await self._files.read_for(caller, metadata_at))
         except NotFound as error:
-            raise InvalidInput(
-                f"there is no metadata file at the location. metadata-location={metadata_at}",
-                argument="metadata-location",
-            ) from error
+            raise _no_file(metadata_at) from error
         if facts is None:
             raise PointerMoved(f"the metadata file was written while it was sought. metadata-location={metadata_at}")
         return document, {metadata_at: facts}
+
+
+def _parsed(document: bytes) -> TableMetadata:
+    metadata = parse_table(document)
+    if metadata.uuid is not None:
+        check_uuid(metadata.uuid)
+    return metadata
+
+
+def _no_file(metadata_at: str) -> InvalidInput:
+    return InvalidInput(
+        f"there is no metadata file at the location. metadata-location={metadata_at}", argument="metadata-location"
+    )
 
 
 def _making(kind: EntryKind) -> Privileges:

@@ -218,6 +218,7 @@ ACTION_PRIVILEGES: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "lakebed:ConfigureBridge": (),
     # So does this, but only such as the settings name: on the service, as making a catalog.
     "lakebed:ConfigureConnection": (P.CATALOG_CREATE,),
+    "lakebed:SendNotification": TABLE_OPERATIONS["sendNotification"].target,
 }
 """By action. An empty one is granted to nobody."""
 

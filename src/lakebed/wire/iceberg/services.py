@@ -18,6 +18,7 @@ from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
+from lakebed.tables.notifications import Notifications
 from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
@@ -52,6 +53,7 @@ class CatalogServices:
     views: Views
     dropping: Dropping
     renaming: Renaming
+    notifications: Notifications
     reports: Reports
     scans: Scans
     keys: IdempotencyKeys

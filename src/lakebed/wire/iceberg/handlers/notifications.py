@@ -1,0 +1,52 @@
+"""Notifications of other catalogs, in the form of Polaris."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lakebed.tables.notifications import Notification, NotificationKind
+from lakebed.wire.http.message import Response
+
+from ..answers import no_content
+from ..request import CatalogRequest
+from ..routes import Route
+from ..services import CatalogServices
+
+
+class Payload(msgspec.Struct, rename="kebab"):
+    """What is told of a table. The path says which; the metadata itself is read where it lies."""
+
+    table_name: str
+    timestamp: int
+    table_uuid: str
+    metadata_location: str
+    metadata: dict[str, Any] | None = None  # Any: JSON
+
+
+class NotificationDocument(msgspec.Struct, rename="kebab"):
+    """The body of sendNotification."""
+
+    notification_type: NotificationKind
+    payload: Payload
+
+
+async def send_notification(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Tell the catalog of a change to a table that is another's."""
+    asked = request.document(NotificationDocument)
+    payload = asked.payload
+    told = Notification(asked.notification_type, payload.timestamp, payload.table_uuid, payload.metadata_location)
+    await services.notifications.receive(request.mutation, request.warehouse, request.table, told)
+    return no_content()
+
+
+ROUTES = (
+    Route(
+        "sendNotification",
+        "POST",
+        "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/notifications",
+        send_notification,
+        changes=True,
+    ),
+)
