@@ -83,8 +83,21 @@ class CopyOrder(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Which rows, likewise."""
 
 
-encode_copy = msgspec.json.Encoder().encode
-decode_copy = msgspec.json.Decoder(CopyOrder).decode
+def encode_copy(order: CopyOrder) -> str:
+    """The order as a property.
+
+    In hexadecimal digits: Spark does not show properties in which it finds a word such as `token` or `url`.
+    """
+    return msgspec.json.encode(order).hex()
+
+
+def decode_copy(text: str) -> CopyOrder:
+    """The order in a property. Raises ValueError."""
+    try:
+        return msgspec.json.decode(bytes.fromhex(text), type=CopyOrder)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
+
 
 encode_order = msgspec.json.Encoder().encode
 decode_order = msgspec.json.Decoder(TaskOrder).decode

@@ -158,7 +158,7 @@ HIDDEN = "IF(FALSE, `c`, NULL)"
             " WHEN `c` IS NOT NULL THEN '****' END",
         ),
         ("date", "year", "trunc(`c`, 'YEAR')"),
-        ("timestamp", "year", "CAST(date_trunc('YEAR', `c`) AS TIMESTAMP_NTZ)"),
+        ("timestamp", "year", "CAST(date_trunc('YEAR', CAST(`c` AS TIMESTAMP)) AS TIMESTAMP_NTZ)"),
         ("timestamptz", "year", "date_trunc('YEAR', `c`)"),
     ],
 )

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, decode_copy
 from lakebed.pipeline.job import Job
@@ -57,7 +55,7 @@ def _order(spark: SparkSession, table: CatalogTable) -> CopyOrder:
         raise InvalidInput(f"the table is not one of the server's copies. table={table}", argument="table")
     try:
         return decode_copy(text)
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         raise InvalidInput(f"the copy does not say what it is made of: {error}. table={table}") from error
 
 

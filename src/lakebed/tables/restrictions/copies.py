@@ -120,12 +120,12 @@ class Copies:
 
     async def look(self, row: CopyRow) -> Copy:
         """How far a copy is. Who looks uses it. Raises NotFound if it is gone."""
+        # The task first: one that ended before the copy was looked at has had its commit by then.
+        failure = "" if row.task is None else await self._failure(row.task)
         entry = (await self._entries.by_id(row.id)).entry
         await self._touch(row)
         copy = Copy(row, entry, (await self._entries.metadata(entry)).table)
-        if copy.is_ready or row.task is None:
-            return copy
-        return copy._replace(failure=await self._failure(row.task))
+        return copy if copy.is_ready else copy._replace(failure=failure)
 
     async def discard(self, row: CopyRow) -> bool:
         """Remove a copy with its files; whether it was there."""
@@ -281,7 +281,7 @@ def _new_copy(
         {
             "action": "set-properties",
             "updates": {
-                COPY_PROPERTY: encode_copy(order).decode(),
+                COPY_PROPERTY: encode_copy(order),
                 "write.parquet.compression-codec": "zstd",
             },
         },

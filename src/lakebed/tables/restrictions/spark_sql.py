@@ -216,7 +216,7 @@ def _year(sql: str, kind: Primitive) -> str | None:
     if kind.name == "date":
         return f"trunc({sql}, 'YEAR')"
     if kind.name == "timestamp":
-        return f"CAST(date_trunc('YEAR', {sql}) AS TIMESTAMP_NTZ)"
+        return f"CAST(date_trunc('YEAR', CAST({sql} AS TIMESTAMP)) AS TIMESTAMP_NTZ)"
     if kind.name == "timestamptz":
         return f"date_trunc('YEAR', {sql})"
     return None

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.jobs import CopyOrder, decode_copy, encode_copy
+
+TEXTS = st.text(st.characters(codec="utf-8"))
+ORDERS = st.builds(
+    CopyOrder,
+    namespace=st.lists(TEXTS).map(tuple),
+    table=TEXTS,
+    snapshot=st.integers(0, 2**63 - 1),
+    columns=st.lists(TEXTS).map(tuple),
+    condition=TEXTS,
+)
+
+
+@given(ORDERS)
+def test_an_order_for_a_copy_reads_back_as_it_was_written(order: CopyOrder) -> None:
+    assert decode_copy(encode_copy(order)) == order
+
+
+@pytest.mark.parametrize("text", ["", "x", "7b7d", "5b5d", b"{".hex()])
+def test_what_is_no_order_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        decode_copy(text)
