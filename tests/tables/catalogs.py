@@ -159,6 +159,14 @@ class Catalog:
         )
         return await self.warehouses.find(self.store.meta, name)
 
+    async def become_external(self, name: str = "lake") -> None:
+        """Have another catalog move the pointers of a catalog's tables from now on, behind the services' backs."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run("UPDATE warehouses SET kind = 'EXTERNAL' WHERE name = ?", name)
+
+        await self.store.meta.transact(work)
+
     async def namespace(self, *levels: str, caller: Caller = ROOT) -> Namespace:
         """Make a namespace of `lake`."""
         return await self.namespaces.create(Mutation(caller), "lake", levels, {})

@@ -104,6 +104,11 @@ async def test_tables_stay_in_their_catalog_s_locations(catalog: Catalog) -> Non
         with pytest.raises(InvalidInput):
             await table_of(catalog, "one", location=location)
     await table_of(catalog, "one", "u", location="s3://sea/elsewhere/of-one/u")
+    inner = await catalog.make("inner", "s3://pond/x/y/z", "s3://pond/x")
+    check_location(inner, "s3://pond/x/t")
+    for around in ("s3://pond/x", "s3://pond/x/y/", "s3://pond/x/y/z"):
+        with pytest.raises(InvalidInput, match="the whole catalog"):
+            check_location(inner, around)
     assert default_location(one, EntryKind.VIEW, "id") == "s3://sea/one/views/id"
 
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import LocationTaken, Unavailable
+from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import Task, TaskState
 from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.config.versioning import Versioning
@@ -33,6 +34,34 @@ async def outcome(catalog: Catalog) -> PurgeOutcome:
     [task] = await purge_tasks(catalog, TaskState.DONE)
     assert task.outcome is not None
     return msgspec.json.decode(task.outcome, type=PurgeOutcome)
+
+
+async def test_files_go_from_the_bucket_that_the_catalog_is_in(catalog: Catalog) -> None:
+    for warehouse in ("one", "two"):
+        await catalog.make(warehouse, f"s3://sea/{warehouse}")
+        await catalog.namespaces.create(AS_ROOT, warehouse, ("ns",), {})
+        await catalog.creation.create(AS_ROOT, warehouse, ("ns",), a_table("t"))
+    assert len(await catalog.keys_in("sea")) == 2
+    await catalog.dropping.drop(AS_ROOT, "one", name("t"), EntryKind.TABLE, purge=True)
+    assert await catalog.purges.run_due() == 1
+    (left,) = await catalog.keys_in("sea")
+    assert left.startswith("two/tables/")
+    assert await outcome(catalog) == PurgeOutcome(removed=1, kept=0)
+
+
+async def test_task_of_a_time_when_catalogs_were_buckets_is_done(catalog: Catalog) -> None:
+    made = await catalog.create("t")
+    await catalog.drop(purge=True)
+    [task] = await purge_tasks(catalog)
+    told = msgspec.json.decode(task.payload)
+    assert told.pop("bucket_name") == "lake"
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("UPDATE tasks SET payload = ? WHERE id = ?", msgspec.json.encode(told), task.id)
+
+    await catalog.store.meta.transact(work)
+    assert await catalog.purges.run_due() == 1
+    assert [key for key in await catalog.keys_in() if made.entry.id in key] == []
 
 
 async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: Catalog) -> None:

@@ -66,7 +66,7 @@ def check_location(warehouse: Warehouse, location: str) -> FileAddress:
             f"the location is outside the catalog's allowed locations. location={location} catalog={warehouse.name}",
             argument="location",
         )
-    if directory == warehouse.base_prefix:
+    if warehouse.base_prefix.startswith(directory):
         raise InvalidInput("the location is the whole catalog's; name a directory in it", argument="location")
     if directory.startswith((warehouse.reserved_prefix, RESERVED_FOLDER)):
         raise InvalidInput(

@@ -153,6 +153,17 @@ def test_requests_are_signed_for_the_files_of_either(shared: Shared, lakebed_ser
             assert ids_of(catalog.load_table(("signed", "t"))) == [number]
 
 
+def test_catalog_has_a_name_that_no_bucket_could_have(shared: Shared, lakebed_server: RunningServer) -> None:
+    name = f"Sales ü {uuid.uuid4().hex[:12]}"
+    lake = made(lakebed_server, name, f"s3://{shared.bucket}/odd name")
+    with lake.catalog() as catalog:
+        catalog.create_namespace("ns")
+        catalog.create_table(("ns", "t"), SCHEMA).append(people(1, 2))
+        table = catalog.load_table(("ns", "t"))
+        assert table.location().startswith(f"s3://{shared.bucket}/odd name/")
+        assert ids_of(table) == [1, 2]
+
+
 def test_catalog_goes_when_it_is_empty(shared: Shared, lakebed_server: RunningServer) -> None:
     name = f"brief_{uuid.uuid4().hex[:12]}"
     lake = made(lakebed_server, name, f"s3://{shared.bucket}/brief")

@@ -198,6 +198,27 @@ async def test_metadata_outside_the_table_bucket_is_not_read_on_nobody_s_word(li
     assert "table bucket" in bridge.state.message
 
 
+async def test_metadata_of_another_catalog_in_the_bucket_is_not_read_either(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    sides = await bridged(catalog)
+    for warehouse in ("one", "two"):
+        await catalog.make(warehouse, f"s3://sea/{warehouse}")
+        await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
+    document = await catalog.files.read(sides.neighbour.history.files[1])
+    await catalog.store.put("sea", "two/1.metadata.json", document)
+    sides.neighbour.history.files[1] = "s3://sea/two/1.metadata.json"
+    bridges = sides.extensions.tables.bridges
+    for warehouse in ("one", "two"):
+        await bridges.configure(ROOT, warehouse, name(), POLLED)
+    assert await sides.polling.poll_due() == 2
+    one, two = [(await bridges.get(ROOT, warehouse, name())).bridge for warehouse in ("one", "two")]
+    assert one is not None
+    assert two is not None
+    assert (one.state.status, "table bucket" in one.state.message) == (SyncStatus.REFUSED, True)
+    # It is read there, and found to say that the table's files are elsewhere.
+    assert "outside the table bucket" in two.state.message
+
+
 async def test_folder_is_followed(catalog: Catalog) -> None:
     sides = await bridged(catalog)
     files = sides.neighbour.history.files

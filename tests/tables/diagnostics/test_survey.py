@@ -6,8 +6,9 @@ from lakebed.core.errors import AccessDenied, NoSuchWarehouse
 from lakebed.tables.committing import CommitOptions
 from lakebed.tables.diagnostics.judgement import Blocker, RecoveryAction
 from lakebed.tables.diagnostics.survey import Survey
+from lakebed.tables.idempotency import Mutation
 from tests.objects.stores import ROOT
-from tests.tables.catalogs import NOBODY, Catalog, may, name, set_properties
+from tests.tables.catalogs import NOBODY, Catalog, a_table, may, name, set_properties
 from tests.tables.extended import extended
 
 from .test_examination import tamper
@@ -36,6 +37,24 @@ async def test_other_warehouses_are_not_counted(light_catalog: Catalog) -> None:
     await light_catalog.create()
     found = await extended(light_catalog).tables.surveys.survey(ROOT, "other")
     assert (found.namespaces, found.tables, found.commits, found.directories) == (0, 0, 0, 0)
+
+
+async def test_catalogs_of_one_bucket_are_counted_apart(catalog: Catalog) -> None:
+    for number, (warehouse, *allowed) in enumerate((("one",), ("one0", "s3://sea/more"), ("two",))):
+        await catalog.make(warehouse, f"s3://sea/{warehouse}", *allowed)
+        await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
+        for table in "tuv"[: number + 1]:
+            await catalog.creation.create(Mutation(ROOT), warehouse, ("ns",), a_table(table))
+    elsewhere = a_table("w", location="s3://sea/more/w")
+    await catalog.creation.create(Mutation(ROOT), "one0", ("ns",), elsewhere)
+    surveys = extended(catalog).tables.surveys
+    counted = [await surveys.survey(ROOT, warehouse) for warehouse in ("one", "one0", "two", "lake")]
+    assert [(found.tables, found.directories, found.overlapping) for found in counted] == [
+        (1, 1, 0),
+        (3, 3, 0),
+        (3, 3, 0),
+        (0, 0, 0),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.core.errors import Unavailable
+from lakebed.core.errors import InvalidInput, Unavailable
 from lakebed.tables.maintenance.execution import Executor
 from lakebed.tables.maintenance.jobs import KEPT_MS
 from lakebed.tables.maintenance.model import JobStatus
@@ -39,6 +39,20 @@ async def test_the_default_of_a_bucket_is_enough(workshop: Workshop) -> None:
     await workshop.configure(other)
     assert (await workshop.background.run_due()).jobs == 1
     assert (await workshop.job(table)).job.config_source == "TABLE_BUCKET_DEFAULT"
+
+
+async def test_tables_of_external_catalogs_are_left_alone(workshop: Workshop) -> None:
+    table = await workshop.table()
+    await workshop.put(table, "data/orphan.parquet")
+    workshop.age()
+    await workshop.configure(table, background_enabled=True, delete_enabled=True)
+    await workshop.catalog.become_external()
+    async with workshop.catalog.unchanged():
+        assert (await workshop.background.run_due()).jobs == 0
+        with pytest.raises(InvalidInput, match="external catalog"):
+            await workshop.run(table, delete=True)
+        with pytest.raises(InvalidInput, match="external catalog"):
+            await workshop.schedule(table)
 
 
 async def test_a_table_is_looked_at_again_when_something_can_have_changed(light_workshop: Workshop) -> None:

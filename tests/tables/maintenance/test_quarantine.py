@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from lakebed.core.errors import AccessDenied, NotFound, StateConflict, Unavailable
@@ -11,16 +12,19 @@ from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import MAX_KEY_BYTES, ObjectAttributes
 from lakebed.objects.rows import CURRENT
 from lakebed.tables.base_locations import MAX_PREFIX_BYTES
+from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance import quarantine, removal
+from lakebed.tables.maintenance.config import DEFAULT_CONFIG
 from lakebed.tables.maintenance.machine import SchedulerStatus
 from lakebed.tables.maintenance.model import Action, JobStatus, ObjectState, Step
+from lakebed.tables.maintenance.operating import RunRequest
 from lakebed.tables.maintenance.quarantine import held_key
 from lakebed.tables.maintenance.review import QuarantineAction
 from lakebed.tables.warehouses import unmade
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT
-from tests.tables.catalogs import may
+from tests.tables.catalogs import a_table, may, name
 
 from .workshop import BODY, Workshop
 
@@ -282,6 +286,29 @@ def test_a_key_that_would_be_too_long_is_held_under_another() -> None:
     assert place.startswith(f".lakebed/quarantine/{'j' * 32}/")
     assert held_key(LAKE, "j", "a/é") == ".lakebed/quarantine/j/a/é"
     assert held_key(LAKE, "j" * 32, key) != held_key(LAKE, "j" * 32, "l" + key[1:])
+
+
+async def test_catalog_in_a_directory_holds_files_there(workshop: Workshop) -> None:
+    catalog, maintenance = workshop.catalog, workshop.maintenance
+    await catalog.make("one", "s3://sea/one")
+    await catalog.namespaces.create(Mutation(ROOT), "one", ("ns",), {})
+    made = await catalog.creation.create(Mutation(ROOT), "one", ("ns",), a_table())
+    key = made.entry.location.removeprefix("s3://sea/") + "/data/orphan.parquet"
+    await workshop.store.put("sea", key, BODY)
+    workshop.age()
+    await maintenance.configs.put(ROOT, "one", name(), msgspec.structs.replace(DEFAULT_CONFIG, **HOLDS))
+    stored = (await maintenance.run(ROOT, "one", name(), RunRequest(delete=True))).stored
+    assert (stored.job.status, stored.job.counts.quarantined_objects) == (JobStatus.SUCCESSFUL, 1)
+    place = f"one/.lakebed/quarantine/{stored.job.id}/{key}"
+    keys = await catalog.keys_in("sea")
+    assert place in keys
+    assert key not in keys
+    with pytest.raises(AccessDenied, match="quarantine"):
+        await workshop.store.reader.get(ROOT, "sea", place)
+    await maintenance.quarantine(ROOT, "one", name(), stored.job.id, QuarantineAction.RELEASE, "needed")
+    keys = await catalog.keys_in("sea")
+    assert key in keys
+    assert place not in keys
 
 
 def test_files_of_a_catalog_are_held_in_its_own_directory() -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
-from lakebed.core.jobs import JobKind
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
+from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.tables.maintenance.walking import WalkLimits
 from lakebed.tables.upkeep import planner as planner_module
 from lakebed.tables.upkeep.health import Measured
@@ -46,6 +46,21 @@ async def test_a_table_with_too_many_files_is_measured_by_its_summary(
     yard = await open_yard(light_yard.catalog)
     table = await yard.table(files=3)
     assert (await yard.parts.upkeep.health(ROOT, "lake", table)).measured is Measured.SUMMARY
+
+
+async def test_nothing_is_done_to_tables_of_external_catalogs(yard: Yard) -> None:
+    table = await yard.table(files=3, commits=2)
+    await yard.policy()
+    await yard.schedule()
+    assert [order.job for order in await yard.orders_in()] == [JobKind.COMPACT]
+    await yard.catalog.become_external()
+    plan, placed = await yard.parts.upkeep.plan_now(ROOT, "lake", table)
+    assert (plan.plan.tasks, placed) == ((), [])
+    # What was planned before is taken back.
+    assert await yard.orders_in() == []
+    order = TaskOrder(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table="t")
+    with pytest.raises(InvalidInput, match="external catalog"):
+        await yard.parts.tasks.submit(ROOT, order)
 
 
 async def test_health_is_listed_page_by_page(yard: Yard) -> None:

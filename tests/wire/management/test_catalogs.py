@@ -183,6 +183,15 @@ async def test_catalog_is_used_as_any(sea: Office) -> None:
     assert of_lake.document["applicable-policies"] == []
 
 
+async def test_name_goes_escaped_into_paths(sea: Office) -> None:
+    await sea.done("POST", "/catalogs", a_catalog("sales ü"))
+    config = (await iceberg(sea, "GET", "/config?warehouse=sales%20%C3%BC")).document
+    prefix = config["overrides"]["prefix"]
+    assert prefix == "sales%20%C3%BC"
+    assert (await iceberg(sea, "POST", f"/{prefix}/namespaces", {"namespace": ["ns"]})).status == 200
+    assert (await sea.done("GET", f"/catalogs/{prefix}"))["name"] == "sales ü"
+
+
 async def test_external_catalog_is_read_only_to_clients(sea: Office) -> None:
     made = await sea.done("POST", "/catalogs", a_catalog(type="EXTERNAL"))
     assert made["type"] == "EXTERNAL"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Final
+from urllib.parse import quote
 
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.base_locations import BASE_LOCATION
@@ -40,7 +41,8 @@ def configuration_route(endpoints: list[str]) -> Route:
                 # As the contract of catalogs has it; those that a bucket came with have never told theirs here.
                 defaults = {**warehouse.properties, BASE_LOCATION: warehouse.base_location, **defaults}
             defaults["warehouse-location"] = warehouse.base_location
-            overrides["prefix"] = warehouse.name
+            # Clients put it into their paths as it is.
+            overrides["prefix"] = quote(warehouse.name, safe="")
         return ok(
             {
                 "defaults": defaults,
