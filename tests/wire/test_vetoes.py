@@ -384,6 +384,7 @@ async def test_a_bad_request_is_refused_as_such_before_anybody_is_asked(lake: La
         (f"{NS}/tables", {"schema": SCHEMA}),
         ("/lake/namespaces", {"namespace": []}),
         ("/lake/transactions/commit", {"table-changes": [{}]}),
+        ("/lake/transactions/commit", transaction(*["t"] * 1025)),
         ("/lake/tables/rename", {"source": "t"}),
         (f"{MANAGEMENT}/principals", {"name": "anna"}),
     ):

@@ -20,7 +20,7 @@ from lakebed.wire.iceberg.delegation import HEADER as DELEGATION
 from lakebed.wire.iceberg.extensions import read_extension
 from lakebed.wire.iceberg.handlers.dropped import DroppedName, PurgeName
 from lakebed.wire.iceberg.handlers.tables import CommitDocument, RenameDocument
-from lakebed.wire.iceberg.handlers.transactions import TransactionDocument
+from lakebed.wire.iceberg.handlers.transactions import read_transaction
 from lakebed.wire.iceberg.request import CatalogRequest, parse_document, split_namespace
 from lakebed.wire.management.documents import GrantRequest
 from lakebed.wire.management.handlers.catalog_roles import NewRole as NewCatalogRole
@@ -89,7 +89,7 @@ def read_intents(route: str, operation: Op, request: CatalogRequest, now_ms: int
     intended = [(operation, named)]
     if route == "commitTransaction":
         # Whoever minds a change of one of the tables minds the whole.
-        for change in request.document(TransactionDocument).table_changes:
+        for change in read_transaction(request).table_changes:
             identifier = change.identifier.identifier
             table = Named(named.catalog, identifier.namespace, identifier.name)
             intended.append((Op.CREATE_TABLE if _creates(change.requirements) else Op.UPDATE_TABLE, table))

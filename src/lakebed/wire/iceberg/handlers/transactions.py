@@ -32,11 +32,17 @@ class TransactionDocument(msgspec.Struct, rename="kebab"):
     table_changes: list[TableChangeDocument]
 
 
-async def commit_transaction(services: CatalogServices, request: CatalogRequest) -> Response:
-    """Commit to all of these tables, or to none."""
+def read_transaction(request: CatalogRequest) -> TransactionDocument:
+    """The body of commitTransaction. Raises InvalidInput."""
     asked = request.document(TransactionDocument)
     if not 1 <= len(asked.table_changes) <= MAX_TABLES:
         raise InvalidInput(f"a transaction changes 1 to {MAX_TABLES} tables", argument="table-changes")
+    return asked
+
+
+async def commit_transaction(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Commit to all of these tables, or to none."""
+    asked = read_transaction(request)
     changes = [
         read_change(one.identifier.identifier, bytes(one.requirements), bytes(one.updates))
         for one in asked.table_changes
