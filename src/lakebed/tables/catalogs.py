@@ -5,7 +5,7 @@ A table bucket is such a catalog too, made another way (`warehouses`): it is sho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -43,6 +43,10 @@ _TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
 """Names that would be read as another part of the catalog's paths."""
 
 
+Also = Callable[[Transaction, int], Awaitable[object]]
+"""What else a transaction does, at a time."""
+
+
 class CatalogManagement:
     """The use cases of catalogs, for those who may manage them."""
 
@@ -59,8 +63,11 @@ class CatalogManagement:
         kind: WarehouseKind,
         properties: Mapping[str, str],
         allowed: Sequence[str],
+        also: Also | None = None,
     ) -> Catalog:
         """Make a catalog in a bucket that is there; its `default-base-location` is among the properties.
+
+        `also` is a further step of the transaction that makes it.
 
         Whoever makes it needs the right to make catalogs, and none is made in a bucket whose policy denies it. Raises
         InvalidName, InvalidInput, LocationTaken, NoSuchBucket, AlreadyExists, AccessDenied.
@@ -81,6 +88,8 @@ class CatalogManagement:
                 raise WriteConflict(f"the bucket was made anew meanwhile. bucket={places.bucket}")
             await make_warehouse(tx, f, bucket, NewWarehouse(name, places, kind, kept), by.principal, now_ms)
             await tell(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
+            if also is not None:
+                await also(tx, now_ms)
             return await find_catalog(tx, name)
 
         try:
@@ -134,14 +143,19 @@ class CatalogManagement:
 
         return await f.meta.transact(work)
 
-    async def delete(self, by: Administrator, caller: Caller, name: str) -> None:
-        """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchWarehouse, CatalogNotEmpty."""
+    async def delete(self, by: Administrator, caller: Caller, name: str, first: Also | None = None) -> None:
+        """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchWarehouse, CatalogNotEmpty.
+
+        `first` is a step of the transaction that removes it, before it is looked whether the catalog is empty.
+        """
         f = self._f
         now_ms = f.clock.now_ms()
         asked = await self._admitted(by, "deleteCatalog", name)
 
         async def work(tx: Transaction) -> None:
             warehouse = await _found_again(tx, asked)
+            if first is not None:
+                await first(tx, now_ms)
             bucket = warehouse.bucket
             if await tx.row(rows.WAREHOUSE_HAS_NAMESPACES, warehouse.id) is not None:
                 raise CatalogNotEmpty(f"the catalog is not empty: it still holds namespaces. catalog={name}")

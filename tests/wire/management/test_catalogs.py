@@ -123,7 +123,7 @@ async def test_what_clients_send_by_default_is_taken(sea: Office) -> None:
     await sea.done("POST", "/catalogs", a_catalog(storage=defaults, createTimestamp=1, entityVersion=7))
     elsewhere = a_catalog("two", "s3://sea/two", storage={"region": "eu-west-1"})
     assert (await sea.call("POST", "/catalogs", elsewhere)).error == (400, "BadRequestException")
-    remote = a_catalog("two", "s3://sea/two", type="EXTERNAL", connectionConfigInfo={"connectionType": "ICEBERG_REST"})
+    remote = a_catalog("two", "s3://sea/two", type="EXTERNAL", connectionConfigInfo={"connectionType": "HIVE"})
     assert (await sea.call("POST", "/catalogs", remote)).error == (406, "UnsupportedOperationException")
 
 

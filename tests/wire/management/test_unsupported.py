@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import NotSupported
-from lakebed.wire.management.catalog_requests import CatalogDocument, NewCatalog, StorageDocument
-from lakebed.wire.management.unsupported import FEDERATION, STORAGE_FIELDS, STORES, inventory
+from lakebed.wire.management.catalog_requests import StorageDocument
+from lakebed.wire.management.unsupported import STORAGE_FIELDS, STORES, inventory
 
 
 def test_every_refusal_is_on_the_printed_list_with_its_answer() -> None:
     printed = inventory()
     assert {feature for feature, _, _ in printed} == {
-        one.feature for one in (*STORES.values(), *STORAGE_FIELDS.values(), FEDERATION)
+        one.feature for one in (*STORES.values(), *STORAGE_FIELDS.values())
     }
     assert {answer for _, answer, _ in printed} == {"406 UnsupportedOperationException"}
     assert all(note for _, _, note in printed)
@@ -26,14 +26,3 @@ def test_fields_that_are_refused_are_read() -> None:
 def test_other_stores_are_told_what_there_is_instead(kind: str) -> None:
     with pytest.raises(NotSupported, match=f"{kind}.*S3, in a bucket of this server"):
         StorageDocument(storage_type=kind).locations("us-east-1")
-
-
-def test_remote_catalog_is_refused() -> None:
-    catalog = CatalogDocument(
-        name="c",
-        properties={},
-        storage_config_info=StorageDocument(storage_type="S3"),
-        connection_config_info={"connectionType": "HIVE"},
-    )
-    with pytest.raises(NotSupported, match="bridge"):
-        NewCatalog(catalog).checked()

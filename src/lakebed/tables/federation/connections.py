@@ -98,8 +98,7 @@ class Connections:
         """
         f = self._f
         await self._admit(caller, name)
-        check_connection(config, secrets)
-        self._remotes.check_hosts(config)
+        self.check(config, secrets)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Connection:
@@ -145,6 +144,21 @@ class Connections:
         await forget_all(tx, connection.catalog)
         await tx.run(rows.DELETE, connection.catalog)
         await self._tell(tx, "ConnectionRemoved", caller, connection, now_ms)
+
+    async def release(self, tx: Transaction, caller: Caller, name: str, now_ms: int) -> None:
+        """The step of a transaction that removes a catalog: its connection goes first, if it has one."""
+        row = await tx.row(rows.FIND, name)
+        if row is not None:
+            await self.disconnect(tx, caller, rows.connection_from(row), now_ms)
+
+    async def of_all(self) -> dict[str, Connection]:
+        """All connections by the names of their catalogs, for who may see those."""
+        return {one.name: one for one in map(rows.connection_from, await self._f.meta.rows(rows.ALL))}
+
+    def check(self, config: ConnectionConfig, secrets: RemoteSecrets) -> None:
+        """Return if a catalog can be connected so. Raises InvalidInput."""
+        check_connection(config, secrets)
+        self._remotes.check_hosts(config)
 
     async def try_out(self, caller: Caller, name: str) -> Manners:
         """How the catalog behind says that it wants to be spoken to. Raises as it refuses."""

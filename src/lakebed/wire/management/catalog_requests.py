@@ -7,7 +7,8 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.model import WarehouseKind
 
-from .unsupported import FEDERATION, STORAGE_FIELDS, STORES
+from .connection_documents import ConnectionDocument
+from .unsupported import STORAGE_FIELDS, STORES
 
 
 class StorageDocument(msgspec.Struct, rename="camel"):
@@ -55,7 +56,7 @@ class CatalogDocument(msgspec.Struct, rename="camel"):
     properties: dict[str, str]
     storage_config_info: StorageDocument
     type: WarehouseKind = WarehouseKind.INTERNAL
-    connection_config_info: dict[str, object] | None = None
+    connection_config_info: ConnectionDocument | None = None
 
 
 class NewCatalog(msgspec.Struct):
@@ -64,9 +65,9 @@ class NewCatalog(msgspec.Struct):
     catalog: CatalogDocument
 
     def checked(self) -> CatalogDocument:
-        """The catalog, if it is one of those that are made here. Raises NotSupported."""
-        if self.catalog.connection_config_info is not None:
-            raise FEDERATION.error
+        """The catalog, if it is one of those that are made here. Raises InvalidInput."""
+        if self.catalog.connection_config_info is not None and self.catalog.type is not WarehouseKind.EXTERNAL:
+            raise InvalidInput("a catalog that another is behind is of type EXTERNAL", argument="type")
         return self.catalog
 
 

@@ -18,8 +18,11 @@ from lakebed.governance.rbac.model import (
 )
 from lakebed.governance.rbac.privileges import GrantKind, Privilege, privilege_named
 from lakebed.tables.base_locations import BASE_LOCATION
+from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.errors import JSON
+
+from .connection_documents import connection_document
 
 _encode = msgspec.json.Encoder().encode
 
@@ -117,9 +120,10 @@ def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
     return _role_document(role)
 
 
-def catalog_document(catalog: Catalog) -> dict[str, Any]:
-    """A catalog."""
-    return {
+def catalog_document(catalog: Catalog, connection: Connection | None = None) -> dict[str, Any]:
+    """A catalog, with what is behind it."""
+    behind = {} if connection is None else {"connectionConfigInfo": connection_document(connection)}
+    return behind | {
         "type": catalog.kind,
         "name": catalog.name,
         "properties": {**catalog.properties, BASE_LOCATION: catalog.base_location},

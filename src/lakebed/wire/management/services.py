@@ -16,6 +16,7 @@ from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.catalogs import CatalogManagement
+from lakebed.tables.federation.connections import Connections
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.gate import Gate
 from lakebed.wire.http.message import Response
@@ -35,6 +36,8 @@ class ManagementServices:
     granting: Granting
     catalogs: Catalogs
     catalog_management: CatalogManagement
+    connections: Connections | None = None
+    """None where no catalog can be backed by another."""
 
     @staticmethod
     def on(
@@ -51,6 +54,7 @@ class ManagementServices:
             Granting(meta, outbox, clock, None if federation is None else federation.recording),
             Catalogs(meta),
             CatalogManagement(facilities, Gate(facilities)),
+            None if federation is None else federation.connections,
         )
 
     def administrator(self, caller: Caller) -> Administrator:

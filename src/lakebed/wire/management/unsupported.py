@@ -49,13 +49,9 @@ STORAGE_FIELDS: Final[Mapping[str, Refused]] = {
 }
 """By the name of a field that would change nothing if it were kept."""
 
-FEDERATION: Final = Refused(
-    "Catalogs that stand for a remote one (connectionConfigInfo)", "a bridge lets a table follow one of another catalog"
-)
-
 
 def inventory() -> list[tuple[str, str, str]]:
     """All of it: what it is, how it is answered, and what there is instead."""
     refusal = CATALOG_ERRORS[NotSupported]
     answer = f"{refusal.status} {refusal.type}"
-    return [(one.feature, answer, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values(), FEDERATION)]
+    return [(one.feature, answer, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values())]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from lakebed.core.errors import NotSupported
+from lakebed.meta.seam import Transaction
+from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.request import CatalogRequest
@@ -12,29 +15,49 @@ from ..services import ManagementRoute, ManagementServices
 
 
 async def create_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
-    """Make a catalog in a bucket of this server."""
+    """Make a catalog in a bucket of this server, or one that another catalog is behind."""
     asked = request.document(NewCatalog).checked()
-    made = await services.catalog_management.create(
+    behind = asked.connection_config_info
+    made: Connection | None = None
+
+    async def connect(tx: Transaction, now_ms: int) -> None:
+        nonlocal made
+        if behind is not None and services.connections is not None:
+            made = await services.connections.connect(
+                tx, request.caller, asked.name, behind.config, behind.secrets, now_ms
+            )
+
+    if behind is not None:
+        if services.connections is None:
+            raise NotSupported("no catalog of this server can be backed by another")
+        services.connections.check(behind.config, behind.secrets)
+    catalog = await services.catalog_management.create(
         services.administrator(request.caller),
         request.caller,
         asked.name,
         kind=asked.type,
         properties=asked.properties,
         allowed=asked.storage_config_info.locations(services.facilities.region) or [],
+        also=connect,
     )
-    return created(catalog_document(made))
+    return created(catalog_document(catalog, made))
+
+
+async def _connections(services: ManagementServices) -> dict[str, Connection]:
+    return {} if services.connections is None else await services.connections.of_all()
 
 
 async def list_catalogs(services: ManagementServices, request: CatalogRequest) -> Response:
     """All catalogs."""
     found = await services.catalogs.list(services.administrator(request.caller))
-    return ok({"catalogs": [catalog_document(catalog) for catalog in found]})
+    connections = await _connections(services)
+    return ok({"catalogs": [catalog_document(catalog, connections.get(catalog.name)) for catalog in found]})
 
 
 async def get_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
     """A catalog."""
-    by = services.administrator(request.caller)
-    return ok(catalog_document(await services.catalogs.get(by, request.names["catalog"])))
+    catalog = await services.catalogs.get(services.administrator(request.caller), request.names["catalog"])
+    return ok(catalog_document(catalog, (await _connections(services)).get(catalog.name)))
 
 
 async def update_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
@@ -49,13 +72,18 @@ async def update_catalog(services: ManagementServices, request: CatalogRequest) 
         properties=asked.properties,
         allowed=None if storage is None else storage.locations(services.facilities.region),
     )
-    return ok(catalog_document(changed))
+    return ok(catalog_document(changed, (await _connections(services)).get(changed.name)))
 
 
 async def delete_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
     """Remove an empty catalog."""
-    by = services.administrator(request.caller)
-    await services.catalog_management.delete(by, request.caller, request.names["catalog"])
+    by, name = services.administrator(request.caller), request.names["catalog"]
+
+    async def disconnect(tx: Transaction, now_ms: int) -> None:
+        if services.connections is not None:
+            await services.connections.release(tx, request.caller, name, now_ms)
+
+    await services.catalog_management.delete(by, request.caller, name, disconnect)
     return no_content()
 
 

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wire.iceberg.lake import SCHEMA
+from tests.wire.iceberg.two_lakes import CATALOG, CONNECTION, TwoLakes, two_lakes
+
+
+@pytest.fixture
+async def lakes(tmp_path: Path) -> AsyncIterator[TwoLakes]:
+    async with two_lakes(tmp_path, connected=False) as both:
+        await both.near.store.bucket("files")
+        yield both
+
+
+def catalog(name: str = "sales", **changes: Any) -> dict[str, Any]:
+    made = {
+        "type": "EXTERNAL",
+        "name": name,
+        "properties": {"default-base-location": f"s3://files/{name}/"},
+        "storageConfigInfo": {"storageType": "S3"},
+        "connectionConfigInfo": CONNECTION,
+    }
+    return {"catalog": {**made, **changes}}
+
+
+async def test_catalog_is_made_with_what_is_behind_it(lakes: TwoLakes) -> None:
+    made = await lakes.office.call("POST", "/catalogs", catalog())
+    assert made.status == 201, made
+    info = made.document["connectionConfigInfo"]
+    assert info["remoteCatalogName"] == "lake"
+    assert "secretAccessKey" not in info["authenticationParameters"]
+    assert (await lakes.office.done("GET", "/catalogs/sales"))["connectionConfigInfo"] == info
+    listed = {one["name"]: one for one in (await lakes.office.done("GET", "/catalogs"))["catalogs"]}
+    assert listed["sales"]["connectionConfigInfo"] == info
+    assert "connectionConfigInfo" not in listed[CATALOG]
+    table = await lakes.near.call("POST", "/sales/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
+    assert table.status == 200
+    assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/tables/t")).status == 204
+    change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
+    assert (await lakes.near.call("POST", "/sales/namespaces/ns/tables/t", change)).status == 200
+
+
+async def test_catalog_goes_with_its_connection_and_the_other_one_stays(lakes: TwoLakes) -> None:
+    await lakes.office.done("POST", "/catalogs", catalog())
+    await lakes.office.done("POST", "/catalogs/sales/catalog-roles", {"catalogRole": {"name": "r"}})
+    grant = {"type": "namespace", "namespace": ["ns"], "privilege": "TABLE_LIST"}
+    await lakes.office.done("PUT", "/catalogs/sales/catalog-roles/r/grants", {"grant": grant})
+    assert (await lakes.office.call("DELETE", "/catalogs/sales")).status == 204
+    assert (await lakes.near.call("GET", "/sales/namespaces")).status == 404
+    assert (await lakes.far.call("HEAD", "/lake/namespaces/ns")).status == 204
+    assert (await lakes.office.call("POST", "/catalogs", catalog())).status == 201
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"type": "INTERNAL"}, 400),
+        ({"connectionConfigInfo": {**CONNECTION, "uri": "http://elsewhere.test"}}, 400),
+        ({"connectionConfigInfo": {**CONNECTION, "connectionType": "HIVE"}}, 406),
+        ({"connectionConfigInfo": {"connectionType": "ICEBERG_REST"}}, 400),
+    ],
+)
+async def test_catalog_with_a_connection_that_makes_no_sense_is_not_made(
+    lakes: TwoLakes, changes: dict[str, Any], status: int
+) -> None:
+    assert (await lakes.office.call("POST", "/catalogs", catalog(**changes))).status == status
+    assert (await lakes.office.call("GET", "/catalogs/sales")).status == 404
