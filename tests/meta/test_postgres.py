@@ -10,7 +10,7 @@ from random import Random
 import asyncpg
 import pytest
 
-from lakebed.core.errors import InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
+from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
 from lakebed.meta import postgres
 from lakebed.meta._flush import CommitFlush
 from lakebed.meta.migrations import (
@@ -56,6 +56,13 @@ def _raising(code: str, attempts: list[int], *, times: int = 1000) -> Work[str]:
     return work
 
 
+def _running(sql: str) -> Work[int]:
+    async def work(tx: Transaction) -> int:
+        return await tx.run(sql)
+
+    return work
+
+
 @pytest.mark.parametrize("code", ["40001", "40P01"])
 async def test_a_work_that_was_interfered_with_runs_again(store: PostgresStore, code: str) -> None:
     attempts: list[int] = []
@@ -84,6 +91,49 @@ async def test_a_work_that_hides_the_interference_runs_again_all_the_same(store:
             raise ValueError("something of my own") from error
 
     assert await store.transact(work) == "done"
+
+
+async def test_a_key_taken_since_the_work_looked_is_an_interference(store: PostgresStore) -> None:
+    await store.transact(_running("CREATE TABLE kept (id TEXT PRIMARY KEY)"))
+    # Raised as the server raises it: which of its two errors a true race ends with is a matter of microseconds.
+    violation = "RAISE unique_violation USING CONSTRAINT = 'kept_pkey', DETAIL = 'Key (id)=(one) already exists.'"
+    attempts: list[int] = []
+
+    async def work(tx: Transaction) -> int:
+        attempts.append(1)
+        if len(attempts) == 1:
+            await tx.run(f"DO $$ BEGIN {violation}; END $$")
+        return len(await tx.rows("SELECT id FROM kept"))
+
+    assert await store.transact(work) == 0
+    assert len(attempts) == 2
+
+
+async def test_a_key_found_taken_twice_is_taken(store: PostgresStore) -> None:
+    await store.transact(_running("CREATE TABLE kept (id TEXT PRIMARY KEY)"))
+    await store.transact(_running("INSERT INTO kept VALUES ('one')"))
+    attempts: list[int] = []
+
+    async def work(tx: Transaction) -> None:
+        attempts.append(1)
+        await tx.run("INSERT INTO kept VALUES ('one')")
+
+    with pytest.raises(AlreadyExists, match="constraint=kept_pkey"):
+        await store.transact(work)
+    assert len(attempts) == 2
+
+
+async def test_another_key_found_taken_is_another_interference(store: PostgresStore) -> None:
+    await store.transact(_running("CREATE TABLE kept (id INTEGER PRIMARY KEY)"))
+    await store.transact(_running("INSERT INTO kept VALUES (1), (2), (3)"))
+    attempts: list[int] = []
+
+    async def work(tx: Transaction) -> None:
+        attempts.append(1)
+        await tx.run("INSERT INTO kept VALUES (?)", len(attempts))
+
+    await store.transact(work)
+    assert [row[0] for row in await store.rows("SELECT id FROM kept ORDER BY id")] == [1, 2, 3, 4]
 
 
 async def test_on_commit_of_an_attempt_that_was_thrown_away_is_not_told(store: PostgresStore) -> None:

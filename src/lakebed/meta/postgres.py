@@ -1,7 +1,9 @@
 """The metadata store of a larger installation: several servers over one PostgreSQL database.
 
 Transactions are SERIALIZABLE: PostgreSQL lets them run side by side and stops one when their outcome would not be that
-of any order. A stopped one is simply run again, which is why a work must touch nothing but its transaction.
+of any order. A stopped one is simply run again, which is why a work must touch nothing but its transaction. So is one
+that met a taken key for the first time: PostgreSQL may say that of a row which another transaction committed meanwhile,
+to a work that has just looked and found the key free. A second attempt sees the row, and what it says then holds.
 
 A caller is answered only after its commit was flushed (`_flush`). Readers may see a commit a moment before that, as on
 SQLite; `sync` is for those who tell others of what they saw.
@@ -46,6 +48,10 @@ _UNREACHABLE = (
 
 class _Interfered(Exception):
     """The transaction was stopped for the sake of another: run it again."""
+
+    def __init__(self, message: str, taken: str | None = None) -> None:
+        super().__init__(message)
+        self.taken = taken
 
 
 class PostgresStore:
@@ -136,24 +142,28 @@ class PostgresStore:
 
     async def _repeat(self, work: Work[T]) -> T:
         pause = _FIRST_PAUSE_SECONDS
+        taken: str | None = None
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await self._attempt(work)
+                return await self._attempt(work, taken)
             except _Interfered as error:
                 if attempt == _ATTEMPTS:
                     raise WriteConflict(f"other transactions kept interfering. attempts={attempt}") from error
+                taken = error.taken
+            if taken is not None:
+                continue  # the other one has committed: nothing to wait for
             await asyncio.sleep(pause * (0.5 + self._random.random()))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def _attempt(self, work: Work[T]) -> T:
+    async def _attempt(self, work: Work[T], taken: str | None) -> T:
         try:
             connection = await self._pool.acquire()
         except Exception as error:
             raise _translate(error) from error
         told: list[Callable[[], None]] = []
         try:
-            result = await self._commit(connection, work, told)
+            result = await self._commit(connection, work, told, taken)
         except Exception:
             raise
         except BaseException:
@@ -169,7 +179,13 @@ class PostgresStore:
             hear()
         return result
 
-    async def _commit(self, connection: Any, work: Work[T], told: list[Callable[[], None]]) -> T:  # Any: as above
+    async def _commit(
+        self,
+        connection: Any,  # Any: asyncpg comes without types
+        work: Work[T],
+        told: list[Callable[[], None]],
+        taken: str | None,
+    ) -> T:
         try:
             await connection.execute(_BEGIN)
         except Exception as error:
@@ -182,8 +198,11 @@ class PostgresStore:
         except Exception as error:
             transaction.end()
             await _roll_back(connection)
+            # Whatever the work made of the statement that failed: it runs again.
+            if transaction.taken is not None and transaction.taken != taken:
+                raise _Interfered("a key is taken", transaction.taken) from error
             if isinstance(transaction.failure, _Interfered) and error is not transaction.failure:
-                raise transaction.failure from error  # whatever the work made of the failed statement: it runs again
+                raise transaction.failure from error
             raise
         transaction.end()
         try:
@@ -200,7 +219,7 @@ class PostgresStore:
 class PostgresTransaction:
     """The `Transaction` of one work. A statement that failed dooms it, as PostgreSQL itself has it."""
 
-    __slots__ = ("_connection", "_on_commit", "_open", "failure")
+    __slots__ = ("_connection", "_on_commit", "_open", "failure", "taken")
 
     def __init__(
         self, connection: Any, on_commit: list[Callable[[], None]]
@@ -209,6 +228,7 @@ class PostgresTransaction:
         self._on_commit = on_commit
         self._open = True
         self.failure: Exception | None = None
+        self.taken: str | None = None  # the constraint and the key of the row in the way, if one was
 
     async def row(self, sql: str, *args: Value) -> Row | None:
         """The first row, or None."""
@@ -242,6 +262,8 @@ class PostgresTransaction:
             return await method(numbered(sql), *args)
         except Exception as error:
             self.failure = _translate(error)
+            if isinstance(error, asyncpg.UniqueViolationError):
+                self.taken = f"{error.constraint_name}: {error.detail}"
             if self.failure is error:
                 raise
             raise self.failure from error

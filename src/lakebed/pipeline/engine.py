@@ -74,14 +74,10 @@ class SparkEngine:
         except Exception as error:
             if _is_alive(spark):
                 raise
-            # Whatever was raised tells of the bridge to Java that broke, and not of why Java ended.
-            advice = (
-                "starts another: if it does so again, see that the machine has the memory that pipeline.driver_memory"
-                " lets it take"
-                if has_java(spark)
-                else f"joins it anew: see that the Spark Connect server runs. master={self._settings.master}"
-            )
-            raise Unavailable(f"Spark ended while the job ran, and the next task {advice}. table={ref}") from error
+            # Whatever was raised tells of the connection that broke, and not of why Spark ended.
+            raise Unavailable(
+                f"Spark ended while the job ran, and the next task {self._next(spark)}. table={ref}"
+            ) from error
 
     def cancel(self) -> None:
         """Have Spark drop what it is at."""
@@ -111,6 +107,15 @@ class SparkEngine:
             self._spark = start_spark(self._settings)
         return self._spark
 
+    def _next(self, spark: SparkSession) -> str:
+        """What the next task does about a Spark that is gone, and what to look at if it goes again."""
+        if has_java(spark):
+            return (
+                "starts another: if it does so again, see that the machine has the memory that pipeline.driver_memory"
+                " lets it take"
+            )
+        return f"joins it anew: see that the Spark Connect server runs. master={self._settings.master}"
+
     def _catalog(self, spark: SparkSession, warehouse: str) -> str:
         """What a warehouse is called in the session: its own name may not do, and the session may not be ours alone."""
         name = bound_name(CATALOG, self._access.endpoint, warehouse, self._access.access_key_id)
@@ -124,10 +129,11 @@ def _is_alive(spark: SparkSession) -> bool:
     try:
         if has_java(spark):
             return not spark.sparkContext._jsc.sc().isStopped()
-        # Asked of the server: one that was started anew does not know the session, and says so.
-        return spark.conf.get("spark.app.name", "") is not None
+        # Anything that the server is asked for each time: one that was started anew does not know the session.
+        spark.conf.get("spark.app.name", "")
     except Exception:  # of the bridge to Java, or of the network: there is nobody at its other end
         return False
+    return True
 
 
 def _stop(spark: SparkSession) -> None:
