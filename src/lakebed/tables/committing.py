@@ -33,6 +33,7 @@ from .gate import Action, Gate, Privileges
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import check_location, check_path_properties, stated_paths, table_directories
+from .losers import Losers
 from .metadata.builder import build_table
 from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
 from .metadata.serialization import TableText, write_table
@@ -148,12 +149,18 @@ class Commits:
         self._cache = cache
         self._deleter = deleter
         self._turns = Turns()
+        self._losers = Losers()
 
     async def commit(
         self, mutation: Mutation, warehouse_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
     ) -> Committed:
         """Commit to one table, or create one that was staged. Raises CommitConflict, InvalidInput, NoSuchTable."""
-        return (await self._commit(mutation, warehouse_name, [change], options, status=200))[0]
+        try:
+            (committed,) = await self._commit(mutation, warehouse_name, [change], options, status=200)
+        except CommitConflict:
+            await self._losers.wait(warehouse_name, change.identifier)
+            raise
+        return committed
 
     async def commit_all(self, mutation: Mutation, warehouse_name: str, changes: Sequence[TableChange]) -> None:
         """Commit to many tables, wholly or not at all. Several changes of one table are one."""
@@ -186,7 +193,7 @@ class Commits:
                     for change in changes
                 ]
                 try:
-                    return await self._publish(mutation, prepared, options, status=status)
+                    committed = await self._publish(mutation, prepared, options, status=status)
                 except PointerMoved:
                     if attempt == _ATTEMPTS:
                         raise
@@ -194,6 +201,10 @@ class Commits:
                         if one.kept is not None:
                             # It may be what the new file was to borrow from that is gone: then it is written whole.
                             one.kept.anchor = None
+                else:
+                    for change in changes:
+                        self._losers.committed(warehouse_name, change.identifier)
+                    return committed
         raise AssertionError("unreachable")
 
     async def _prepare(
