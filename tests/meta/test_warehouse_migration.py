@@ -10,7 +10,7 @@ from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.seam import MetaStore, Transaction, Value
 from tests.meta.stores import open_store
 
-BEFORE = 14
+BEFORE = 15
 
 ROWS: Sequence[str] = (
     "INSERT INTO buckets (id, name, owner, region, created_ms, versioning, settings)"
