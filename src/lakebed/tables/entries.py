@@ -23,6 +23,7 @@ from lakebed.meta.seam import MetaStore, Reader, Row
 from lakebed.objects.model import Caller
 
 from . import rows
+from .backing import served_here
 from .borrowing import Origin
 from .cache import CachedMetadata, MetadataCache
 from .files import TableFiles
@@ -120,13 +121,16 @@ class Entries:
         """Who sees what of the tables: asked by what hands out or changes more than a restricted caller may see."""
 
     async def seek(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Sought:
-        """What is there under a name, for a caller whom the gate has yet to pass. Raises NoSuchWarehouse."""
+        """What is there under a name, for a caller whom the gate has yet to pass.
+
+        Raises NoSuchWarehouse; NotSupported if another catalog is behind that one.
+        """
         row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, warehouse_name)
         if row is None:
             raise NoSuchWarehouse(f"no table bucket of that name. warehouse={warehouse_name}")
         return Sought(
             identifier,
-            warehouse_from(row),
+            served_here(warehouse_from(row)),
             None if row[WAREHOUSE_COLUMNS] is None else namespace_from(row, WAREHOUSE_COLUMNS),
             None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT),
         )
