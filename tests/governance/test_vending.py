@@ -219,9 +219,7 @@ async def test_life_of_vended_keys_is_within_bounds(
     assert key.session.expires_ms == clock.now_ms() + given * 1000
 
 
-async def test_whom_keys_were_made_for_goes_on_record(
-    nobody: Principal, sessions: Sessions, store: MetaStore
-) -> None:
+async def test_whom_keys_were_made_for_goes_on_record(nobody: Principal, sessions: Sessions, store: MetaStore) -> None:
     kept = Delegations(store)
     vending = Vending(sessions, kept, ttl_seconds=900)
     key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/", "far/"], writes=True)

@@ -288,9 +288,19 @@ def warehouse_from(row: Row) -> Warehouse:
 
 def warehouse_in(bucket: Bucket, row: Row, at: int = 0) -> Warehouse:
     """A warehouse of a bucket that is known, from columns beginning at `at`."""
-    warehouse_id, name, base_prefix, kind, *others, restricts, is_backed = row[at : at + OWN_COLUMNS]
+    columns = row[at : at + OWN_COLUMNS]
+    warehouse_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_backed = columns
     return Warehouse(
-        bucket, warehouse_id, name, base_prefix, WarehouseKind(kind), *others, bool(restricts), bool(is_backed)
+        bucket,
+        warehouse_id,
+        name,
+        base_prefix,
+        WarehouseKind(kind),
+        allowed,
+        properties,
+        created_ms,
+        bool(restricts),
+        bool(is_backed),
     )
 
 

@@ -154,7 +154,18 @@ class Warehouses:
 
 def unmade(bucket: Bucket, name: str) -> Warehouse:
     """A warehouse that is not there yet, for the gate to be asked about: its number is nobody's."""
-    return Warehouse(bucket, 0, name, "", WarehouseKind.INTERNAL, None, pack_properties({}), 0, restricts=False, is_backed=False)
+    return Warehouse(
+        bucket,
+        0,
+        name,
+        "",
+        WarehouseKind.INTERNAL,
+        None,
+        pack_properties({}),
+        0,
+        restricts=False,
+        is_backed=False,
+    )
 
 
 async def make_warehouse(

@@ -62,7 +62,7 @@ class Traced:
         return url, {name: ",".join(values) for name, values in answer["headers"].items()}
 
     def accesses(self, key_id: str, enough: Callable[[list[ObjectAccess]], bool]) -> list[ObjectAccess]:
-        """What was done with a key, once that and its issue are written down: by each worker for itself, in a second."""
+        """What was done with a key, once that and its issue are written down, as each worker does within a second."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             found = list(self.client.trace.accesses(key_id))
@@ -262,7 +262,9 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
     assert (of_key["principal"], of_key["accesses"][0]["key"]) == (traced.engineer.name, key)
     facts = lakebed(traced.server, "key", keys.access_key).stdout
     assert f"for table      {bucket}.ns.t" in facts
-    listed = lakebed(traced.server, "list", "--principal", traced.engineer.name, "--warehouse", bucket, "--table", "ns.t")
+    listed = lakebed(
+        traced.server, "list", "--principal", traced.engineer.name, "--warehouse", bucket, "--table", "ns.t"
+    )
     assert keys.access_key in listed.stdout
     assert lakebed(traced.server, "list", "--principal", "nobody", "--json").stdout.strip() == "[]"
 

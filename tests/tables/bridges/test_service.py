@@ -136,7 +136,9 @@ async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog:
 
 
 @pytest.mark.parametrize("hosts", [(), ("near.example",)])
-async def test_bridges_lead_only_to_hosts_that_the_settings_name(light_catalog: Catalog, hosts: tuple[str, ...]) -> None:
+async def test_bridges_lead_only_to_hosts_that_the_settings_name(
+    light_catalog: Catalog, hosts: tuple[str, ...]
+) -> None:
     """Whoever asks, as with connections: a right to bridges is none to the network that the server stands in."""
     bridges = extended(light_catalog, hosts=hosts).tables.bridges
     async with light_catalog.unchanged():
@@ -151,6 +153,6 @@ async def test_tokens_for_bridges_are_asked_for_only_at_hosts_that_the_settings_
     bridges = extended(light_catalog, hosts=("catalog.example",)).tables.bridges
     auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
     config, secrets = msgspec.structs.replace(POLLED, auth=auth), RemoteSecrets(client_secret=Secret("s3cret"))
-    with pytest.raises(InvalidInput, match="host=idp.example:443") as refused:
+    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
         await bridges.configure(ROOT, "lake", name(), config, secrets)
     assert refused.value.argument == "token-uri"

@@ -69,7 +69,7 @@ def test_catalog_is_named_with_where_its_tokens_are_from(token_uri: str) -> None
 
 def test_tokens_from_elsewhere_are_not_asked_for() -> None:
     auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
-    with pytest.raises(InvalidInput, match="host=idp.example:443") as refused:
+    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
         AllowedHosts(["far.example"]).check_catalog(FAR, auth)
     assert refused.value.argument == "token-uri"
     AllowedHosts(["far.example", "idp.example"]).check_catalog(FAR, auth)

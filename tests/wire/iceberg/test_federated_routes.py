@@ -15,6 +15,7 @@ from lakebed.wire.iceberg.routes import Route
 from .lake import Lake, allow, opened_lake
 from .two_lakes import CATALOG, TwoLakes, two_lakes
 
+NAMES = {"warehouse": CATALOG, "namespace": "ns"}
 HERE = {"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"}
 TABLE = "/lake/namespaces/ns/tables/t"
 
@@ -49,7 +50,7 @@ async def test_no_route_answers_from_here(lakes: TwoLakes) -> None:
     assert len(routes) > len(PASSED)
     before = {table: await rows_of(lakes, table) for table in ("namespaces", "entries", "policies", "tasks")}
     for base, route in routes:
-        path = re.sub(r"\{(\w+)[^}]*\}", lambda name: CATALOG if name[1] == "warehouse" else "ns", route.path)
+        path = re.sub(r"\{(\w+)[^}]*\}", lambda name: NAMES.get(name[1], "1"), route.path)
         for body in (b"", b"{}", b"[]"):
             lakes.wire.take()
             answer = await lakes.near.send(route.method, base + path, body if route.method != "GET" else b"")

@@ -147,7 +147,7 @@ TRICKS = (
     "NS",
     "*",
     "ns*",
-    "n?",
+    "n%3F",
     "%2A",
     "ns%2F..%2Fns10",
     "ns10%2F..%2Fns",
@@ -161,7 +161,7 @@ TRICKS = (
     "ns%252F..",
     "ns10%20",
     "ns10.",
-    "${aws:username}",
+    "%24%7Baws%3Ausername%7D",
     "ns%27%20OR%20%271%27%3D%271",
 )
 """Namespaces for who may see `ns` and nothing else; a name beside it is `ns10`."""

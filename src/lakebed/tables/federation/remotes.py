@@ -30,7 +30,7 @@ class Remotes:
 
     def check_hosts(self, config: ConnectionConfig) -> None:
         """Return if all that the connection leads to may be spoken to. Raises InvalidInput."""
-        self._hosts.check_catalog(config.address, config.auth, token_argument="tokenUri")  # noqa: S106 - a field's name
+        self._hosts.check_catalog(config.address, config.auth, named="tokenUri")
 
     def known(self, connection: Connection) -> RemoteCatalog | None:
         """The client of a connection that was used before: its secrets need not be opened again."""

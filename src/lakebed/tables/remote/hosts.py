@@ -27,11 +27,14 @@ class AllowedHosts:
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = tuple(pattern.lower() for pattern in patterns)
 
-    def check_catalog(self, address: RemoteAddress, auth: RemoteAuth, *, token_argument: str = "token-uri") -> None:
-        """Return if all that a catalog makes this server speak to is named. Raises InvalidInput."""
+    def check_catalog(self, address: RemoteAddress, auth: RemoteAuth, *, named: str = "token-uri") -> None:
+        """Return if all that a catalog makes this server speak to is named. Raises InvalidInput.
+
+        `named` is what the caller calls the place that tokens are asked for at.
+        """
         self.check(address.uri)
         if auth.kind is AuthKind.OAUTH:
-            self.check(token_uri_of(address, auth), argument=token_argument)
+            self.check(token_uri_of(address, auth), argument=named)
 
     def check(self, uri: str, *, argument: str = "uri") -> None:
         """Return if the host of a URL may be spoken to. Raises InvalidInput."""

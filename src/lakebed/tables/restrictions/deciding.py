@@ -17,7 +17,6 @@ COPIES_NAMESPACE: Final = "__lakebed_restricted__"
 """Where the filtered, masked copies of a warehouse's tables are. For who runs tasks, and for nobody else."""
 
 
-
 def is_of_copies(levels: Levels) -> bool:
     """Whether a namespace is that of the copies, or inside it."""
     return bool(levels) and levels[0] == COPIES_NAMESPACE
@@ -35,9 +34,7 @@ class Restrictions:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def of(
-        self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry
-    ) -> Restriction | None:
+    async def of(self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry) -> Restriction | None:
         """What the caller sees of a table; None if that is all of it. No statement where nothing restricts anybody.
 
         Whether something does the warehouse tells, which has been read with the entry.
@@ -53,9 +50,7 @@ class Restrictions:
         policies = [one.policy for one in applicable if one.policy.type in RESTRICTING]
         return restrict(policies, await self._person(principal)) if policies else None
 
-    async def refuse(
-        self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry, what: str
-    ) -> None:
+    async def refuse(self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry, what: str) -> None:
         """Return if the caller sees the table whole. Raises AccessDenied that says that `what` is for those alone."""
         restriction = await self.of(principal, warehouse, levels, entry)
         if restriction is not None:

@@ -1,7 +1,8 @@
 """Catalogs that are backed by another: their requests are passed on, and those that cannot be are refused.
 
 No route looks for a connection first: its handler resolves the catalog's name, and what resolves names refuses one that
-another catalog is behind (`tables.backing`). So requests to other catalogs pay nothing, and no route forgets it.
+another catalog is behind (`tables.backing`). So no route forgets it, and requests to other catalogs pay nothing but in
+their configuration, which is asked for once.
 """
 
 from __future__ import annotations
