@@ -9,8 +9,10 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NotFound, Unavailable
+from lakebed.governance import delegations
 from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, DelegatedAccesses, Holder
 from lakebed.governance.delegations import Delegation, DelegationFilter, DelegationKind, Delegations, Purpose
+from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
 from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore
 from tests.meta.conftest import address
@@ -48,6 +50,12 @@ def kept(store: MetaStore) -> Delegations:
     return Delegations(store)
 
 
+async def keep(kept: Delegations, *made: Delegation) -> None:
+    for one in made:
+        kept.keep_soon(one)
+    await kept.flush()
+
+
 async def names(kept: Delegations, asked: DelegationFilter, *, before: int = NEWEST, limit: int = 100) -> list[str]:
     return [one.id for one in await kept.list(asked, before=before, limit=limit)]
 
@@ -60,7 +68,7 @@ async def test_what_was_kept_is_found_whole(kept: Delegations) -> None:
         writes=False,
     )
     for one in (VENDED, signed):
-        await kept.keep(one)
+        await keep(kept, one)
         found = await kept.find(one.id)
         assert replace(found, seq=0) == one
     with pytest.raises(NotFound):
@@ -94,18 +102,18 @@ async def test_no_more_records_wait_than_may(store: MetaStore) -> None:
 
 async def test_lists_are_newest_first_and_go_on_where_they_were(kept: Delegations) -> None:
     for number in range(5):
-        await kept.keep(replace(VENDED, id=f"KEY{number}"))
+        await keep(kept, replace(VENDED, id=f"KEY{number}"))
     first = await kept.list(DelegationFilter(), before=NEWEST, limit=2)
     assert [one.id for one in first] == ["KEY4", "KEY3"]
     assert await names(kept, DelegationFilter(), before=first[-1].seq) == ["KEY2", "KEY1", "KEY0"]
 
 
 async def test_lists_are_of_what_was_asked_for(kept: Delegations) -> None:
-    await kept.keep(VENDED)
-    await kept.keep(replace(VENDED, id="OTHERS", principal="eve"))
-    await kept.keep(replace(VENDED, id="LATER", purpose=replace(VENDED.purpose, request_id="R2")))
-    await kept.keep(replace(VENDED, id="NEIGHBOUR", purpose=replace(VENDED.purpose, name="t10")))
-    await kept.keep(replace(VENDED, id="POND", purpose=replace(VENDED.purpose, catalog="pond", namespace="a")))
+    await keep(kept, VENDED)
+    await keep(kept, replace(VENDED, id="OTHERS", principal="eve"))
+    await keep(kept, replace(VENDED, id="LATER", purpose=replace(VENDED.purpose, request_id="R2")))
+    await keep(kept, replace(VENDED, id="NEIGHBOUR", purpose=replace(VENDED.purpose, name="t10")))
+    await keep(kept, replace(VENDED, id="POND", purpose=replace(VENDED.purpose, catalog="pond", namespace="a")))
     for asked, found in (
         (DelegationFilter(principal="eve"), ["OTHERS"]),
         (DelegationFilter(request_id="R2"), ["LATER"]),
@@ -119,8 +127,8 @@ async def test_lists_are_of_what_was_asked_for(kept: Delegations) -> None:
 
 async def test_what_ended_long_ago_is_forgotten_with_what_was_done(kept: Delegations, store: MetaStore) -> None:
     clock = ManualClock()
-    await kept.keep(VENDED)
-    await kept.keep(replace(VENDED, id="KEY2", expires_ms=3_000))
+    await keep(kept, VENDED)
+    await keep(kept, replace(VENDED, id="KEY2", expires_ms=3_000))
     tally, read = AccessTally(store, clock), DelegatedAccesses(store)
     for key in ("KEY1", "KEY2"):
         place = AccessPlace("lake", "f", key, "GetObject", 200)
@@ -132,3 +140,44 @@ async def test_what_ended_long_ago_is_forgotten_with_what_was_done(kept: Delegat
     assert await names(kept, DelegationFilter()) == ["KEY2"]
     left = await read.of_object("lake", "f", after=None, limit=10)
     assert [access.place.delegation for access in left] == ["KEY2"]
+
+
+async def note(store: MetaStore, clock: ManualClock, *keys: str) -> None:
+    tally = AccessTally(store, clock)
+    for key in keys:
+        place = AccessPlace("lake", "f", key, "GetObject", 200)
+        tally.note(place, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
+    await tally.flush()
+
+
+async def used(store: MetaStore) -> list[str]:
+    found = await DelegatedAccesses(store).of_object("lake", "f", after=None, limit=100)
+    return [access.place.delegation for access in found]
+
+
+async def test_what_was_done_with_keys_whose_record_was_lost_is_forgotten_too(
+    kept: Delegations, store: MetaStore
+) -> None:
+    clock = ManualClock()
+    await keep(kept, replace(VENDED, expires_ms=clock.now_ms() + 1))
+    await note(store, clock, "KEY1", "LOST")
+    life_ms = MAX_DELEGATION_SECONDS * 1000
+    # However long they were good: none is good for longer than this after it was used.
+    assert await kept.forget_unrecorded(before_ms=clock.now_ms() + life_ms) == 0
+    assert await kept.forget_unrecorded(before_ms=clock.now_ms() + life_ms + 1) == 1
+    assert await used(store) == ["KEY1"]
+
+
+async def test_all_keys_that_were_used_are_looked_at_some_at_a_time(
+    kept: Delegations, store: MetaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegations, "_FORGET_AT_ONCE", 2)
+    clock = ManualClock()
+    await keep(kept, *(replace(VENDED, id=f"KEY{number}") for number in (0, 1, 3)))
+    await note(store, clock, *(f"KEY{number}" for number in range(5)))
+    late_ms = clock.now_ms() + MAX_DELEGATION_SECONDS * 1000 + 1
+    assert [await kept.forget_unrecorded(before_ms=late_ms) for _ in range(3)] == [0, 1, 1]
+    assert await used(store) == ["KEY0", "KEY1", "KEY3"]
+    # From the beginning again.
+    await note(store, clock, "KEY00")
+    assert await kept.forget_unrecorded(before_ms=late_ms) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -13,10 +12,10 @@ from hypothesis import strategies as st
 
 from lakebed.core.access import AccessRequest, Principal, ResourceRules
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, StorageFull
+from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, Unavailable
 from lakebed.governance import AccessKeys, Principals, Sessions
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.governance.delegations import Delegation, DelegationKind, Delegations, Purpose
+from lakebed.governance.delegations import DelegationKind, Delegations, Purpose
 from lakebed.governance.policy_document import check_identity_policy
 from lakebed.governance.sessions import DEFAULT_POLICY_BYTES
 from lakebed.governance.vending import Vending, directory_policy, outermost, plain_text
@@ -197,7 +196,7 @@ async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(
     nobody: Principal, sessions: Sessions, store: MetaStore
 ) -> None:
     vending = Vending(sessions, Delegations(store), ttl_seconds=900)
-    key = await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=True)
+    key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=True)
     caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
     authorizer = PolicyAuthorizer(ManualClock())
     inside = AccessRequest(caller, "s3:PutObject", f"arn:aws:s3:::{BUCKET}/t/f")
@@ -216,17 +215,16 @@ async def test_life_of_vended_keys_is_within_bounds(
 ) -> None:
     vending = Vending(sessions, Delegations(store), ttl_seconds=wish)
     assert vending.ttl_seconds == given
-    key = await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
     assert key.session.expires_ms == clock.now_ms() + given * 1000
 
 
-async def test_whom_keys_were_made_for_is_on_record_when_they_are_there(
-    nobody: Principal, sessions: Sessions, store: MetaStore
-) -> None:
+async def test_whom_keys_were_made_for_goes_on_record(nobody: Principal, sessions: Sessions, store: MetaStore) -> None:
     kept = Delegations(store)
     vending = Vending(sessions, kept, ttl_seconds=900)
-    key = await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/", "far/"], writes=True)
+    key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/", "far/"], writes=True)
     assert key.session.delegation == key.access_key_id
+    await kept.flush()
     found = await kept.find(key.access_key_id)
     assert found.purpose == PURPOSE
     assert (found.principal, found.user_id, found.arn) == (nobody.name, nobody.user_id, nobody.arn)
@@ -235,25 +233,28 @@ async def test_whom_keys_were_made_for_is_on_record_when_they_are_there(
     assert (found.issued_ms, found.expires_ms) == (key.session.issued_ms, key.session.expires_ms)
 
 
-async def test_signatures_are_recorded_together(nobody: Principal, sessions: Sessions, store: MetaStore) -> None:
+@pytest.mark.parametrize(
+    "purpose", [PURPOSE, replace(PURPOSE, kind=DelegationKind.SIGNED, method="GET", target="lake/t/f")]
+)
+async def test_keys_and_signatures_are_recorded_together_and_say_themselves_for_whom_they_are(
+    nobody: Principal, sessions: Sessions, store: MetaStore, purpose: Purpose
+) -> None:
     kept = Delegations(store)
     vending = Vending(sessions, kept, ttl_seconds=900)
-    signing = replace(PURPOSE, kind=DelegationKind.SIGNED, method="GET", target="lake/t/f")
-    key = await vending.vend(nobody, signing, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
-    # The token says what the record will: a crash before it is written takes nothing that matters.
+    key = vending.vend(nobody, purpose, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    # The token says what every use is traced by: a crash before the record is written takes no more than the names.
     opened = sessions.open(key.session_token.reveal(), key.access_key_id).session
     assert (opened.delegated_for, opened.obtained_by, opened.delegation) == ("t1", "REQUEST", key.access_key_id)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="lost in a crash"):
         await kept.find(key.access_key_id)
     await kept.flush()
-    assert (await kept.find(key.access_key_id)).purpose == signing
+    assert (await kept.find(key.access_key_id)).purpose == purpose
 
 
-async def test_no_keys_are_handed_out_that_could_not_be_recorded(nobody: Principal, sessions: Sessions) -> None:
-    class Full(Delegations):
-        async def keep(self, delegation: Delegation) -> None:
-            raise StorageFull("no room")
-
-    vending = Vending(sessions, Full(cast(MetaStore, None)), ttl_seconds=900)
-    with pytest.raises(StorageFull):
-        await vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+async def test_no_keys_are_handed_out_that_could_not_be_recorded(
+    nobody: Principal, sessions: Sessions, store: MetaStore
+) -> None:
+    vending = Vending(sessions, Delegations(store, max_waiting=1), ttl_seconds=900)
+    vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    with pytest.raises(Unavailable, match="cannot be recorded"):
+        vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from lakebed.server.identity import establish_identity
 from lakebed.server.instruments import promised_bytes, with_access_log
 from lakebed.server.logs import AccessLog
 from lakebed.server.metrics import Metrics
+from lakebed.storage.credentials.http import HttpRequest
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import FileSlice, HeadFault, Request, Response
 from tests.fixtures.raw_http import Connection, Signer, request_bytes
@@ -60,6 +62,38 @@ async def test_health_and_metrics_are_answered_without_keys_and_all_else_is_s3(p
     assert b"<Code>AccessDenied</Code>" in refused.body
     counted = await parts.application(request("GET", "/metrics"))
     assert re.search(rb'lakebed_s3_requests_total\{operation="\w+",status="403"\} 1\n', counted.body)
+
+
+async def test_connections_to_other_catalogs_end_with_the_server(tmp_path: Path) -> None:
+    settings = settings_on(tmp_path)
+    metrics = Metrics(tmp_path / "run", 0)
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        await writer.drain()
+        assert await reader.read() == b""
+        ended.set()
+        writer.close()
+
+    before = sockets()
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as other:
+        async with compose(settings, establish_identity(settings), metrics) as parts:
+            url = f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}/"
+            assert (await parts.outbound(HttpRequest("GET", url))).body == b"ok"
+            assert not ended.is_set()
+        async with asyncio.timeout(10):
+            await ended.wait()
+    async with asyncio.timeout(10):
+        while sockets() != before:
+            await asyncio.sleep(0)
+    metrics.close()
+
+
+def sockets() -> set[str]:
+    """Those that this process has open."""
+    return {what for what in open_descriptors().values() if what.startswith("socket:")}
 
 
 async def test_readiness_is_the_metadata_store_s(parts: Parts) -> None:

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
+from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import Claim
 from lakebed.server import table_chores
@@ -100,6 +102,19 @@ async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop:
     workshop.age(1)
     assert (await chores.forget_old()).tasks == 2
     assert len(await chores.tasks.of_kinds(workshop.store.meta, ["k"])) == 1
+
+
+async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
+    workshop: Workshop, chores: TableChores
+) -> None:
+    tally = AccessTally(workshop.store.meta, workshop.store.clock)
+    place = AccessPlace("lake", "f", "LOST", "GetObject", 200)
+    tally.note(place, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
+    await tally.flush()
+    workshop.age(KEPT_SECONDS + MAX_DELEGATION_SECONDS)
+    assert (await chores.forget_old()).delegations == 0
+    workshop.age(1)
+    assert (await chores.forget_old()).delegations == 1
 
 
 async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(workshop: Workshop, chores: TableChores) -> None:

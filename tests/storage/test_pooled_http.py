@@ -223,3 +223,38 @@ async def test_noise_never_crashes(noise: bytes) -> None:
         else:
             assert 200 <= answer.status < 1000
     await http.close()
+
+
+async def test_nothing_is_open_after_the_end(http: PooledHttp) -> None:
+    """Neither what nobody used, nor what was in use then and came to its end later."""
+    begun, ended = 0, 0
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal begun, ended
+        begun += 1
+        while head := await reader.readline():
+            if head == b"GET /slow HTTP/1.1\r\n":
+                asked.set()
+                await go_on.wait()
+            while await reader.readline() != b"\r\n":
+                pass
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            await writer.drain()
+        ended += 1
+
+    async with speaking(serve) as url:
+        await asyncio.gather(*(http(HttpRequest("GET", url)) for _ in range(3)))
+        slow = asyncio.create_task(http(HttpRequest("GET", f"{url}/slow")))
+        await asked.wait()
+        unused = [kept.writer for idle in http._idle.values() for kept in idle]
+        assert unused
+        await http.close()
+        assert all(writer.is_closing() for writer in unused)
+        go_on.set()
+        assert (await slow).body == b"ok"
+        assert not any(http._idle.values())
+        async with asyncio.timeout(10):
+            while ended < begun:
+                await asyncio.sleep(0)
+    assert begun == 3

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.manifests import read_manifest_list
+from lakebed.tables.manifests import FileContent, read_manifest_list
 
 from .catalogs import Catalog
 from .manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
@@ -14,8 +14,8 @@ from .manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, mani
 _numbers = count(1)
 
 
-async def appended(catalog: Catalog, identifier: Identifier) -> list[dict[str, Any]]:
-    """The updates that append one data file to the main branch; its files are stored."""
+async def appended(catalog: Catalog, identifier: Identifier, *, deletes: bool = False) -> list[dict[str, Any]]:
+    """The updates that append one data file, or one of deletes, to the main branch; its files are stored."""
     metadata = await catalog.metadata(identifier)
     parent = metadata.current_snapshot
     snapshot_id, sequence = next(_numbers), metadata.last_sequence_number + 1
@@ -27,11 +27,14 @@ async def appended(catalog: Catalog, identifier: Identifier) -> list[dict[str, A
         f"metadata/snap-{snapshot_id}.avro",
     )
     await catalog.store.put(bucket, f"{home}/{data}", b"PAR1" * 8)
-    entries = manifest_bytes([an_entry(a_file(f"{folder}/{data}", record_count=1, file_size_in_bytes=32))])
+    content = FileContent.POSITION_DELETES if deletes else FileContent.DATA
+    file = a_file(f"{folder}/{data}", content=content.value, record_count=1, file_size_in_bytes=32)
+    entries = manifest_bytes([an_entry(file)], content="deletes" if deletes else "data")
     await catalog.store.put(bucket, f"{home}/{manifest}", entries)
     lines = [
         a_manifest(
             f"{folder}/{manifest}",
+            content=int(deletes),
             length=len(entries),
             sequence_number=sequence,
             min_sequence_number=sequence,
@@ -48,7 +51,7 @@ async def appended(catalog: Catalog, identifier: Identifier) -> list[dict[str, A
         "sequence-number": sequence,
         "timestamp-ms": catalog.store.clock.now_ms(),
         "manifest-list": f"{folder}/{listing}",
-        "summary": {"operation": "append"},
+        "summary": {"operation": "delete" if deletes else "append"},
         "schema-id": metadata.current_schema_id,
         **({} if parent is None else {"parent-snapshot-id": parent.snapshot_id}),
     }

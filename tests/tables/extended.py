@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakebed.governance.vault import MasterKeys
 from lakebed.server.catalog_extensions import Extensions, wire_extensions
 from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest
-from lakebed.tables.remote.checking import AllowedHosts
+from lakebed.tables.remote.hosts import AllowedHosts
 
 from .catalogs import Catalog
 
@@ -17,8 +19,8 @@ async def no_network(request: HttpRequest) -> HttpAnswer:
     raise AssertionError(f"a request went out: {request.url}")
 
 
-def extended(catalog: Catalog, http: Http = no_network) -> Extensions:
-    """The extensions, as the server wires them; `http` speaks to other catalogs."""
+def extended(catalog: Catalog, http: Http = no_network, *, hosts: Sequence[str] = ("*",)) -> Extensions:
+    """The extensions, as the server wires them; `http` speaks to other catalogs, those at `hosts`."""
     return wire_extensions(
         catalog.store.facilities,
         catalog.gate,
@@ -29,5 +31,5 @@ def extended(catalog: Catalog, http: Http = no_network) -> Extensions:
         catalog.registration,
         MASTER,
         http,
-        AllowedHosts(()),
+        AllowedHosts(hosts),
     )

@@ -87,6 +87,17 @@ async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: 
     await check_tables(catalog.store)
 
 
+async def test_files_of_deletes_and_their_manifests_go_too(catalog: Catalog) -> None:
+    """Others walked manifests of data alone, and left these behind."""
+    await catalog.create("t", location="s3://lake/a/t")
+    await catalog.commit(name(), *await appended(catalog, name()))
+    await catalog.commit(name(), *await appended(catalog, name(), deletes=True))
+    assert len([key for key in await catalog.keys_in() if key.startswith("a/t/data/")]) == 2
+    await catalog.drop(purge=True)
+    assert await catalog.purges.run_due() == 1
+    assert await catalog.keys_in() == []
+
+
 async def test_many_files_go_page_by_page(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "_PAGE_KEYS", 2)
     made = await catalog.create()

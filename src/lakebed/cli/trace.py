@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from lakebed.client import Delegation, LakebedClient, ObjectAccess, TableRef
-from lakebed.core.errors import InvalidInput
+from lakebed.core.errors import InvalidInput, NotFound
 
 from .administration import moment
 from .output import print_facts, print_json, print_rows
@@ -24,7 +24,8 @@ from .settings_flags import read_settings
 Command = Callable[[LakebedClient, argparse.Namespace], None]
 
 _SHOWN: Final = 100
-_UNKNOWN: Final = "-"
+_UNRECORDED: Final = "issue-not-recorded"
+"""In place of the kind of a key of which nothing is on record but what was done with it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,13 +59,19 @@ def _object(client: LakebedClient, arguments: argparse.Namespace) -> None:
 
 
 def _key(client: LakebedClient, arguments: argparse.Namespace) -> None:
-    delegation = client.trace.delegation(arguments.id)
     accesses = list(islice(client.trace.accesses(arguments.id), arguments.limit))
+    delegation: Delegation | None = None
+    try:
+        delegation = client.trace.delegation(arguments.id)
+    except NotFound:
+        # A crash may have taken the record; what was done with the key is known all the same.
+        if not accesses:
+            raise
     if arguments.json:
-        document = msgspec.to_builtins(delegation)
-        print_json(document | {"accesses": [msgspec.to_builtins(access) for access in accesses]})
+        known = _told_by_use(accesses[0]) if delegation is None else msgspec.to_builtins(delegation)
+        print_json(known | {"accesses": [msgspec.to_builtins(access) for access in accesses]})
         return
-    print_facts(_facts(delegation), as_json=False)
+    print_facts(_facts_by_use(accesses[0]) if delegation is None else _facts(delegation), as_json=False)
     print()
     rows = [(one.operation, str(one.status), one.key, *_sums(one)) for one in accesses]
     print_rows(("operation", "status", "key", *_SUM_COLUMNS), rows, as_json=False)
@@ -108,7 +115,7 @@ def _print_accesses(accesses: Sequence[ObjectAccess], *, as_json: bool) -> None:
             str(one.status),
             one.principal,
             _table(one),
-            one.kind or _UNKNOWN,
+            one.kind if one.issue_recorded else _UNRECORDED,
             one.delegation,
             one.request_id,
             *_sums(one),
@@ -134,6 +141,27 @@ def _sums(one: ObjectAccess) -> tuple[str, ...]:
 
 def _table(one: ObjectAccess) -> str:
     return str(TableRef(one.catalog, tuple(one.namespace), one.table)) if one.table else one.table_id
+
+
+def _told_by_use(one: ObjectAccess) -> dict[str, object]:
+    """What is known of a key whose issue is not on record: its token said so with every use."""
+    return {
+        "id": one.delegation,
+        "issue-recorded": False,
+        "principal": one.principal,
+        "request-id": one.request_id,
+        "table-id": one.table_id,
+    }
+
+
+def _facts_by_use(one: ObjectAccess) -> dict[str, str]:
+    return {
+        "key": one.delegation,
+        "kind": _UNRECORDED,
+        "principal": one.principal,
+        "by_request": one.request_id,
+        "for_table": one.table_id,
+    }
 
 
 def _facts(delegation: Delegation) -> dict[str, str]:

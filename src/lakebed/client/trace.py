@@ -61,8 +61,9 @@ class ObjectAccess(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     table_id: str
     request_id: str
     """Of the request that had obtained the key."""
+    issue_recorded: bool = True
+    """False where a crash took the record of the key, or it is not written yet: what follows is not known then."""
     kind: str = ""
-    """This and what follows is not known where the record of the key was lost in a crash."""
     catalog: str = ""
     namespace: list[str] = []
     table: str = ""

@@ -19,7 +19,7 @@ class TracedAccess:
 
     access: Access
     delegation: Delegation | None
-    """None if its record was lost in a crash, or is forgotten already: the access says itself for whom the key was."""
+    """None if its issue is not on record: lost in a crash, or not written yet. The access says for whom the key was."""
 
 
 class AccessTrail:

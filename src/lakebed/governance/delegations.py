@@ -1,10 +1,11 @@
 """What the catalog handed out for tables' files: kept durably, for each pair of keys and each signature.
 
 Whoever has the id of a key, from a log, a client or a request, finds here who was given it, for which table, by which
-request, and until when. Of keys the record is on stable storage before they are handed out. Of signatures, which
-engines ask for with every read, records are written together within a second: a crash may take the last of them. What
-is then done with such a signature is traced all the same, because its token says for whom, for what table and by which
-request it was made. None is made while too many records wait.
+request, and until when. Records are written together within a second: a commit for each would make signing, which
+engines ask for with every read, several times slower, and loading a table with keys as well. A crash may take the last
+of them. What is then done with such a key or signature is traced all the same, because its token says for whom, for
+what table and by which request it was made; and it is told with it that the issue is not on record. Nothing is handed
+out while too many records wait.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Final
 
 from lakebed.core.errors import NotFound, Unavailable
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value
+
+from .sessions import MAX_DELEGATION_SECONDS
 
 KEPT_SECONDS: Final = 7 * 86_400.0
 """How long after their end keys are remembered, unless the settings say otherwise."""
@@ -31,15 +34,21 @@ _NAMES: Final = (
     "id, kind, request_id, principal, user_id, arn, lasting_key, remote, catalog, namespace, name, table_id, bucket,"
     " directories, writes, method, target, issued_ms, expires_ms"
 )
-_INSERT: Final = f"INSERT INTO delegations ({_NAMES}) VALUES ({', '.join('?' * 19)})"  # noqa: S608 - columns are ours
-_INSERT_ONCE: Final = f"{_INSERT} ON CONFLICT (id) DO NOTHING"
-"""For those that are tried again where the answer of the store was lost."""
+_INSERT_ONCE: Final = (
+    f"INSERT INTO delegations ({_NAMES}) VALUES ({', '.join('?' * 19)})"  # noqa: S608 - columns are ours
+    " ON CONFLICT (id) DO NOTHING"
+)
+"""Once, because it is tried again where the answer of the store was lost."""
 
 _SELECT: Final = f"SELECT seq, {_NAMES} FROM delegations"  # noqa: S608 - as above
 _FIND: Final = f"{_SELECT} WHERE id = ?"
 _OLDEST: Final = "SELECT seq, id, expires_ms FROM delegations ORDER BY seq LIMIT ?"
 _FORGET: Final = "DELETE FROM delegations WHERE seq <= ?"
 _FORGET_ACCESSES: Final = "DELETE FROM delegated_accesses WHERE delegation = ?"
+_USED: Final = (
+    "SELECT a.delegation, MAX(a.last_ms), EXISTS (SELECT 1 FROM delegations d WHERE d.id = a.delegation)"
+    " FROM delegated_accesses a WHERE a.delegation > ? GROUP BY a.delegation ORDER BY a.delegation LIMIT ?"
+)
 
 
 class DelegationKind(StrEnum):
@@ -119,6 +128,7 @@ class Delegations:
         self._meta = meta
         self._max_waiting = max_waiting
         self._waiting: list[Delegation] = []
+        self._looked_at = ""
         self.wake: Callable[[], None] = _nobody_waits
         """Called when there is something to be written down: whoever calls `flush` may want to know."""
 
@@ -126,7 +136,7 @@ class Delegations:
         """Have it recorded with the next `flush`. Raises Unavailable when too many wait for that."""
         if len(self._waiting) >= self._max_waiting:
             raise Unavailable(
-                f"signatures that were made cannot be recorded, so that no more are made. waiting={self._max_waiting}"
+                f"what was handed out cannot be recorded, so that no more is. waiting={self._max_waiting}"
             )
         self._waiting.append(delegation)
         self.wake()
@@ -147,20 +157,14 @@ class Delegations:
             done += len(batch)
         return done
 
-    async def keep(self, delegation: Delegation) -> None:
-        """Record it. Returns when the record is on stable storage."""
-        row = _row(delegation)
-
-        async def work(tx: Transaction) -> None:
-            await tx.run(_INSERT, *row)
-
-        await self._meta.transact(work)
-
     async def find(self, delegation_id: str) -> Delegation:
         """By the id of the key. Raises NotFound."""
         row = await self._meta.row(_FIND, delegation_id)
         if row is None:
-            raise NotFound(f"no keys of that id were handed out, or too long ago. id={delegation_id[:80]}")
+            raise NotFound(
+                "no keys of that id are on record: never handed out, too long ago, or lost in a crash."
+                f" id={delegation_id[:80]}"
+            )
         return delegation_from(row)
 
     async def list(self, asked: DelegationFilter, *, before: int, limit: int) -> list[Delegation]:
@@ -184,6 +188,25 @@ class Delegations:
             return await tx.run(_FORGET, ended[-1][0]) if ended else 0
 
         return await self._meta.transact(work)
+
+    async def forget_unrecorded(self, *, before_ms: int) -> int:
+        """Remove what was done with keys that ended before a time and whose record a crash took; of how many.
+
+        Nothing else would take it along. A call looks at no more than some keys, the next one at those after them.
+        """
+        # When they ended is not known: no later than this long after they were last used.
+        used_before_ms = before_ms - MAX_DELEGATION_SECONDS * 1000
+        seen = await self._meta.rows(_USED, self._looked_at, _FORGET_AT_ONCE)
+        self._looked_at = str(seen[-1][0]) if len(seen) == _FORGET_AT_ONCE else ""
+        lost = [one for one, last_ms, is_recorded in seen if last_ms < used_before_ms and not is_recorded]
+
+        async def work(tx: Transaction) -> None:
+            for delegation_id in lost:
+                await tx.run(_FORGET_ACCESSES, delegation_id)
+
+        if lost:
+            await self._meta.transact(work)
+        return len(lost)
 
 
 def _nobody_waits() -> None:

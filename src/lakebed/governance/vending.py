@@ -13,7 +13,7 @@ from typing import Any, Final
 from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidInput
 
-from .delegations import Delegation, DelegationKind, Delegations, Purpose
+from .delegations import Delegation, Delegations, Purpose
 from .sessions import MAX_DELEGATION_SECONDS, MIN_DELEGATION_SECONDS, Sessions, TemporaryKey
 
 READ_ACTIONS: Final = ("s3:GetObject", "s3:GetObjectVersion")
@@ -73,7 +73,7 @@ def directory_policy(bucket: str, directories: Iterable[str], *, writes: bool) -
 
 
 class Vending:
-    """Hands out keys, and keeps to whom."""
+    """Hands out keys, and has it recorded to whom."""
 
     def __init__(self, sessions: Sessions, kept: Delegations, *, ttl_seconds: float) -> None:
         self._sessions = sessions
@@ -85,7 +85,7 @@ class Vending:
         """How long keys are good, unless the session of who asks ends before."""
         return self._ttl_seconds
 
-    async def vend(
+    def vend(
         self,
         principal: Principal,
         purpose: Purpose,
@@ -97,9 +97,9 @@ class Vending:
     ) -> TemporaryKey:
         """Keys to what is in these directories. Raises AccessDenied to who has such keys already.
 
-        They end with the key that the caller has signed with, as every session does. When this returns, it is on record
-        whom they were made for; of keys that only sign one request and stay here, within a second. Raises Unavailable
-        while that cannot be.
+        They end with the key that the caller has signed with, as every session does. Whom they were made for is on
+        record within a second, and in their token from the first: what is done with them is traced even if the record
+        is lost. Raises Unavailable while too many records wait.
         """
         policy = directory_policy(bucket, directories, writes=writes)
         key = self._sessions.delegate(
@@ -123,8 +123,5 @@ class Vending:
             key.session.issued_ms,
             key.session.expires_ms,
         )
-        if purpose.kind is DelegationKind.SIGNED:
-            self._kept.keep_soon(made)
-        else:
-            await self._kept.keep(made)
+        self._kept.keep_soon(made)
         return key

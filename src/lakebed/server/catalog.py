@@ -22,7 +22,6 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 from lakebed.storage.credentials.http import Http
-from lakebed.storage.pooled_http import PooledHttp
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.committing import Commits
@@ -43,7 +42,7 @@ from lakebed.tables.notifications import Notifications
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
-from lakebed.tables.remote.checking import AllowedHosts
+from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.restrictions.copies import Copies
@@ -104,6 +103,7 @@ def wire_catalog(
     store: StoreAddress,
     observe: Observe,
     master: MasterKeys,
+    http: Http,
     *,
     safety_window_ms: int = SAFETY_WINDOW_MS,
     validation: Level = Level.STANDARD,
@@ -115,7 +115,6 @@ def wire_catalog(
     trace_retention_seconds: float = KEPT_SECONDS,
     telling: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
-    http: Http | None = None,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
@@ -137,9 +136,6 @@ def wire_catalog(
     commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter)
     registration = Registration(facilities, gate, entries, files, publisher, validator, cache)
     hosts = AllowedHosts(federation.hosts)
-    if http is None:
-        bundle = None if federation.ca_bundle is None else str(federation.ca_bundle)
-        http = PooledHttp(ca_bundle=bundle)
     extensions = wire_extensions(
         facilities, gate, warehouses, entries, files, commits, registration, master, http, hosts
     )

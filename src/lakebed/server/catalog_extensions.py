@@ -23,7 +23,7 @@ from lakebed.tables.importing import Imports
 from lakebed.tables.pointers import PointerMoves
 from lakebed.tables.refs import References
 from lakebed.tables.registering import Registration
-from lakebed.tables.remote.checking import AllowedHosts
+from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.rollback import Rollback
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.iceberg.extensions import TableExtensions
@@ -54,7 +54,7 @@ def wire_extensions(
     examination = Examination(facilities, entries, files)
     bridges = Bridges(facilities, gate, entries, Vault(master, PURPOSE), hosts)
     outcomes = Outcomes(facilities, bridges)
-    following = Following(facilities, entries, files, registration, bridges, outcomes, http)
+    following = Following(facilities, entries, files, registration, bridges, outcomes, http, hosts)
     tables = TableExtensions(
         refs=References(entries, commits),
         pointers=pointers,

@@ -34,6 +34,7 @@ from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.folder import FolderStorage
+from lakebed.storage.pooled_http import PooledHttp
 from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.gate import Gate
@@ -91,6 +92,8 @@ class Parts:
     trace: TraceWriter
     telling: GovernanceEvents
     decisions: Decisions
+    outbound: PooledHttp
+    """Connections to other catalogs."""
 
 
 @asynccontextmanager
@@ -108,6 +111,7 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
             finally:
                 parts.decisions.close()
                 parts.ingester.close()
+                await parts.outbound.close()
         finally:
             await storage.close()
     finally:
@@ -225,6 +229,8 @@ def _wire(
         instruments.oauth.observe,
         refused=telling.refused_at("oauth"),
     )
+    bundle = settings.federation.ca_bundle
+    outbound = PooledHttp(ca_bundle=None if bundle is None else str(bundle))
     catalog = wire_catalog(
         facilities,
         credentials,
@@ -232,6 +238,7 @@ def _wire(
         StoreAddress(settings.server.region, settings.tables.s3_endpoint, settings.server.domains),
         instruments.catalog.observe,
         master,
+        outbound,
         safety_window_ms=round(settings.tables.maintenance_safety_window * 1000),
         validation=Level(settings.tables.validation),
         observe_admin=instruments.admin.observe,
@@ -295,4 +302,5 @@ def _wire(
         trace=TraceWriter(delegations, accesses),
         telling=telling,
         decisions=ground.decisions,
+        outbound=outbound,
     )

@@ -80,6 +80,7 @@ class TableChores:
         delegations = 0
         while count := await self.delegations.forget_ended(before_ms=ended_ms):
             delegations += count
+        delegations += await self.delegations.forget_unrecorded(before_ms=ended_ms)
         copies = 0
         while count := await self.copies.discard_unneeded():
             copies += count

@@ -26,6 +26,7 @@ IDLE_SECONDS: Final = 4.0
 """How long an unused connection is kept: less than servers do, so that none is closed under a request."""
 
 CONNECT_SECONDS: Final = 5.0
+CLOSE_SECONDS: Final = 1.0
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _READ_BYTES: Final = 256 * 1024
@@ -111,6 +112,7 @@ class PooledHttp:
         self._context: ssl.SSLContext | None = None
         self._idle: dict[_Origin, list[_Kept]] = defaultdict(list)
         self._turns: dict[_Origin, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
+        self._is_closed = False
 
     async def __call__(self, request: HttpRequest) -> HttpAnswer:
         """Send one request, once. Raises Unavailable when no answer came, InvalidSetting when it cannot be sent."""
@@ -138,10 +140,11 @@ class PooledHttp:
         return HttpAnswer(answer.parser.get_status_code(), b"".join(answer.pieces), answer.headers)
 
     async def close(self) -> None:
-        """Close the connections that nobody uses."""
-        for kept in [one for idle in self._idle.values() for one in idle]:
-            kept.writer.close()
+        """Close the connections that nobody uses, and see them closed; those in use close with their request."""
+        self._is_closed = True
+        unused = [kept.writer for idle in self._idle.values() for kept in idle]
         self._idle.clear()
+        await asyncio.gather(*(_see_closed(writer) for writer in unused))
 
     # -- connections ----------------------------------------------------------------------------------------------
 
@@ -161,8 +164,12 @@ class PooledHttp:
             proxy = proxy_for(origin.host) if origin.through_proxy else None
             if proxy is not None:
                 reader, writer = await asyncio.open_connection(proxy.hostname or "", proxy.port or 8080)
-                await _open_tunnel(reader, writer, origin, proxy_authorization(proxy))
-                await writer.start_tls(self._tls(), server_hostname=origin.host)
+                try:
+                    await _open_tunnel(reader, writer, origin, proxy_authorization(proxy))
+                    await writer.start_tls(self._tls(), server_hostname=origin.host)
+                except BaseException:
+                    writer.close()
+                    raise
             else:
                 reader, writer = await _open_directly(origin, self._tls() if origin.scheme == "https" else None)
         return _Kept(reader, writer, 0.0)
@@ -188,11 +195,21 @@ class PooledHttp:
         except BaseException:
             writer.close()
             raise
-        if answer.is_whole and answer.keeps_open and not answer.is_too_long:
+        if answer.is_whole and answer.keeps_open and not (answer.is_too_long or self._is_closed):
             self._idle[origin].append(_Kept(reader, writer, asyncio.get_running_loop().time()))
         else:
             writer.close()
         return answer
+
+
+async def _see_closed(writer: asyncio.StreamWriter) -> None:
+    """Close a connection. TLS is taken leave of in both directions: who does not answer to that is not waited for."""
+    writer.close()
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        writer.transport.abort()
 
 
 async def _open_directly(

@@ -231,7 +231,11 @@ class Commits:
         found = sought.found
         if entry is not None and not creates:
             await self._entries.restrictions.refuse(
-                caller.principal, identifier.namespace, entry, "who does not see all of it does not commit to it"
+                caller.principal,
+                sought.warehouse,
+                identifier.namespace,
+                entry,
+                "who does not see all of it does not commit to it",
             )
         if creates and found.entry is not None:
             raise created_meanwhile(found.entry, identifier)

@@ -60,7 +60,11 @@ class DataAccess:
         """
         writes = await self._may_write(caller, warehouse, namespace, entry.name, entry=entry)
         await self._restrictions.refuse(
-            caller.principal, namespace, entry, "its scans are planned by the server, and its files are not handed out"
+            caller.principal,
+            warehouse,
+            namespace,
+            entry,
+            "its scans are planned by the server, and its files are not handed out",
         )
         recorded = [str(row[0]) for row in await self._meta.rows(rows.LOCATIONS_OF, entry.id)]
         if not recorded:

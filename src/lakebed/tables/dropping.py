@@ -116,7 +116,7 @@ class Dropping:
         )
         if purge:
             check_own(found.warehouse, f"purge a {kind}")
-        await self._refuse_restricted(mutation.caller, identifier, found.live)
+        await self._refuse_restricted(mutation.caller, found.warehouse, identifier, found.live)
         return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
 
     async def forget(
@@ -150,7 +150,7 @@ class Dropping:
                 mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
             )
             entry, shown = found.entry, show(found.entry, found.metadata.document)
-            await self._refuse_restricted(mutation.caller, identifier, entry)
+            await self._refuse_restricted(mutation.caller, found.warehouse, identifier, entry)
             try:
                 await self._drop(
                     mutation, warehouse_name, identifier, entry.kind, Answer(200, body=shown), last_seen=entry
@@ -162,11 +162,17 @@ class Dropping:
                 return shown
         raise AssertionError("unreachable")
 
-    async def _refuse_restricted(self, caller: Caller, identifier: Identifier, entry: Entry | None) -> None:
+    async def _refuse_restricted(
+        self, caller: Caller, warehouse: Warehouse, identifier: Identifier, entry: Entry | None
+    ) -> None:
         """Return if the caller sees the table whole: its files may stay behind, and no policy with them."""
         if entry is not None:
             await self._entries.restrictions.refuse(
-                caller.principal, identifier.namespace, entry, "who does not see all of it does not drop it"
+                caller.principal,
+                warehouse,
+                identifier.namespace,
+                entry,
+                "who does not see all of it does not drop it",
             )
 
     async def _drop(
@@ -280,7 +286,7 @@ class Dropping:
         )
         if files:
             check_own(sought.warehouse, f"purge a {kind}")
-        await self._refuse_restricted(caller, identifier, sought.entry)
+        await self._refuse_restricted(caller, sought.warehouse, identifier, sought.entry)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

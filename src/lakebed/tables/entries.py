@@ -23,10 +23,11 @@ from lakebed.meta.seam import MetaStore, Reader, Row
 from lakebed.objects.model import Caller
 
 from . import rows
+from .backing import served_here
 from .borrowing import Origin
 from .cache import CachedMetadata, MetadataCache
 from .files import TableFiles
-from .gate import Action, Gate, Privileges, target_of
+from .gate import Action, Gate, Privileges
 from .held import HeldEntries
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Entry, EntryKind, Namespace, Warehouse
@@ -120,13 +121,16 @@ class Entries:
         """Who sees what of the tables: asked by what hands out or changes more than a restricted caller may see."""
 
     async def seek(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Sought:
-        """What is there under a name, for a caller whom the gate has yet to pass. Raises NoSuchWarehouse."""
+        """What is there under a name, for a caller whom the gate has yet to pass.
+
+        Raises NoSuchWarehouse; NotSupported if another catalog is behind that one.
+        """
         row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, warehouse_name)
         if row is None:
             raise NoSuchWarehouse(f"no table bucket of that name. warehouse={warehouse_name}")
         return Sought(
             identifier,
-            warehouse_from(row),
+            served_here(warehouse_from(row)),
             None if row[WAREHOUSE_COLUMNS] is None else namespace_from(row, WAREHOUSE_COLUMNS),
             None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT),
         )
@@ -266,7 +270,7 @@ class Entries:
         shown: list[str] = []
         while True:
             names = await names_after(after, limit + 1)
-            shown += await self._visible(caller, sought, names)
+            shown += await self._gate.visible_names(caller, sought.warehouse, name, names)
             # Only where some of them are not for the caller does it take a further look for a whole page.
             if len(shown) > limit or len(names) <= limit:
                 return NamePage(name, shown[:limit], len(shown) > limit)
@@ -274,15 +278,6 @@ class Entries:
 
     async def _names(self, namespace: Namespace, kind: EntryKind, after: str, size: int) -> Sequence[str]:
         return [str(row[0]) for row in await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, size)]
-
-    async def _visible(self, caller: Caller, sought: Sought, names: Sequence[str]) -> Sequence[str]:
-        """The names that a list shows to a caller who may see the list."""
-        if not self._gate.filters_lists or not names:
-            return names
-        namespace = sought.identifier.namespace
-        targets = [target_of(sought.warehouse, namespace, one) for one in names]
-        seen = await self._gate.visible(caller, sought.warehouse, Action.LIST_TABLES, namespace, targets)
-        return [target.path[-1] for target in seen]
 
     async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> HeldEntries | None:
         """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""

@@ -167,15 +167,29 @@ class Gate:
             asked = "".join(f" {key}={value}" for key, value in facts.items())
             raise AccessDenied(f"{why}. action={told_as or action} table-bucket={warehouse.name}{asked}") from error
 
-    @property
-    def filters_lists(self) -> bool:
-        """Whether what lists show is asked about, besides the lists themselves."""
-        return self._f.authorizer.filters_lists
+    async def visible_names(
+        self, caller: Caller, warehouse: Warehouse, namespace: Levels, names: Sequence[str]
+    ) -> Sequence[str]:
+        """The tables or views that a list of a namespace shows to a caller who may see it. Raises Unavailable."""
+        if not self._f.authorizer.filters_lists or not names:
+            return names
+        targets = [target_of(warehouse, namespace, one) for one in names]
+        seen = await self._visible(caller, warehouse, Action.LIST_TABLES, namespace, targets)
+        return [target.path[-1] for target in seen]
 
-    async def visible(
+    async def visible_children(
+        self, caller: Caller, warehouse: Warehouse, parent: Levels, children: Sequence[Levels]
+    ) -> Sequence[Levels]:
+        """The namespaces that a list of a place shows to a caller who may see it. Raises Unavailable."""
+        if not self._f.authorizer.filters_lists or not children:
+            return children
+        targets = [target_of(warehouse, one) for one in children]
+        seen = await self._visible(caller, warehouse, Action.LIST_NAMESPACES, parent, targets)
+        return [target.path[1:] for target in seen]
+
+    async def _visible(
         self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[Target]
     ) -> Sequence[Target]:
-        """Those of `targets` that a list of what is in a place shows to a caller who may see it. Raises Unavailable."""
         facts: Facts = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
         return await self._f.visible(caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets)
 

@@ -46,8 +46,8 @@ class TableGuard:
     async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
         """Return if the caller may do this to the table that the key belongs to, or if it belongs to none.
 
-        One statement; one more for keys that look like those of the server, and another for who is not root: whether
-        policies restrict anybody. Raises AccessDenied.
+        One statement; one more for keys that look like those of the server, and further ones for who is not root where
+        policies restrict somebody. Raises AccessDenied.
         """
         reads = action.startswith("s3:Get")
         if RESERVED_FOLDER in key:
@@ -71,7 +71,11 @@ class TableGuard:
             return
         # Before keys that were handed out are looked at: they may be older than the policy.
         await self._restrictions.refuse(
-            principal, found.namespace, found.entry, f"its files are not for who does not see all of it. key={key}"
+            principal,
+            found.warehouse,
+            found.namespace,
+            found.entry,
+            f"its files are not for who does not see all of it. key={key}",
         )
         if is_delegated:
             if found.entry.dropped_ms is not None and not reads:
@@ -105,7 +109,9 @@ class TableGuard:
         source = None if copy is None else await self._meta.row(rows.ENTRY_BY_ID, copy.source)
         if copy is not None and source is not None:
             known = known_from(source)
-            restriction = await self._restrictions.of(caller.principal, known.namespace.levels, known.entry)
+            restriction = await self._restrictions.of(
+                caller.principal, known.warehouse, known.namespace.levels, known.entry
+            )
             if restriction is not None and restriction.key == copy.restriction:
                 return
         raise AccessDenied(f"the copy is not of what the caller sees by now: plan the scan again. key={key}")

@@ -69,6 +69,10 @@ class Warehouse(NamedTuple):
     packed_allowed: bytes | None
     packed_properties: bytes
     created_ms: int
+    restricts: bool
+    """Whether a policy in it restricts what somebody sees of some table: as of when the row was read."""
+    is_backed: bool
+    """Whether another catalog is behind it (see `backing`): likewise."""
 
     @property
     def properties(self) -> Properties:

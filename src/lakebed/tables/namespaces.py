@@ -18,7 +18,7 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .events import tell
-from .gate import Action, Gate, Privileges, target_of
+from .gate import Action, Gate, Privileges
 from .held import held_children
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Levels, check_namespace, display, path_of
@@ -147,11 +147,9 @@ class Namespaces:
         self, caller: Caller, warehouse: Warehouse, parent: Levels, children: Sequence[Namespace]
     ) -> Sequence[Namespace]:
         """The children that a list shows to a caller who may see the list."""
-        if not self._gate.filters_lists or not children:
-            return children
-        by_target = {target_of(warehouse, one.levels): one for one in children}
-        seen = await self._gate.visible(caller, warehouse, Action.LIST_NAMESPACES, parent, list(by_target))
-        return [by_target[target] for target in seen]
+        by_levels = {one.levels: one for one in children}
+        seen = await self._gate.visible_children(caller, warehouse, parent, list(by_levels))
+        return [by_levels[levels] for levels in seen]
 
     async def _held(self, caller: Caller, warehouse: Warehouse, parent: Levels) -> Sequence[Namespace] | None:
         """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""

@@ -237,7 +237,11 @@ class Registration:
             raise name_taken(there, identifier, kind)
         if there is not None:
             await self._entries.restrictions.refuse(
-                caller.principal, identifier.namespace, there, "who does not see all of it does not move its pointer"
+                caller.principal,
+                sought.warehouse,
+                identifier.namespace,
+                there,
+                "who does not see all of it does not move its pointer",
             )
         return found
 

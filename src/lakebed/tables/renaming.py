@@ -49,7 +49,11 @@ class Renaming:
         if found.live is not None:
             # Elsewhere other policies hold, or none.
             await self._entries.restrictions.refuse(
-                caller.principal, source.namespace, found.live, "who does not see all of it does not rename it"
+                caller.principal,
+                found.warehouse,
+                source.namespace,
+                found.live,
+                "who does not see all of it does not rename it",
             )
         now_ms = f.clock.now_ms()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakebed.governance.policies import RESTRICTING
 from lakebed.meta.seam import Row
 from lakebed.objects.bucket import Bucket, bucket_from
 from lakebed.objects.rows import BUCKET_COLUMNS
@@ -12,7 +13,13 @@ from .model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
 
 _BUCKET: Final = "b.id, b.name, b.owner, b.region, b.created_ms, b.versioning, b.settings"
 _OWN_NAMES: Final = "id, name, base_prefix, kind, allowed, properties, created_ms"
-_OWN: Final = ", ".join(f"w.{column.strip()}" for column in _OWN_NAMES.split(","))
+_RESTRICTING: Final = ", ".join(f"'{name}'" for name in sorted(RESTRICTING))
+_STATE: Final = (
+    # Mostly neither. Read with the row that every request reads, so that it is asked by none of its own.
+    f"EXISTS (SELECT 1 FROM policy_attachments a WHERE a.warehouse = w.id AND a.type IN ({_RESTRICTING}))",  # noqa: S608
+    "EXISTS (SELECT 1 FROM catalog_connections c WHERE c.catalog = w.id)",
+)
+_OWN: Final = ", ".join((*(f"w.{column.strip()}" for column in _OWN_NAMES.split(",")), *_STATE))
 _WAREHOUSE: Final = f"{_BUCKET}, {_OWN}"
 _NAMESPACE: Final = "n.id, n.path, n.properties"
 _ENTRY_NAMES: Final = (
@@ -27,7 +34,7 @@ def _marks(count: int) -> str:
     return ", ".join("?" for _ in range(count))
 
 
-OWN_COLUMNS: Final = len(_OWN_NAMES.split(","))
+OWN_COLUMNS: Final = len(_OWN_NAMES.split(",")) + len(_STATE)
 """Those of a warehouse without its bucket's."""
 WAREHOUSE_COLUMNS: Final = BUCKET_COLUMNS + OWN_COLUMNS
 NAMESPACE_COLUMNS: Final = 3
@@ -281,8 +288,20 @@ def warehouse_from(row: Row) -> Warehouse:
 
 def warehouse_in(bucket: Bucket, row: Row, at: int = 0) -> Warehouse:
     """A warehouse of a bucket that is known, from columns beginning at `at`."""
-    warehouse_id, name, base_prefix, kind, allowed, properties, created_ms = row[at : at + OWN_COLUMNS]
-    return Warehouse(bucket, warehouse_id, name, base_prefix, WarehouseKind(kind), allowed, properties, created_ms)
+    columns = row[at : at + OWN_COLUMNS]
+    warehouse_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_backed = columns
+    return Warehouse(
+        bucket,
+        warehouse_id,
+        name,
+        base_prefix,
+        WarehouseKind(kind),
+        allowed,
+        properties,
+        created_ms,
+        bool(restricts),
+        bool(is_backed),
+    )
 
 
 def namespace_from(row: Row, at: int = 0) -> Namespace:

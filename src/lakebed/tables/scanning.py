@@ -172,7 +172,9 @@ class Scans:
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
         table = await self._commits.parsed(entry)
-        restriction = await self._entries.restrictions.of(caller.principal, identifier.namespace, entry)
+        restriction = await self._entries.restrictions.of(
+            caller.principal, found.warehouse, identifier.namespace, entry
+        )
         if restriction is None:
             return _Asked(found, entry, table, None)
         source = Known(found.warehouse, found.namespace, entry)

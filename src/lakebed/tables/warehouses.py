@@ -22,6 +22,7 @@ from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 
 from . import rows
+from .backing import served_here
 from .base_locations import Places, claim_places
 from .events import tell
 from .gate import Action, Gate
@@ -61,7 +62,11 @@ class Warehouses:
         self._gate = gate
 
     async def find(self, reader: Reader, name: str) -> Warehouse:
-        """The warehouse of that name, whoever asks. Raises NoSuchWarehouse."""
+        """The warehouse of that name, whoever asks. Raises NoSuchWarehouse; NotSupported if another is behind it."""
+        return served_here(await self.find_any(reader, name))
+
+    async def find_any(self, reader: Reader, name: str) -> Warehouse:
+        """The same for what is done to a warehouse itself, whatever is behind it. Raises NoSuchWarehouse."""
         row = await reader.row(rows.WAREHOUSE, name)
         if row is None:
             raise NoSuchWarehouse(f"no table bucket of that name; create the bucket and enable it. warehouse={name}")
@@ -103,13 +108,13 @@ class Warehouses:
 
     async def get(self, caller: Caller, name: str) -> Warehouse:
         """The warehouse, if the caller may see it."""
-        warehouse = await self.find(self._f.meta, name)
+        warehouse = await self.find_any(self._f.meta, name)
         await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
         return warehouse
 
     async def enter(self, caller: Caller, name: str) -> Warehouse:
         """The same for clients that ask where it is before all else: who has any role of the catalog may know that."""
-        warehouse = await self.find(self._f.meta, name)
+        warehouse = await self.find_any(self._f.meta, name)
         await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
         return warehouse
 
@@ -133,10 +138,10 @@ class Warehouses:
         """Change what is set on it. Raises InvalidInput."""
         f = self._f
         now_ms = f.clock.now_ms()
-        await self._gate.check(caller, await self.find(f.meta, name), Action.CREATE_TABLE_BUCKET)
+        await self._gate.check(caller, await self.find_any(f.meta, name), Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> Warehouse:
-            warehouse = await self.find(tx, name)
+            warehouse = await self.find_any(tx, name)
             properties, _ = changed_properties(warehouse.properties, updates, removals)
             check_warehouse_properties(properties)
             packed = pack_properties(properties)
@@ -149,7 +154,18 @@ class Warehouses:
 
 def unmade(bucket: Bucket, name: str) -> Warehouse:
     """A warehouse that is not there yet, for the gate to be asked about: its number is nobody's."""
-    return Warehouse(bucket, 0, name, "", WarehouseKind.INTERNAL, None, pack_properties({}), 0)
+    return Warehouse(
+        bucket,
+        0,
+        name,
+        "",
+        WarehouseKind.INTERNAL,
+        None,
+        pack_properties({}),
+        0,
+        restricts=False,
+        is_backed=False,
+    )
 
 
 async def make_warehouse(

@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from urllib3.filepost import encode_multipart_formdata
 
 from lakebed.client import Delegation, LakebedClient, ObjectAccess, TableRef
+from lakebed.core.errors import NotFound
 from tests.client.conftest import access_to
 from tests.clients.boto import REGION, Connect, Keys, connected, refused, root_keys
 from tests.clients.iceberg.lake import Lake, new_lake
@@ -60,11 +62,12 @@ class Traced:
         return url, {name: ",".join(values) for name, values in answer["headers"].items()}
 
     def accesses(self, key_id: str, enough: Callable[[list[ObjectAccess]], bool]) -> list[ObjectAccess]:
-        """What was done with a key, once it is written down: every worker does so for itself, within a second."""
+        """What was done with a key, once that and its issue are written down, as each worker does within a second."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             found = list(self.client.trace.accesses(key_id))
-            if enough(found) or time.monotonic() > deadline:
+            is_whole = enough(found) and all(one.issue_recorded for one in found)
+            if is_whole or time.monotonic() > deadline:
                 return found
             time.sleep(0.05)
 
@@ -105,10 +108,10 @@ def test_boto3_with_vended_keys(traced: Traced, connect: Connect) -> None:
     with refused("AccessDenied", 403):
         s3.get_object(Bucket=bucket, Key="elsewhere")
 
+    done = traced.accesses(keys.access_key, lambda found: sum(one.requests for one in found) == 4)
     delegation = traced.client.trace.delegation(keys.access_key)
     is_traced_to(delegation, traced)
     assert (delegation.kind, delegation.actions) == ("vended-credentials", ["read", "write"])
-    done = traced.accesses(keys.access_key, lambda found: sum(one.requests for one in found) == 4)
     assert {(one.operation, one.status, one.key, one.requests, one.sent_bytes) for one in done if one.status < 300} == {
         ("PutObject", 200, key, 1, 0),
         ("GetObject", 206, key, 2, 8),
@@ -191,29 +194,49 @@ def test_lasting_keys_leave_no_trace_of_their_own(traced: Traced) -> None:
     assert [one.operation for one in traced.client.trace.object(traced.lake.warehouse, key)] == ["GetObject"]
 
 
-def test_the_trace_outlives_the_server(traced: Traced, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What was handed out is there after a kill, whatever else is not."""
-    folder = tmp_path_factory.mktemp("killed")
-    with running_server(folder / "data", workers=1) as server:
+def test_the_trace_of_keys_outlives_the_server(tmp_path: Path) -> None:
+    """What a kill took of the last second is said to be missing: what the keys are used for is traced all the same."""
+    with running_server(tmp_path / "data", workers=1) as server:
         lake = new_lake(server)
         lake.call("POST", "namespaces", {"namespace": ["ns"]})
-        lake.call("POST", "namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
-        answer = lake.call("GET", "namespaces/ns/tables/t/credentials")
+        made = lake.call("POST", "namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
+        config = lake.call("GET", "namespaces/ns/tables/t/credentials")["storage-credentials"][0]["config"]
         server.kill()
-    key_id = answer["storage-credentials"][0]["config"]["s3.access-key-id"]
-    with running_server(folder / "data", workers=1) as again, LakebedClient(access=access_to(again)) as client:
-        assert client.trace.delegation(key_id).principal == "root"
+    keys = Keys(config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"])
+    key = f"{made['metadata']['location'].removeprefix(f's3://{lake.warehouse}/')}/data/f"
+    with running_server(tmp_path / "data", workers=1) as again, LakebedClient(access=access_to(again)) as client:
+        with connected(again, keys) as s3:
+            s3.put_object(Bucket=lake.warehouse, Key=key, Body=b"x")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not (found := list(client.trace.object(lake.warehouse, key))) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        (done,) = found
+        assert (done.delegation, done.principal, done.operation) == (keys.access_key, "root", "PutObject")
+        assert done.table_id
+        assert done.request_id
+        try:
+            # Somebody slow may have killed it too late.
+            is_recorded = client.trace.delegation(keys.access_key).request_id == done.request_id
+        except NotFound:
+            is_recorded = False
+        assert done.issue_recorded is is_recorded
+        shown = lakebed(again, "key", keys.access_key)
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert done.request_id in shown.stdout
+        assert ("issue-not-recorded" in shown.stdout) is not is_recorded
+        told = json.loads(lakebed(again, "key", keys.access_key, "--json").stdout)
+        assert (told["id"], told["principal"]) == (keys.access_key, "root")
 
 
 # -- from a shell ----------------------------------------------------------------------------------------------------
 
 
-def lakebed(traced: Traced, *words: str) -> subprocess.CompletedProcess[str]:
+def lakebed(server: RunningServer, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
-        "LAKEBED_ENDPOINT": traced.server.endpoint,
-        "LAKEBED_ACCESS_KEY": traced.server.access_key,
-        "LAKEBED_SECRET_KEY": traced.server.secret_key,
+        "LAKEBED_ENDPOINT": server.endpoint,
+        "LAKEBED_ACCESS_KEY": server.access_key,
+        "LAKEBED_SECRET_KEY": server.secret_key,
     }
     command = [sys.executable, "-m", "lakebed", "trace", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -223,7 +246,7 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
     keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.home}/data/shell"
     connect(traced.server, keys).put_object(Bucket=bucket, Key=key, Body=b"x")
     traced.accesses(keys.access_key, bool)
-    shown = lakebed(traced, "object", f"s3://{bucket}/{key}")
+    shown = lakebed(traced.server, "object", f"s3://{bucket}/{key}")
     assert (shown.returncode, shown.stderr) == (0, "")
     header, line = shown.stdout.splitlines()
     assert header.startswith("operation")
@@ -235,13 +258,15 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
         "vended-credentials",
         keys.access_key,
     ]
-    of_key = json.loads(lakebed(traced, "key", keys.access_key, "--json").stdout)
+    of_key = json.loads(lakebed(traced.server, "key", keys.access_key, "--json").stdout)
     assert (of_key["principal"], of_key["accesses"][0]["key"]) == (traced.engineer.name, key)
-    facts = lakebed(traced, "key", keys.access_key).stdout
+    facts = lakebed(traced.server, "key", keys.access_key).stdout
     assert f"for table      {bucket}.ns.t" in facts
-    listed = lakebed(traced, "list", "--principal", traced.engineer.name, "--warehouse", bucket, "--table", "ns.t")
+    listed = lakebed(
+        traced.server, "list", "--principal", traced.engineer.name, "--warehouse", bucket, "--table", "ns.t"
+    )
     assert keys.access_key in listed.stdout
-    assert lakebed(traced, "list", "--principal", "nobody", "--json").stdout.strip() == "[]"
+    assert lakebed(traced.server, "list", "--principal", "nobody", "--json").stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +278,7 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
     ],
 )
 def test_mistakes_are_told_in_one_line(traced: Traced, words: tuple[str, ...], said: str) -> None:
-    refused = lakebed(traced, *words)
+    refused = lakebed(traced.server, *words)
     assert refused.returncode == 2
     assert said in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

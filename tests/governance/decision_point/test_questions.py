@@ -122,3 +122,13 @@ def test_batch_has_all_targets_in_order() -> None:
         ("NAMESPACE", "sales"),
         ("CATALOG", "lake"),
     ]
+
+
+def test_every_question_names_the_realm() -> None:
+    """A decision point that serves several installations must not take one's `lake` for another's."""
+    elsewhere = ResourceRules("222222222222")
+    for rules, realm in ((RULES, DEFAULT_ACCOUNT), (elsewhere, "222222222222")):
+        asked = Asked.of(question(), rules)
+        for posted in (document(asked, "R"), batch_document(asked, [TABLE], "R")):
+            assert json.loads(posted)["input"]["context"]["realm"] == realm
+    assert Asked.of(question(), RULES) != Asked.of(question(), elsewhere)

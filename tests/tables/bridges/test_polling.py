@@ -364,3 +364,15 @@ async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(cat
     assert (await catalog.entry(name("u"))).metadata_at == sides.neighbour.history.files[1]
     assert (await sides.bridge("u")).state.status is SyncStatus.REGISTERED
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
+
+
+async def test_host_that_was_taken_out_of_the_settings_is_not_asked_any_more(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure()
+    await sides.look()
+    asked = len(sides.neighbour.asked)
+    sides.extensions = extended(light_catalog, sides.neighbour, hosts=("other.example",))
+    state = (await sides.look()).state
+    assert state.status is SyncStatus.UNREACHABLE
+    assert "federation.hosts" in state.message
+    assert len(sides.neighbour.asked) == asked

@@ -14,6 +14,7 @@ from lakebed.core.secrets import Secret
 from lakebed.storage.credentials.http import blocking_http
 from lakebed.tables.bridges.model import BridgeConfig, CatalogKind
 from lakebed.tables.bridges.rest_catalog import RestCatalog
+from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from tests.clients.boto import Keys
 from tests.clients.signing import EMPTY_SHA256, Signer
@@ -36,7 +37,7 @@ def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -
         catalog=CatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
     )
     config = msgspec.structs.replace(config, **changes)
-    return RestCatalog(blocking_http(), ManualClock(), config, secrets or RemoteSecrets())
+    return RestCatalog(blocking_http(), AllowedHosts(["*"]), ManualClock(), config, secrets or RemoteSecrets())
 
 
 def answering(config: dict[str, Any] | None = None, table: Answer | None = None) -> Callable[[Asked], Answer]:

@@ -133,3 +133,26 @@ async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog:
     reader = may("s3tables:CreateTable", "s3:*")
     with pytest.raises(AccessDenied):
         await bridges_of(light_catalog).configure(reader, "lake", name(), folder)
+
+
+@pytest.mark.parametrize("hosts", [(), ("near.example",)])
+async def test_bridges_lead_only_to_hosts_that_the_settings_name(
+    light_catalog: Catalog, hosts: tuple[str, ...]
+) -> None:
+    """Whoever asks, as with connections: a right to bridges is none to the network that the server stands in."""
+    bridges = extended(light_catalog, hosts=hosts).tables.bridges
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidInput, match=r"federation\.hosts") as refused:
+            await bridges.configure(ROOT, "lake", name(), POLLED)
+        assert refused.value.argument == "uri"
+    # What nobody has to be asked for is not held up by it.
+    await bridges.configure(ROOT, "lake", name(), OPERATED)
+
+
+async def test_tokens_for_bridges_are_asked_for_only_at_hosts_that_the_settings_name(light_catalog: Catalog) -> None:
+    bridges = extended(light_catalog, hosts=("catalog.example",)).tables.bridges
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
+    config, secrets = msgspec.structs.replace(POLLED, auth=auth), RemoteSecrets(client_secret=Secret("s3cret"))
+    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
+        await bridges.configure(ROOT, "lake", name(), config, secrets)
+    assert refused.value.argument == "token-uri"

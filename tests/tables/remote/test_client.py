@@ -14,8 +14,10 @@ from lakebed.core.errors import InvalidName, LakebedError, RemoteFault, Throttle
 from lakebed.core.secrets import Secret
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
 from lakebed.tables.remote.client import DEFAULT_ENDPOINTS, MANNERS_MS, RemoteCatalog, RemoteRequest
+from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.remote.model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 
+ANY = AllowedHosts(["*"])
 OAUTH = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", scopes=("a", "b"))
 SECRET = RemoteSecrets(client_secret=Secret("s3cret"))
 READ = RemoteRequest("GET", ("namespaces",))
@@ -60,7 +62,7 @@ def catalog(
     other: Other, clock: ManualClock | None = None, auth: RemoteAuth = OAUTH, secrets: RemoteSecrets = SECRET
 ) -> RemoteCatalog:
     address = RemoteAddress("https://far.example/base/", "wh")
-    return RemoteCatalog.at(other, clock or ManualClock(), address, auth, secrets)
+    return RemoteCatalog.at(other, clock or ManualClock(), address, auth, secrets, hosts=ANY)
 
 
 async def test_it_is_spoken_to_as_it_wants_to_be() -> None:
@@ -186,7 +188,8 @@ async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: 
     async def http(request: HttpRequest) -> HttpAnswer:
         return HttpAnswer(status, b'{"error": {"message": "its words", "type": "X"}}')
 
-    remote = RemoteCatalog.at(http, ManualClock(), RemoteAddress("https://far.example"), RemoteAuth(), RemoteSecrets())
+    address = RemoteAddress("https://far.example")
+    remote = RemoteCatalog.at(http, ManualClock(), address, RemoteAuth(), RemoteSecrets(), hosts=ANY)
     with pytest.raises(error) as refused:
         await remote.ask(READ)
     assert type(refused.value) is error
@@ -197,6 +200,25 @@ async def test_configuration_that_makes_no_sense(body: bytes) -> None:
     async def http(request: HttpRequest) -> HttpAnswer:
         return HttpAnswer(200, body)
 
-    remote = RemoteCatalog.at(http, ManualClock(), RemoteAddress("https://x"), RemoteAuth(), RemoteSecrets())
+    remote = RemoteCatalog.at(http, ManualClock(), RemoteAddress("https://x"), RemoteAuth(), RemoteSecrets(), hosts=ANY)
     with pytest.raises(RemoteFault):
         await remote.manners()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "auth"),
+    [
+        ([], RemoteAuth()),
+        (["near.example"], RemoteAuth()),
+        (["far.example"], RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")),
+    ],
+)
+async def test_host_that_the_settings_do_not_name_is_not_spoken_to(hosts: list[str], auth: RemoteAuth) -> None:
+    other = Other({})
+    secrets = SECRET if auth.kind is AuthKind.OAUTH else RemoteSecrets()
+    with pytest.raises(RemoteFault, match=r"federation\.hosts"):
+        RemoteCatalog.at(
+            other, ManualClock(), RemoteAddress("https://far.example"), auth, secrets, hosts=AllowedHosts(hosts)
+        )
+    assert not other.asked
+    assert not other.tokens

@@ -25,8 +25,10 @@ BO = may("s3:*", "s3tables:*", who="bo")
 
 
 async def is_restricted(catalog: Catalog, caller: Caller, table: str = "t") -> bool:
-    entry = await catalog.entry(name(table))
-    return await catalog.entries.restrictions.of(caller.principal, ("ns",), entry) is not None
+    found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
+    assert found.live is not None
+    seen = await catalog.entries.restrictions.of(caller.principal, found.warehouse, ("ns",), found.live)
+    return seen is not None
 
 
 def calling_with(caller: Caller, *roles: str, by_provider: bool = False) -> Caller:
@@ -110,7 +112,9 @@ async def test_views_have_no_rows_to_be_filtered(light_catalog: Catalog) -> None
     policing = policing_on(light_catalog)
     view = (await light_catalog.create_view("v")).entry
     await restrict_rows(policing, target=NS, everyone=True)
-    assert await light_catalog.entries.restrictions.of(ANN.principal, ("ns",), view) is None
+    warehouse = await light_catalog.warehouses.find(light_catalog.store.meta, "lake")
+    assert warehouse.restricts
+    assert await light_catalog.entries.restrictions.of(ANN.principal, warehouse, ("ns",), view) is None
 
 
 UseCase = Callable[[Catalog, Caller], Awaitable[object]]

@@ -61,6 +61,21 @@ async def test_policy_is_attached_to_anything_and_detached(catalog: Catalog, tar
         assert event.facts.get("name", "") == target.name
 
 
+async def test_detaching_goes_by_what_never_changes(catalog: Catalog) -> None:
+    """By ids: not by a name, a version or parameters, which may be others by now. What is detached holds no more."""
+    policing = await furnished(catalog)
+    await policing.attach(parameters={"a": "1"})
+    await policing.update(version=0)
+    await catalog.renaming.rename(Mutation(ROOT), "lake", name("t"), name("renamed"), EntryKind.TABLE)
+    moved = TargetName.of(["ns"], "renamed")
+    await policing.attach(target=moved, parameters={"b": "2"})
+    assert await policing.targets() == ["table ns.renamed"]
+    await policing.detach(target=moved)
+    assert await policing.targets() == []
+    assert await policing.applicable(moved) == []
+    assert await catalog.store.meta.rows("SELECT * FROM policy_attachments") == []
+
+
 async def test_attached_again_takes_the_new_parameters(catalog: Catalog) -> None:
     policing = await furnished(catalog)
     await policing.attach(parameters={"a": "1"})

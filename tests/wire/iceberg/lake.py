@@ -44,6 +44,7 @@ from lakebed.wire.s3.sts import TokenService
 from tests.clients.boto import REGION, Keys
 from tests.clients.signing import Signer
 from tests.objects.stores import DAY_MS, ObjectStore, opened_store
+from tests.tables.extended import no_network
 
 HOST = "lake.example:9000"
 DOMAIN = "s3.lake.example"
@@ -192,7 +193,7 @@ def wire_lake(
     validation: Level = Level.STANDARD,
     listeners: Sequence[Listener] = (),
     told_reads: Sequence[Operation] = (),
-    http: Http | None = None,
+    http: Http = no_network,
     hosts: tuple[str, ...] = (),
 ) -> Lake:
     """The edges on an object store. `http` speaks to other catalogs, those at `hosts`."""
@@ -215,9 +216,9 @@ def wire_lake(
         StoreAddress(REGION, endpoint, domains),
         lambda *_: None,
         master,
+        http,
         validation=validation,
         telling=telling,
-        http=http,
         federation=FederationSettings(hosts=hosts),
     )
     s3 = S3Application(
@@ -260,6 +261,7 @@ async def opened_lake(
     domains: tuple[str, ...] = (DOMAIN,),
     listeners: Sequence[Listener] = (),
     told_reads: Sequence[Operation] = (),
+    hosts: tuple[str, ...] = (),
 ) -> AsyncIterator[Lake]:
     """A server with a table bucket `lake` and a namespace `ns` in it."""
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
@@ -270,6 +272,7 @@ async def opened_lake(
             domains=domains,
             listeners=listeners,
             told_reads=told_reads,
+            hosts=hosts,
         )
         await lake.make_lake()
         yield lake

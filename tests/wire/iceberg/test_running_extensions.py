@@ -107,7 +107,7 @@ def test_dropped_table_comes_back_with_its_rows(lake: Lake) -> None:
 @pytest.fixture(scope="module")
 def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     data: Path = tmp_path_factory.mktemp("follower") / "data"
-    with running_server(data, LAKEBED_TABLES__BRIDGE_INTERVAL="200ms") as server:
+    with running_server(data, LAKEBED_TABLES__BRIDGE_INTERVAL="200ms", LAKEBED_FEDERATION__HOSTS="127.0.0.1") as server:
         yield server
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from lakebed.core.access import Authorizer
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
@@ -136,7 +137,9 @@ class TwoLakes:
 
 
 @asynccontextmanager
-async def two_lakes(folder: Path, *, connected: bool = True) -> AsyncIterator[TwoLakes]:
+async def two_lakes(
+    folder: Path, *, connected: bool = True, authorizer: Authorizer | None = None
+) -> AsyncIterator[TwoLakes]:
     """Both servers; the far one has a namespace `ns` in its `lake`, and the near one a catalog that it is behind."""
     (folder / "far").mkdir()
     (folder / "near").mkdir()
@@ -144,6 +147,8 @@ async def two_lakes(folder: Path, *, connected: bool = True) -> AsyncIterator[Tw
         wire = Wire(far)
         near_folder = folder / "near"
         async with opened_store(f"sqlite:{near_folder / 'meta.db'}", "memory", near_folder, ManualClock()) as store:
+            if authorizer is not None:
+                store = replace(store, facilities=replace(store.facilities, authorizer=authorizer))
             near = wire_lake(store, http=wire, hosts=("*.example",))
             await store.bucket(CATALOG)
             assert (await near.call("PUT", f"/buckets/{CATALOG}")).status == 200

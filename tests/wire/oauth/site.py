@@ -26,6 +26,7 @@ from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.store_address import StoreAddress
 from tests.clients.boto import REGION
 from tests.objects.stores import ObjectStore, opened_store
+from tests.tables.extended import no_network
 
 ROOT_ID, ROOT_SECRET = "ROOTKEY", "root-secret-key"
 TOKENS = "/iceberg/v1/oauth/tokens"
@@ -150,6 +151,7 @@ async def opened_site(folder: Path, settings: Settings | None = None) -> AsyncIt
             StoreAddress(REGION, None, ()),
             lambda *_: None,
             master,
+            no_network,
             bearers=tokens.bearers,
         )
         principals = Principals(f.meta, f.outbox, clock, root.principal)

@@ -1,4 +1,4 @@
-"""The part of the tree that is about other catalogs behind this one."""
+"""The part of the tree that is about other catalogs: behind this one, and followed by bridges."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .kinds import SECONDS, Within
 
 @dataclass(frozen=True, slots=True)
 class FederationSettings:
-    """Catalogs that are backed by another Iceberg REST catalog."""
+    """Other Iceberg REST catalogs that this server speaks to."""
 
     hosts: tuple[str, ...] = ()
-    """Hosts that connections may lead to: `catalog.example`, `catalog.example:8181`, `*.example`, or `*`. Empty: none.
-    Bridges, which take a right of their own, lead anywhere while this is empty, and to these hosts else."""
+    """Hosts that connections and bridges may lead to: `catalog.example`, `catalog.example:8181`, `*.example`, or `*`.
+    Empty: none."""
 
     timeout: Annotated[float, SECONDS, Within(0.1, 600)] = 30.0
     """How long another catalog may take to answer."""

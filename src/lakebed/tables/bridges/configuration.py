@@ -11,7 +11,7 @@ from ..files import parse_location
 from ..metadata.builder import check_uuid
 from ..properties import check_properties
 from ..remote.checking import MAX_NAME_CHARS, check_address, check_auth
-from ..remote.model import AuthKind, RemoteAddress, RemoteSecrets
+from ..remote.model import AuthKind, RemoteSecrets
 from .model import BridgeConfig, CatalogKind, SyncMode
 
 MIN_POLL_SECONDS: Final = 1
@@ -39,7 +39,7 @@ def check_config(config: BridgeConfig, secrets: RemoteSecrets) -> None:
             f"poll-interval-seconds is from {MIN_POLL_SECONDS} to {MAX_POLL_SECONDS}", argument="poll-interval-seconds"
         )
     if config.catalog is CatalogKind.REST:
-        check_address(RemoteAddress(config.uri, config.warehouse), config.auth, what=f"{CatalogKind.REST} catalog")
+        check_address(config.address, config.auth, what=f"{CatalogKind.REST} catalog")
     elif config.uri or config.warehouse or config.auth.kind is not AuthKind.NONE:
         raise InvalidInput(f"uri, warehouse and auth are of {CatalogKind.REST} only", argument="uri")
     if config.catalog is CatalogKind.FOLDER:

@@ -19,6 +19,7 @@ from ..files import TableFiles
 from ..idempotency import Mutation
 from ..model import Entry
 from ..registering import Registration
+from ..remote.hosts import AllowedHosts
 from .decision import Step, decide
 from .metadata_folder import MetadataFolder
 from .model import Bridge, Bridged, CatalogKind, ExternalTable, SyncStatus
@@ -60,6 +61,7 @@ class Following:
         bridges: Bridges,
         outcomes: Outcomes,
         http: Http,
+        hosts: AllowedHosts,
     ) -> None:
         self._f = facilities
         self._entries = entries
@@ -68,12 +70,13 @@ class Following:
         self._bridges = bridges
         self._outcomes = outcomes
         self._http = http
+        self._hosts = hosts
 
     def source(self, bridge: Bridge) -> Source:
-        """The other side of a bridge that can be asked."""
+        """The other side of a bridge that can be asked. Raises RemoteFault if the settings do not allow its host."""
         if bridge.config.catalog is CatalogKind.FOLDER:
             return MetadataFolder(self._f.meta, self._files, bridge.config.folder)
-        return RestCatalog(self._http, self._f.clock, bridge.config, self._bridges.secrets_of(bridge))
+        return RestCatalog(self._http, self._hosts, self._f.clock, bridge.config, self._bridges.secrets_of(bridge))
 
     async def follow(
         self, mutation: Mutation, bridged: Bridged, bridge: Bridge, external: ExternalTable, *, is_new: bool

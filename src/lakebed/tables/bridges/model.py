@@ -10,7 +10,7 @@ import msgspec
 
 from ..identifiers import Identifier, Levels
 from ..model import Entry, Namespace, Properties, Warehouse
-from ..remote.model import RemoteAuth
+from ..remote.model import RemoteAddress, RemoteAuth
 
 POLL_SECONDS: Final = 60
 """How often a catalog is asked unless a bridge says otherwise."""
@@ -79,6 +79,11 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     auth: RemoteAuth = RemoteAuth()
     properties: Properties = {}
+
+    @property
+    def address(self) -> RemoteAddress:
+        """Where the other catalog is, if it is one that can be asked."""
+        return RemoteAddress(self.uri, self.warehouse)
 
     @property
     def follows(self) -> tuple[object, ...]:

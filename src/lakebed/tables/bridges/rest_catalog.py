@@ -10,7 +10,8 @@ from lakebed.storage.credentials.http import Http
 
 from ..remote.client import RemoteCatalog, RemoteRequest
 from ..remote.failures import refusal_by_kind
-from ..remote.model import RemoteAddress, RemoteSecrets
+from ..remote.hosts import AllowedHosts
+from ..remote.model import RemoteSecrets
 from .model import BridgeConfig, ExternalTable
 
 
@@ -31,10 +32,14 @@ class _Table(msgspec.Struct, rename="kebab"):
 class RestCatalog:
     """One table of one catalog, and how that is spoken to."""
 
-    def __init__(self, http: Http, clock: Clock, config: BridgeConfig, secrets: RemoteSecrets) -> None:
-        address = RemoteAddress(config.uri, config.warehouse)
+    def __init__(
+        self, http: Http, hosts: AllowedHosts, clock: Clock, config: BridgeConfig, secrets: RemoteSecrets
+    ) -> None:
+        """Raises RemoteFault if the settings do not allow its host, or not any more."""
         self._config = config
-        self._remote = RemoteCatalog.at(http, clock, address, config.auth, secrets, refused=refusal_by_kind)
+        self._remote = RemoteCatalog.at(
+            http, clock, config.address, config.auth, secrets, hosts=hosts, refused=refusal_by_kind
+        )
 
     async def current(self) -> ExternalTable:
         """Where the table is. Raises Unavailable, Throttled, AccessDenied, NotFound, InvalidInput.

@@ -15,7 +15,7 @@ from ..events import tell
 from ..files import parse_location
 from ..gate import CREATE_OR_MOVE, Action, Gate
 from ..identifiers import Identifier
-from ..remote.checking import AllowedHosts
+from ..remote.hosts import AllowedHosts
 from ..remote.model import NO_SECRETS, RemoteSecrets
 from . import rows
 from .configuration import check_config
@@ -44,9 +44,9 @@ class Bridges:
         gate: Gate,
         entries: Entries,
         vault: Vault,
-        hosts: AllowedHosts = AllowedHosts(()),  # noqa: B008  # it never changes
+        hosts: AllowedHosts,
     ) -> None:
-        """`hosts` are those that bridges may lead to; none means any: they take a right of their own."""
+        """`hosts` are those that bridges to other catalogs may lead to."""
         self._f = facilities
         self._gate = gate
         self._entries = entries
@@ -112,10 +112,7 @@ class Bridges:
         if config.catalog is CatalogKind.REST:
             # It makes the server speak to whatever host is named, from where the server stands.
             await self._admitted(caller, warehouse_name, identifier, Action.CONFIGURE_BRIDGE)
-            if self._hosts:
-                self._hosts.check(config.uri)
-                if config.auth.token_uri:
-                    self._hosts.check(config.auth.token_uri, argument="token-uri")
+            self._hosts.check_catalog(config.address, config.auth)
         if config.catalog is CatalogKind.FOLDER:
             await self._admit_folder(caller, config.folder)
         return found

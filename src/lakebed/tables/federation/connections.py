@@ -63,12 +63,12 @@ class Connections:
         self._remotes = remotes
 
     async def backed(self, name: str) -> Backed | None:
-        """The catalog of that name, if it is backed by another; whoever asks. One point read if it is not."""
+        """The catalog of that name, if it is backed by another; whoever asks. Two point reads, one if it is not."""
         row = await self._f.meta.row(rows.FIND, name)
         if row is None:
             return None
         connection = rows.connection_from(row)
-        warehouse = await self._warehouses.find(self._f.meta, name)
+        warehouse = await self._warehouses.find_any(self._f.meta, name)
         return Backed(warehouse, connection, self._remote(connection))
 
     async def get(self, caller: Caller, name: str) -> Connection:
@@ -182,7 +182,7 @@ class Connections:
 
     async def _admit(self, caller: Caller, name: str) -> None:
         """Return if the caller may. Who may make catalogs may say what is behind them: hosts are the settings' word."""
-        warehouse = await self._warehouses.find(self._f.meta, name)
+        warehouse = await self._warehouses.find_any(self._f.meta, name)
         await self._gate.check(caller, warehouse, Action.CONFIGURE_CONNECTION, securable=SERVICE)
 
     async def _tell(self, tx: Transaction, kind: str, caller: Caller, connection: Connection, now_ms: int) -> None:

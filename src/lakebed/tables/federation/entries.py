@@ -79,9 +79,15 @@ class RemoteEntries:
             held = await self._held(caller, backed, name, kind)
             if held is None:
                 raise
-            there = [one for one in await self._every(backed, name, kind) if one in held]
-            return NameList(name, sorted(there), None)
-        return await self._page(backed, name, kind, paging)
+            there = sorted(one for one in await self._every(backed, name, kind) if one in held)
+            return NameList(name, [*await self._gate.visible_names(caller, backed.warehouse, name, there)], None)
+        while True:
+            page = await self._page(backed, name, kind, paging)
+            shown = [*await self._gate.visible_names(caller, backed.warehouse, name, page.names)]
+            # Pages are the other side's. One that nothing is left of is not shown: some clients take it for the last.
+            if shown or not page.next_token or page.next_token == paging.token:
+                return page._replace(names=shown)
+            paging = paging._replace(token=page.next_token)
 
     async def _held(self, caller: Caller, backed: Backed, levels: Levels, kind: EntryKind) -> frozenset[str] | None:
         row = await self._meta.row(own.NAMESPACE, backed.catalog, path_of(levels))

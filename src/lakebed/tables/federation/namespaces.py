@@ -70,9 +70,15 @@ class RemoteNamespaces:
             held = await self._held(caller, backed, name)
             if held is None:
                 raise
-            there = [one for one in await self._every(backed, name) if one in held]
-            return NamespaceList(sorted(there), None)
-        return await self._page(backed, name, paging)
+            there = sorted(one for one in await self._every(backed, name) if one in held)
+            return NamespaceList([*await self._gate.visible_children(caller, backed.warehouse, name, there)], None)
+        while True:
+            page = await self._page(backed, name, paging)
+            shown = [*await self._gate.visible_children(caller, backed.warehouse, name, page.namespaces)]
+            # As with the names of tables: a page that nothing is left of is not shown.
+            if shown or not page.next_token or page.next_token == paging.token:
+                return page._replace(namespaces=shown)
+            paging = paging._replace(token=page.next_token)
 
     async def _held(self, caller: Caller, backed: Backed, parent: Levels) -> frozenset[Levels] | None:
         if caller.principal.grants is None:

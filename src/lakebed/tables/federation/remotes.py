@@ -6,13 +6,11 @@ from collections import OrderedDict
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import InvalidInput, RemoteFault
 from lakebed.storage.credentials.http import Http
 
-from ..remote.authentication import token_uri_of
-from ..remote.checking import AllowedHosts
 from ..remote.client import TIMEOUT_SECONDS, RemoteCatalog
-from ..remote.model import AuthKind, RemoteSecrets
+from ..remote.hosts import AllowedHosts
+from ..remote.model import RemoteSecrets
 from .model import Connection, ConnectionConfig
 
 _REMEMBERED: Final = 256
@@ -32,9 +30,7 @@ class Remotes:
 
     def check_hosts(self, config: ConnectionConfig) -> None:
         """Return if all that the connection leads to may be spoken to. Raises InvalidInput."""
-        self._hosts.check(config.uri)
-        if config.auth.kind is AuthKind.OAUTH:
-            self._hosts.check(token_uri_of(config.address, config.auth), argument="tokenUri")
+        self._hosts.check_catalog(config.address, config.auth, named="tokenUri")
 
     def known(self, connection: Connection) -> RemoteCatalog | None:
         """The client of a connection that was used before: its secrets need not be opened again."""
@@ -45,13 +41,15 @@ class Remotes:
 
     def open(self, connection: Connection, secrets: RemoteSecrets) -> RemoteCatalog:
         """A client. Raises RemoteFault if the settings do not allow the host any more."""
-        try:
-            self.check_hosts(connection.config)
-        except InvalidInput as error:
-            raise RemoteFault(str(error)) from error
         config = connection.config
         remote = RemoteCatalog.at(
-            self._http, self._clock, config.address, config.auth, secrets, timeout_seconds=self._timeout_seconds
+            self._http,
+            self._clock,
+            config.address,
+            config.auth,
+            secrets,
+            hosts=self._hosts,
+            timeout_seconds=self._timeout_seconds,
         )
         self._known[connection.revision] = remote
         while len(self._known) > _REMEMBERED:

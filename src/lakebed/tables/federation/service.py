@@ -10,8 +10,8 @@ from lakebed.storage.credentials.http import Http
 
 from ..gate import Gate
 from ..idempotency import IdempotencyKeys
-from ..remote.checking import AllowedHosts
 from ..remote.client import TIMEOUT_SECONDS
+from ..remote.hosts import AllowedHosts
 from ..warehouses import Warehouses
 from .asking import Asking
 from .connections import PURPOSE, Connections

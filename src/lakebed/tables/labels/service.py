@@ -154,7 +154,7 @@ class Labelling:
             return Place(subject, None, SERVICE)
         if subject.catalog not in warehouses:
             try:
-                warehouses[subject.catalog] = await self._warehouses.find(self._f.meta, subject.catalog)
+                warehouses[subject.catalog] = await self._warehouses.find_any(self._f.meta, subject.catalog)
             except NoSuchWarehouse:
                 warehouses[subject.catalog] = None
         warehouse = warehouses[subject.catalog]

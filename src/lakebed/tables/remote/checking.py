@@ -1,9 +1,8 @@
-"""Which addresses and credentials of another catalog make sense, and which hosts may be spoken to at all. Pure."""
+"""Which addresses and credentials of another catalog make sense. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -20,44 +19,6 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 _ROLE: Final = re.compile(r"arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
 _SESSION_NAME: Final = re.compile(r"[\w+=,.@-]{2,64}")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-
-
-class AllowedHosts:
-    """The hosts that connections may lead to, as the settings name them: what they do not name is refused.
-
-    `catalog.example`, `catalog.example:8181`, `*.example` for all below it, or `*`. Without a port, all ports.
-    """
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = tuple(pattern.lower() for pattern in patterns)
-
-    def __bool__(self) -> bool:
-        return bool(self._patterns)
-
-    def check(self, uri: str, *, argument: str = "uri") -> None:
-        """Return if the host of a URL may be spoken to. Raises InvalidInput."""
-        parts = urlsplit(uri)
-        host = (parts.hostname or "").lower()
-        port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
-        if not any(_matches(pattern, host, port) for pattern in self._patterns):
-            raise InvalidInput(
-                f"this server does not speak to that host: an operator adds it to federation.hosts. host={host}:{port}",
-                argument=argument,
-            )
-
-
-def _matches(pattern: str, host: str, port: int) -> bool:
-    if pattern == "*":
-        return True
-    name, colon, stated = pattern.rpartition(":")
-    if colon and stated.isdigit() and not name.endswith(":"):
-        if int(stated) != port:
-            return False
-        pattern = name
-    pattern = pattern.removeprefix("[").removesuffix("]")
-    if pattern.startswith("*."):
-        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
-    return host == pattern
 
 
 def check_address(address: RemoteAddress, auth: RemoteAuth, *, what: str = "catalog") -> None:

@@ -14,13 +14,14 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import InvalidName, LakebedError, RemoteFault, Unavailable
+from lakebed.core.errors import InvalidInput, InvalidName, LakebedError, RemoteFault, Unavailable
 from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest
 
 from ..files import MAX_METADATA_BYTES
 from ..identifiers import SEPARATOR
 from .authentication import Authentication, Unsigned, authentication_of
 from .failures import refusal_of
+from .hosts import AllowedHosts
 from .model import RemoteAddress, RemoteAuth, RemoteSecrets
 
 T = TypeVar("T")
@@ -131,10 +132,18 @@ class RemoteCatalog:
         auth: RemoteAuth,
         secrets: RemoteSecrets,
         *,
+        hosts: AllowedHosts,
         timeout_seconds: float = TIMEOUT_SECONDS,
         refused: Callable[[HttpAnswer, str], LakebedError] | None = None,
     ) -> RemoteCatalog:
-        """The catalog at an address, with what a connection says of who this server is."""
+        """The catalog at an address, with what a connection says of who this server is.
+
+        Raises RemoteFault if the settings do not allow its host, or not any more.
+        """
+        try:
+            hosts.check_catalog(address, auth)
+        except InvalidInput as error:
+            raise RemoteFault(str(error)) from error
         shown = authentication_of(http, clock, address, auth, secrets)
         return RemoteCatalog(http, clock, address, shown, timeout_seconds=timeout_seconds, refused=refused)
 

@@ -10,15 +10,11 @@ from lakebed.governance.policies import RESTRICTING, Person, Restriction, restri
 from lakebed.governance.rbac.rows import ROLES_TO_BE_HAD
 from lakebed.meta.seam import Reader
 from lakebed.tables.identifiers import Levels
-from lakebed.tables.model import Entry, EntryKind
+from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.upkeep.applicable import applicable_to
 
 COPIES_NAMESPACE: Final = "__lakebed_restricted__"
 """Where the filtered, masked copies of a warehouse's tables are. For who runs tasks, and for nobody else."""
-
-_TYPES: Final = ", ".join(f"'{name}'" for name in sorted(RESTRICTING))
-HAS_RESTRICTING: Final = f"SELECT 1 FROM policy_attachments WHERE warehouse = ? AND type IN ({_TYPES}) LIMIT 1"  # noqa: S608  # constants only
-"""Whether anything in a warehouse restricts anybody: mostly not, and then this is all that is read."""
 
 
 def is_of_copies(levels: Levels) -> bool:
@@ -27,7 +23,7 @@ def is_of_copies(levels: Levels) -> bool:
 
 
 class Restrictions:
-    """Says what callers may see of tables. Nothing is kept: a change of policies or roles holds for the next question.
+    """Says what callers may see of tables. Nothing is kept: a change of policies or roles holds for the next request.
 
     Root is not restricted: it looks after the policies, and the worker that makes the copies is root's. Root with a
     token for some roles has what these have, and is asked about as everybody.
@@ -38,23 +34,25 @@ class Restrictions:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def of(self, principal: Principal, levels: Levels, entry: Entry) -> Restriction | None:
-        """What the caller sees of a table; None if that is all of it. One statement where nothing restricts anybody."""
+    async def of(self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry) -> Restriction | None:
+        """What the caller sees of a table; None if that is all of it. No statement where nothing restricts anybody.
+
+        Whether something does the warehouse tells, which has been read with the entry.
+        """
         if entry.kind is not EntryKind.TABLE or is_of_copies(levels):
             return None
         roles = principal.calling_roles
         if principal.is_root and roles is None:
             return None
-        warehouse = entry.warehouse
-        if await self._reader.row(HAS_RESTRICTING, warehouse) is None:
+        if not warehouse.restricts:
             return None
-        applicable = await applicable_to(self._reader, warehouse, levels, entry)
+        applicable = await applicable_to(self._reader, warehouse.id, levels, entry)
         policies = [one.policy for one in applicable if one.policy.type in RESTRICTING]
         return restrict(policies, await self._person(principal)) if policies else None
 
-    async def refuse(self, principal: Principal, levels: Levels, entry: Entry, what: str) -> None:
+    async def refuse(self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry, what: str) -> None:
         """Return if the caller sees the table whole. Raises AccessDenied that says that `what` is for those alone."""
-        restriction = await self.of(principal, levels, entry)
+        restriction = await self.of(principal, warehouse, levels, entry)
         if restriction is not None:
             raise refusal(levels, entry, what)
 

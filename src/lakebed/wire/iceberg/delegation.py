@@ -107,7 +107,7 @@ async def delegate(
         where = Whereabouts(data.table, location, properties())
         return Delegation(config | _signing_settings(request, warehouse, identifier, where))
     unrecorded = None if entry is not None else Whereabouts(data.table, location, properties())
-    vended = await vend(services, request, warehouse, identifier, data, unrecorded)
+    vended = vend(services, request, warehouse, identifier, data, unrecorded)
     return Delegation(
         config | vended.settings,
         [vended.storage_credential],
@@ -115,7 +115,7 @@ async def delegate(
     )
 
 
-async def vend(
+def vend(
     services: CatalogServices,
     request: CatalogRequest,
     warehouse: Warehouse,
@@ -128,7 +128,7 @@ async def vend(
     One entry, for the table's location, whatever further directories the keys open: clients that renew their keys
     insist on exactly one. The others are reached with the same keys from the table's own settings.
     """
-    key = await services.vending.vend(
+    key = services.vending.vend(
         request.caller.principal,
         purpose(request, DelegationKind.VENDED, warehouse, identifier),
         table=data.table,
@@ -182,7 +182,7 @@ def purpose(
     )
 
 
-async def vend_copy(
+def vend_copy(
     services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, copy: Entry
 ) -> dict[str, Any]:  # Any: JSON
     """Keys to a copy that a plan is of, as an entry of `storage-credentials`; whatever the client can do besides.
@@ -190,7 +190,7 @@ async def vend_copy(
     They are not renewed: a plan that takes longer than they are good is made again.
     """
     data = services.data_access.of_copy(copy)
-    key = await services.vending.vend(
+    key = services.vending.vend(
         request.caller.principal,
         purpose(request, DelegationKind.VENDED, warehouse, request.table),
         table=data.table,

@@ -1,6 +1,8 @@
 """Catalogs that are backed by another: their requests are passed on, and those that cannot be are refused.
 
-Before every route that names a catalog it is looked whether that is such a one: a point read, and no route forgets it.
+No route looks for a connection first: its handler resolves the catalog's name, and what resolves names refuses one that
+another catalog is behind (`tables.backing`). So no route forgets it, and requests to other catalogs pay nothing but in
+their configuration, which is asked for once.
 """
 
 from __future__ import annotations
@@ -55,9 +57,13 @@ def _passing_on(route: Route, served: frozenset[str]) -> Route:
     passed = PASSED.get(route.name)
 
     async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
-        backed = await services.federation.connections.backed(request.warehouse)
-        if backed is None:
+        try:
             return await route.handle(services, request)
+        except (InvalidInput, NotSupported):
+            # Refused by the look-up of the name, or before it: what is wrong here may be right on the other side.
+            backed = await services.federation.connections.backed(request.warehouse)
+            if backed is None:
+                raise
         if passed is None:
             raise NotSupported(
                 f"the catalog is backed by another, to which this is not passed on. operation={route.name}"

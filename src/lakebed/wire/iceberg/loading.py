@@ -71,7 +71,8 @@ async def table_response(
 ) -> Response:
     """A table as createTable, loadTable and registerTable show it; 304 if the client has it already."""
     mode = snapshots_mode(request)
-    restriction = await services.entries.restrictions.of(request.caller.principal, identifier.namespace, entry)
+    restrictions = services.entries.restrictions
+    restriction = await restrictions.of(request.caller.principal, warehouse, identifier.namespace, entry)
     if restriction is not None:
         return _restricted_response(services, request, entry, metadata, mode, restriction)
     granted = await delegate(

@@ -18,6 +18,7 @@ TABLE = "/lake/namespaces/ns/tables/t"
 
 async def vended(admin: Admin, keys: Keys = ROOT_KEYS) -> Keys:
     answer = await admin.lake.call("GET", f"{TABLE}/credentials", keys=keys)
+    await admin.lake.trace.flush()
     return keys_in(answer.document["storage-credentials"][0]["config"])
 
 
@@ -198,21 +199,56 @@ async def test_keys_that_were_never_handed_out_are_not_found(admin: Admin) -> No
     assert await read(admin, "/delegations/LKBTNOBODY/accesses") == {"accesses": []}
 
 
+def start_again(admin: Admin) -> AccessTally:
+    """As a server that was killed before it wrote the last records, and started again: what it adds up now."""
+    lost = AccessTally(admin.lake.store.meta, admin.lake.clock)
+    admin.lake.s3._trace = access_trace(lost)
+    return lost
+
+
 async def test_a_signature_whose_record_was_lost_is_traced_by_its_token(admin: Admin) -> None:
     bob = await admin.lake.user("bob", allow("s3tables:GetTableData", "s3tables:PutTableData"))
     path = f"{await home(admin)}/f"
     asked = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "PUT", "headers": {}}
     signed = (await admin.lake.call("POST", f"{TABLE}/sign", asked, keys=bob)).document["headers"]
     sent = {name: ",".join(values) for name, values in signed.items()}
-    # As in a server that was killed before it wrote the record, and started again.
-    lost = AccessTally(admin.lake.store.meta, admin.lake.clock)
-    admin.lake.s3._trace = access_trace(lost)
+    again = start_again(admin)
     assert (await admin.lake.send("PUT", path, b"x", sent, keys=None)).status == 200
-    await lost.flush()
+    await again.flush()
     (found,) = (await read(admin, f"/object-accesses?bucket=lake&key={path.removeprefix('/lake/')}"))["accesses"]
     assert (found["principal"], found["request-id"], found["operation"]) == ("bob", "R1", "PutObject")
     assert found["table-id"]
     assert "table" not in found
+    assert found["issue-recorded"] is False
+
+
+async def test_keys_whose_record_was_lost_are_traced_by_their_token_and_said_to_be_unrecorded(admin: Admin) -> None:
+    bob = await admin.lake.user("bob", allow("s3tables:GetTableData", "s3tables:PutTableData"))
+    recorded = await vended(admin)
+    table_id = (await read(admin, f"/delegations/{recorded.access_key}"))["table-id"]
+    answer = await admin.lake.call("GET", f"{TABLE}/credentials", keys=bob)
+    keys = keys_in(answer.document["storage-credentials"][0]["config"])
+    path = f"{await home(admin)}/f"
+    again = start_again(admin)
+    for who in (keys, recorded):
+        assert (await admin.lake.send("PUT", path, b"x", keys=who)).status == 200
+    await again.flush()
+    found = (await read(admin, f"/object-accesses?bucket=lake&key={path.removeprefix('/lake/')}"))["accesses"]
+    by_key = {one["delegation"]: one for one in found}
+    lost = by_key[keys.access_key]
+    assert (lost["principal"], lost["request-id"], lost["table-id"]) == ("bob", "R1", table_id)
+    assert lost["issue-recorded"] is False
+    # What only the record knew is not made up.
+    assert not lost.keys() & {"kind", "catalog", "namespace", "table"}
+    assert by_key[recorded.access_key]["issue-recorded"] is True
+    assert by_key[recorded.access_key]["kind"] == "vended-credentials"
+    (done,) = (await read(admin, f"/delegations/{keys.access_key}/accesses"))["accesses"]
+    assert done == lost
+    refused = await admin.call("GET", f"/delegations/{keys.access_key}")
+    assert (refused.status, "lost in a crash" in message(refused)) == (404, True)
+    # The write itself was told with the key.
+    events = (await read(admin, "/events?kind=ObjectCreated*"))["events"]
+    assert keys.access_key in [event["payload"].get("delegation") for event in events]
 
 
 async def test_only_who_may_read_the_audit_trail_reads_it(admin: Admin) -> None:

@@ -13,5 +13,5 @@ from tests.wire.iceberg.lake import Lake, opened_lake
 @pytest.fixture
 async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
     """Both edges of a server with a table bucket `lake` and a namespace `ns` in it."""
-    async with opened_lake(tmp_path) as opened:
+    async with opened_lake(tmp_path, hosts=("catalog.example",)) as opened:
         yield opened

@@ -119,6 +119,8 @@ def _access_document(traced: TracedAccess) -> dict[str, Any]:  # Any: JSON
         "principal": access.holder.principal,
         "table-id": access.holder.table_id,
         "request-id": access.holder.obtained_by,
+        # Where it is not, what is known of the key is what its token says: the four above.
+        "issue-recorded": delegation is not None,
     }
     if delegation is not None:
         purpose = delegation.purpose

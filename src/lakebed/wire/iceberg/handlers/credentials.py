@@ -36,7 +36,7 @@ async def load_credentials(services: CatalogServices, request: CatalogRequest) -
             entry = await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
         where = None
-    vended = await vend(services, request, warehouse, identifier, data, where)
+    vended = vend(services, request, warehouse, identifier, data, where)
     return ok({"config": vended.facts, "storage-credentials": [vended.storage_credential]}, _NEVER_KEPT)
 
 

@@ -56,7 +56,7 @@ async def _answer(services: CatalogServices, request: CatalogRequest, planned: P
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
         if planned.copy is not None:
             warehouse = planned.found.warehouse
-            document["storage-credentials"] = [await vend_copy(services, request, warehouse, planned.copy)]
+            document["storage-credentials"] = [vend_copy(services, request, warehouse, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
         granted = await delegate(
             services,

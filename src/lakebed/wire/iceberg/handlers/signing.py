@@ -77,13 +77,13 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
         )
         if sought.namespace is None:
             raise no_such_namespace(identifier.namespace)
-        return await _signed(services, request, wanted, warehouse, identifier, data)
+        return _signed(services, request, wanted, warehouse, identifier, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
         await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
     data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
-    return await _signed(services, request, wanted, warehouse, identifier, data)
+    return _signed(services, request, wanted, warehouse, identifier, data)
 
 
 async def sign_s3_request(services: CatalogServices, request: CatalogRequest) -> Response:
@@ -97,7 +97,7 @@ async def sign_s3_request(services: CatalogServices, request: CatalogRequest) ->
         raise AccessDenied("the request is for the files of a table that was dropped")
     data = await services.data_access.of_entry(request.caller, placed.warehouse, placed.namespace, placed.entry)
     identifier = Identifier(placed.namespace, placed.entry.name)
-    return await _signed(services, request, wanted, placed.warehouse, identifier, data)
+    return _signed(services, request, wanted, placed.warehouse, identifier, data)
 
 
 def _is_look(wanted: _Wanted) -> bool:
@@ -159,7 +159,7 @@ def _copy_source(headers: Mapping[str, list[str]]) -> tuple[str, str] | None:
     return bucket, key
 
 
-async def _signed(
+def _signed(
     services: CatalogServices,
     request: CatalogRequest,
     wanted: _Wanted,
@@ -171,7 +171,7 @@ async def _signed(
     if address.target.bucket != data.bucket:
         raise AccessDenied(f"the table's files are in another bucket. bucket={address.target.bucket}")
     check_within(wanted.reach, data, may_write=data.writes)
-    key = await services.vending.vend(
+    key = services.vending.vend(
         request.caller.principal,
         purpose(
             request,

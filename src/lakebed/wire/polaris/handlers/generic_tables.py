@@ -100,7 +100,7 @@ async def _access(services: CatalogServices, request: CatalogRequest, table: Gen
     """
     namespace = table.identifier.namespace
     data = await services.data_access.of_entry(request.caller, table.warehouse, namespace, table.entry)
-    key = await services.vending.vend(
+    key = services.vending.vend(
         request.caller.principal,
         purpose(request, DelegationKind.VENDED, table.warehouse, table.identifier),
         table=data.table,

@@ -1,0 +1,75 @@
+"""Which hosts other catalogs may be at: one rule for bridges and connections."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput
+from lakebed.tables.remote.hosts import AllowedHosts
+from lakebed.tables.remote.model import AuthKind, RemoteAddress, RemoteAuth
+
+FAR = RemoteAddress("https://far.example/iceberg")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "uri"),
+    [
+        (["*"], "http://anything.test:1234/x"),
+        (["far.example"], "https://far.example/"),
+        (["FAR.example"], "https://Far.Example:8181/"),
+        (["far.example:8181"], "http://far.example:8181"),
+        (["far.example:443"], "https://far.example"),
+        (["*.example"], "https://a.b.example"),
+        (["127.0.0.1:9000"], "http://127.0.0.1:9000"),
+        (["[::1]:9000"], "http://[::1]:9000"),
+        (["[::1]"], "http://[::1]:9000"),
+    ],
+)
+def test_hosts_that_are_named_may_be_spoken_to(patterns: list[str], uri: str) -> None:
+    AllowedHosts(patterns).check(uri)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "uri"),
+    [
+        ([], "http://far.example"),
+        (["far.example"], "http://near.example"),
+        (["far.example"], "http://far.example.evil.test"),
+        (["far.example"], "http://evilfar.example"),
+        (["far.example:443"], "http://far.example"),
+        (["*.example"], "http://example"),
+        (["*.example"], "http://evilexample"),
+        (["*.example"], "http://evil.test/.example"),
+        (["*.example"], "http://.example"),
+        (["far.example"], "http://169.254.169.254"),
+        (["[::1]:9000"], "http://[::1]:9001"),
+    ],
+)
+def test_all_others_may_not(patterns: list[str], uri: str) -> None:
+    with pytest.raises(InvalidInput, match=r"federation\.hosts"):
+        AllowedHosts(patterns).check(uri)
+
+
+@given(st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1), st.integers(1, 65535))
+def test_host_is_allowed_exactly_by_its_own_name(host: str, port: int) -> None:
+    uri = f"http://{host}.test:{port}/x"
+    AllowedHosts([f"{host}.test"]).check(uri)
+    AllowedHosts([f"{host}.test:{port}"]).check(uri)
+    with pytest.raises(InvalidInput):
+        AllowedHosts([f"x{host}.test", f"{host}.test:{port % 65535 + 1}"]).check(uri)
+
+
+@pytest.mark.parametrize("token_uri", ["", "https://far.example:8443/tokens"])
+def test_catalog_is_named_with_where_its_tokens_are_from(token_uri: str) -> None:
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri=token_uri)
+    AllowedHosts(["far.example"]).check_catalog(FAR, auth)
+
+
+def test_tokens_from_elsewhere_are_not_asked_for() -> None:
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
+    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
+        AllowedHosts(["far.example"]).check_catalog(FAR, auth)
+    assert refused.value.argument == "token-uri"
+    AllowedHosts(["far.example", "idp.example"]).check_catalog(FAR, auth)

@@ -1,0 +1,93 @@
+"""Lists of a catalog behind this one where somebody else decides what they show: as of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.settings import DecisionMode
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.governance.decision_point import DecisionPoint, DelegatingAuthorizer
+from tests.governance.decision_point.asking import Oracle
+from tests.tables.test_decided_elsewhere import showing
+
+from .test_federated_rights import on_table
+from .two_lakes import CATALOG, TwoLakes, two_lakes
+
+TABLES = "/namespaces/ns/tables"
+
+
+@asynccontextmanager
+async def asking(folder: Path, oracle: Oracle) -> AsyncIterator[TwoLakes]:
+    """Two servers, the near one of which asks; tables `a` to `f` are in the far one."""
+    clock = ManualClock()
+    point = DecisionPoint(oracle.post, clock, remember_seconds=0, post_batch=oracle.post)
+    authorizer = DelegatingAuthorizer(PolicyAuthorizer(clock), point, DecisionMode.AND)
+    async with two_lakes(folder, authorizer=authorizer) as lakes:
+        for name in "abcdef":
+            assert (await lakes.far.table(name)).status == 200
+        yield lakes
+
+
+async def names(lakes: TwoLakes, path: str) -> tuple[list[str], str | None]:
+    listed = await lakes.done("GET", path)
+    return [one["name"] for one in listed["identifiers"]], listed["next-page-token"]
+
+
+async def test_tables_are_shown_as_they_are_decided(tmp_path: Path) -> None:
+    oracle = Oracle(showing(lambda name: name in "bef"))
+    async with asking(tmp_path, oracle) as lakes:
+        oracle.asked.clear()
+        assert await names(lakes, TABLES) == (["b", "e", "f"], None)
+        # One question about the list, and one about all that is in it.
+        assert [len(asked["resource"]["targets"]) for asked in oracle.asked] == [1, 6]
+        first = oracle.asked[1]["resource"]["targets"][0]
+        assert (first["type"], first["name"]) == ("TABLE_LIKE", "a")
+        assert first["parents"] == [{"type": "CATALOG", "name": CATALOG}, {"type": "NAMESPACE", "name": "ns"}]
+        assert [asked["action"] for asked in oracle.asked] == ["s3tables:ListTables"] * 2
+
+
+async def test_pages_that_nothing_is_left_of_are_passed_over(tmp_path: Path) -> None:
+    async with asking(tmp_path, Oracle(showing(lambda name: name == "f"))) as lakes:
+        shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
+        assert (shown, token) == (["f"], None)
+
+
+async def test_pages_stay_those_of_the_other_side(tmp_path: Path) -> None:
+    async with asking(tmp_path, Oracle(showing(lambda name: name in "ac"))) as lakes:
+        shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
+        assert shown == ["a"]
+        assert token
+        shown, token = await names(lakes, f"{TABLES}?pageToken={token}&pageSize=2")
+        assert shown == ["c"]
+        assert token
+        assert await names(lakes, f"{TABLES}?pageToken={token}&pageSize=2") == ([], None)
+
+
+async def test_views_and_namespaces_are_shown_as_they_are_decided(tmp_path: Path) -> None:
+    async with asking(tmp_path, Oracle(showing(lambda name: name != "hidden"))) as lakes:
+        for name in ("hidden", "open"):
+            assert (await lakes.far.call("POST", "/lake/namespaces", {"namespace": ["ns", name]})).status == 200
+        assert (await lakes.done("GET", "/namespaces?parent=ns"))["namespaces"] == [["ns", "open"]]
+        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == [["ns"]]
+        assert await names(lakes, "/namespaces/ns/views") == ([], None)
+
+
+async def test_what_somebody_holds_of_a_list_is_decided_too(tmp_path: Path) -> None:
+    async with asking(tmp_path, Oracle(showing(lambda name: name != "b"))) as lakes:
+        grants = [on_table("TABLE_LIST", name) for name in "bc"]
+        ann = await lakes.member("ann", *grants)
+        listed = await lakes.done("GET", TABLES, keys=ann)
+        assert [one["name"] for one in listed["identifiers"]] == ["c"]
+
+
+@pytest.mark.parametrize("path", [TABLES, "/namespaces", "/namespaces/ns/views"])
+async def test_nothing_is_shown_without_an_answer(tmp_path: Path, path: str) -> None:
+    oracle = Oracle()
+    async with asking(tmp_path, oracle) as lakes:
+        oracle.is_down = True
+        assert (await lakes.call("GET", path)).status == 503
