@@ -270,7 +270,8 @@ def test_each_may_do_what_it_was_granted_and_nothing_else(spark: SparkSession, p
         try:
             engine.sql(statement.format_map(words))
         except Exception as error:  # Java's, in PySpark's words
-            assert re.search(REFUSED, str(error)), (name, statement, str(error))
+            if re.search(REFUSED, str(error)) is None:
+                raise
             return False
         return True
 

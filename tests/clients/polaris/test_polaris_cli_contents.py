@@ -1,4 +1,4 @@
-"""What catalogs hold, by Apache Polaris' command line: namespaces, tables, views, policies, and all at once by a setup."""
+"""What catalogs hold, by Apache Polaris' command line: namespaces, tables, views, policies, and setups of it all."""
 
 from __future__ import annotations
 
