@@ -19,7 +19,7 @@ from .cli import Polaris
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server of these tests' own: what they list is what they made."""
-    with running_server(tmp_path_factory.mktemp("polaris") / "data", **{HOSTS: "127.0.0.1"}) as running:
+    with running_server(tmp_path_factory.mktemp("polaris") / "data", workers=2, **{HOSTS: "127.0.0.1"}) as running:
         yield running
         assert "Traceback" not in running.log_text(), running.log_text()[-4000:]
 
