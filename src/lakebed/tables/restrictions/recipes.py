@@ -75,8 +75,8 @@ def recipe_of(table: TableMetadata, snapshot: Snapshot, restriction: Restriction
         ) from error
     condition = " AND ".join(conditions) or "TRUE"
     if is_renamed:
-        # Iceberg looks for the columns of what Spark hands down to it among the names of now, whichever snapshot is read,
-        # and fails. Spark hands down nothing that may be another each time.
+        # Iceberg looks for the columns of what Spark hands down to it among the names of now, whichever snapshot is
+        # read, and fails. Spark hands down nothing that may be another each time.
         condition = f"({condition}) <=> (rand() >= 0)"
     shape = open_schema(msgspec.json.decode(schema.written), {column.id for column in _own_columns(schema)})
     return Recipe(shape | {"schema-id": 0}, tuple(columns), condition)
