@@ -92,6 +92,27 @@ def held(spark: SparkSession, lake: Lake) -> Engine:
     return new_engine(spark, lake, HELD, root_keys(lake.server))
 
 
+@pytest.fixture
+def own_signatures(spark: SparkSession) -> Iterator[None]:
+    """All catalogs of a Java process ask for signatures as the first of them did, and others come by other means."""
+    _forget_who_asked(spark)
+    yield
+    _forget_who_asked(spark)
+
+
+def _forget_who_asked(spark: SparkSession) -> None:
+    java = spark._jvm
+    assert java is not None
+    client = (
+        java.java.lang.Thread.currentThread()
+        .getContextClassLoader()
+        .loadClass("org.apache.iceberg.aws.s3.signer.S3V4RestSignerClient")
+    )
+    manager = client.getDeclaredField("authManager")
+    manager.setAccessible(True)
+    manager.set(None, None)
+
+
 @pytest.fixture(params=["vended", "signed", "held"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Spark, each way in after the other."""

@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.clients.boto import REGION, Keys, root_keys
-from tests.clients.iceberg.engine import SPARK_MARKS, Engine, answered
-from tests.clients.iceberg.lake import DELEGATION, OWN, POLARIS, Lake
+from tests.clients.boto import Keys, root_keys
+from tests.clients.iceberg.engine import SPARK_MARKS, answered, with_credential
+from tests.clients.iceberg.lake import POLARIS, Lake
 from tests.clients.people import User
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy, pytest.mark.usefixtures("own_signatures")]
 
 WAYS: Final = ("vended-credentials", "remote-signing")
-
-
-@pytest.fixture(autouse=True)
-def own_signatures(spark: SparkSession) -> Iterator[None]:
-    """All catalogs of a Java process ask for signatures as the first of them did, and others come by other means."""
-    _forget_who_asked(spark)
-    yield
-    _forget_who_asked(spark)
-
-
-def _forget_who_asked(spark: SparkSession) -> None:
-    java = spark._jvm
-    assert java is not None
-    client = (
-        java.java.lang.Thread.currentThread()
-        .getContextClassLoader()
-        .loadClass("org.apache.iceberg.aws.s3.signer.S3V4RestSignerClient")
-    )
-    manager = client.getDeclaredField("authManager")
-    manager.setAccessible(True)
-    manager.set(None, None)
-
-
-def with_credential(spark: SparkSession, lake: Lake, keys: Keys, way: str, *, mount: str = OWN) -> Engine:
-    """A catalog of the session that knows a client id and its secret, and no keys."""
-    name = f"oauth_{uuid.uuid4().hex[:8]}"
-    settings = {
-        "type": "rest",
-        "uri": f"{lake.server.endpoint}{mount}",
-        "warehouse": lake.warehouse,
-        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "client.region": REGION,
-        "credential": f"{keys.access_key}:{keys.secret_key}",
-        "oauth2-server-uri": f"{lake.server.endpoint}{mount}/v1/oauth/tokens",
-        "scope": "PRINCIPAL_ROLE:ALL",
-        "cache-enabled": "false",
-        DELEGATION: way,
-    }
-    spark.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
-    for key, value in settings.items():
-        spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
-    return Engine(spark, name, lake)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -6,11 +6,12 @@ scans by the server, over copies of what is shown.
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -21,20 +22,21 @@ from lakebed.client import LakebedClient
 from lakebed.client.policies import namespace_target, table_target
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.worker import Ended, Worker
-from tests.clients.boto import Keys, root_keys
-from tests.clients.iceberg.engine import SPARK_MARKS, Engine, answered
+from tests.clients.boto import Keys, connected, root_keys
+from tests.clients.iceberg.engine import SPARK_MARKS, Engine, answered, with_credential
+from tests.clients.iceberg.lake import Lake
 from tests.clients.iceberg.test_pyiceberg_roles import Member, Office, bearer
-from tests.clients.iceberg.test_spark_oauth import with_credential
 from tests.fixtures.server import RunningServer, running_server
 from tests.pipeline.tending import SOON, Tended, own_engine, tended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
+pytestmark = [*SPARK_MARKS, pytest.mark.heavy, pytest.mark.usefixtures("own_signatures")]
 
 WAYS: Final = ("vended-credentials", "remote-signing")
-HIDDEN: Final = r"Forbidden|Status Code: 403|Access Denied|Unable to load credentials"
+REFUSED: Final = r"Forbidden|Status Code: 403"
+HIDDEN: Final = rf"{REFUSED}|Access Denied|Unable to load credentials"
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +48,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def place(server: RunningServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
-    """A table bucket with a worker that has this process's Spark: no principal of the tests works for itself."""
-    with tended(server, tmp_path_factory.mktemp("worker")) as found, working(found):
-        yield found
+    """A catalog with a worker that has this process's Spark: no principal of the tests works for itself."""
+    with tended(server, tmp_path_factory.mktemp("worker")) as found:
+        made = replace(found, lake=catalog_with_a_name(server))
+        with working(made):
+            yield made
+
+
+def catalog_with_a_name(server: RunningServer) -> Lake:
+    """A catalog that is not called as the bucket is in which its files are, and has a directory of it."""
+    lake, keys = Lake(server, "people"), root_keys(server)
+    with connected(server) as s3:
+        s3.create_bucket(Bucket="sea")
+    catalog = {
+        "type": "INTERNAL",
+        "name": lake.warehouse,
+        "properties": {"default-base-location": "s3://sea/teams/people"},
+        "storageConfigInfo": {"storageType": "S3"},
+    }
+    Office(lake, bearer(lake, keys.access_key, keys.secret_key)).call("POST", "/catalogs", {"catalog": catalog})
+    return lake
 
 
 @contextmanager
@@ -179,6 +198,7 @@ def test_three_principals_see_what_each_may(spark: SparkSession, people: People,
     assert reader.sql(f"SELECT id FROM {mine} WHERE ssn = '{_hash('987-65-4321')}'") == [(2,)]
     assert reader.sql(f"SELECT id FROM {mine} WHERE born < DATE '1985-01-01' AND note IS NULL") == [(1,)]
 
+    assert people.reader.ask("GET", f"namespaces/{people.namespace}/tables/t/credentials").status == 403
     refused(
         lambda: reader.sql(f"INSERT INTO {mine} VALUES {ROWS[0]}"),
         lambda: reader.sql(f"DELETE FROM {mine} WHERE id = 1"),
@@ -188,6 +208,83 @@ def test_three_principals_see_what_each_may(spark: SparkSession, people: People,
     with pytest.raises(Exception, match=r"lakebed:hidden|Forbidden|Unsupported|Cannot|Invalid"):
         reader.sql(f"SELECT * FROM {mine}.files")
     assert writer.value(f"SELECT count(*) FROM {t}") == 4
+
+
+SELECTED: Final = "SELECT id FROM {t} WHERE id < 2 ORDER BY id"
+ADMIN: Final = frozenset({"admin"})
+WRITERS: Final = ADMIN | {"writer"}
+EVERYBODY: Final = WRITERS | {"reader"}
+
+STATEMENTS: Final = (
+    (SELECTED, EVERYBODY),
+    ("DESCRIBE TABLE {t}", EVERYBODY),
+    ("SHOW TABLES IN {home}", EVERYBODY),
+    ("SELECT snapshot_id FROM {t}.snapshots", EVERYBODY),
+    ("INSERT INTO {t} VALUES (10)", WRITERS),
+    ("UPDATE {t} SET id = 11 WHERE id = 10", WRITERS),
+    ("DELETE FROM {t} WHERE id = 11", WRITERS),
+    ("MERGE INTO {t} a USING (SELECT 5L AS id) b ON a.id = b.id WHEN MATCHED THEN DELETE", WRITERS),
+    ("ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b')", WRITERS),
+    ("ALTER TABLE {t} CREATE BRANCH {new}", WRITERS),
+    ("ALTER TABLE {home}.wide ADD COLUMN {new} INT", WRITERS),
+    ("CREATE TABLE {home}.{new} (id BIGINT) USING iceberg", WRITERS),
+    ("CREATE TABLE {home}.{new} USING iceberg AS SELECT 1 AS id", WRITERS),
+    ("ALTER TABLE {home}.wide RENAME TO {ns}.wider", ADMIN),
+    ("DROP TABLE {home}.wider", ADMIN),
+    ("CREATE VIEW {home}.{new} AS SELECT 1 AS one", ADMIN),
+    ("CREATE NAMESPACE {home}.{new}", ADMIN),
+    ("DROP NAMESPACE {home}.inner_one", ADMIN),
+    ("DESCRIBE NAMESPACE {home}", ADMIN),
+    ("SHOW NAMESPACES IN {catalog}", ADMIN),
+    ("SHOW TABLES IN {elsewhere}", ADMIN),
+    ("SELECT id FROM {elsewhere}.t", ADMIN),
+    ("INSERT INTO {elsewhere}.t VALUES (1)", ADMIN),
+)
+"""What is said to Spark, and who is let."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_may_do_what_it_was_granted_and_nothing_else(spark: SparkSession, people: People, way: str) -> None:
+    elsewhere = people.place.namespace()
+    people.place.lake.call("POST", "namespaces", {"namespace": [people.namespace, "inner_one"]})
+    people.office.grant(people.reader, "TABLE_WRITE_DATA", people.namespace, revoke=True)
+    # Who may least comes first: what is refused is there to be done.
+    engines = {
+        name: people.engine(spark, member, way)
+        for name, member in (("reader", people.reader), ("writer", people.writer), ("admin", people.admin))
+    }
+    admin = engines["admin"]
+    for table in (admin.table(people.namespace), admin.table(people.namespace, "wide"), admin.table(elsewhere)):
+        admin.sql(f"CREATE TABLE {table} USING iceberg AS SELECT id FROM range(10)")
+
+    def is_let(name: str, statement: str) -> bool:
+        engine = engines[name]
+        words = {
+            "catalog": engine.catalog,
+            "home": f"{engine.catalog}.{people.namespace}",
+            "elsewhere": f"{engine.catalog}.{elsewhere}",
+            "ns": people.namespace,
+            "t": engine.table(people.namespace),
+            "new": f"new_{uuid.uuid4().hex[:8]}",
+        }
+        try:
+            engine.sql(statement.format_map(words))
+        except Exception as error:  # Java's, in PySpark's words
+            if re.search(REFUSED, str(error)) is None:
+                raise
+            return False
+        return True
+
+    found = {statement: {name for name in engines if is_let(name, statement)} for statement, _ in STATEMENTS}
+    assert found == dict(STATEMENTS)
+
+    # What is taken away is gone with the next statement, and nothing else with it.
+    people.office.grant(people.writer, "TABLE_WRITE_DATA", people.namespace, revoke=True)
+    assert not is_let("writer", "INSERT INTO {t} VALUES (12)")
+    assert is_let("writer", SELECTED)
+    people.office.grant(people.writer, "TABLE_READ_DATA", people.namespace, revoke=True)
+    assert not is_let("writer", SELECTED)
+    assert is_let("reader", SELECTED)
 
 
 def test_what_is_shown_follows_the_table_and_the_policies(spark: SparkSession, people: People) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, NoSuchPlanId, NoSuchPlanTask, NotFound, NotSupported, Throttled
 from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, decode_copy, decode_order
+from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from lakebed.tables.planning.plans import PlanStatus
@@ -288,6 +289,21 @@ async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.Mo
     with pytest.raises(Throttled):
         await stage.plan()
     assert (await stage.plan(snapshot_id=_of(second))).copy == second.copy
+
+
+async def test_copies_lie_in_their_catalog_whatever_it_is_called(light_catalog: Catalog) -> None:
+    stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
+    await light_catalog.create("t")
+    await stage.append()
+    await restrict_rows(stage.policing)
+
+    async def rename(tx: Transaction) -> None:
+        await tx.run("UPDATE warehouses SET name = 'sales' WHERE name = 'lake'")
+
+    await light_catalog.store.meta.transact(rename)
+    planned = await stage.scans.plan(ANN, "sales", name(), {})
+    assert planned.copy is not None
+    assert planned.copy.location == f"s3://lake/restricted/{planned.copy.id}"
 
 
 def _of(planned: Planned) -> int:

@@ -121,6 +121,9 @@ async def test_what_clients_send_by_default_is_taken(sea: Office) -> None:
         "region": "us-east-1",
     }
     await sea.done("POST", "/catalogs", a_catalog(storage=defaults, createTimestamp=1, entityVersion=7))
+    # As `polaris setup apply` sends them.
+    texts = ("roleArn", "externalId", "userArn", "region", "endpoint", "endpointInternal", "stsEndpoint")
+    await sea.done("POST", "/catalogs", a_catalog("empty", "s3://sea/empty", storage=dict.fromkeys(texts, "")))
     elsewhere = a_catalog("two", "s3://sea/two", storage={"region": "eu-west-1"})
     assert (await sea.call("POST", "/catalogs", elsewhere)).error == (400, "BadRequestException")
     remote = a_catalog("two", "s3://sea/two", type="EXTERNAL", connectionConfigInfo={"connectionType": "HIVE"})

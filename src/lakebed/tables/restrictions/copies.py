@@ -277,7 +277,7 @@ def _new_copy(
         {"action": "set-default-spec", "spec-id": LAST_ADDED},
         {"action": "add-sort-order", "sort-order": bare},
         {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED},
-        {"action": "set-location", "location": f"s3://{source.warehouse.name}/{_DIRECTORY}/{uuid.replace('-', '')}"},
+        {"action": "set-location", "location": f"{source.warehouse.base_location}{_DIRECTORY}/{uuid.replace('-', '')}"},
         {
             "action": "set-properties",
             "updates": {

@@ -26,6 +26,7 @@ from .spark_sql import SqlColumn, filter_sql, masked_sql, quoted_name
 __all__ = ["Recipe", "masked_columns", "open_schema", "recipe_of", "schema_of"]
 
 _FORM: Final = "recipe 1"
+_NO_VALUE: Final = "NULL"
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,14 @@ def recipe_of(table: TableMetadata, snapshot: Snapshot, restriction: Restriction
         shown = masked_sql(sql, masks[column.id]) if column.id in masks else sql.sql
         columns.append(f"{shown} AS {quoted_name(column.name)}")
 
+    is_renamed = False
+
     def find(name: str) -> SqlColumn:
-        return _find(table, schema, name)
+        nonlocal is_renamed
+        meant = _meant(table, name)
+        found = _find(schema, meant)
+        is_renamed |= found.sql not in (_NO_VALUE, _find(table.schema, meant).sql)
+        return found
 
     try:
         conditions = [filter_sql(one, find) for one in restriction.filters]
@@ -66,8 +73,13 @@ def recipe_of(table: TableMetadata, snapshot: Snapshot, restriction: Restriction
             f"a policy restricts the table and cannot be applied to it, so nothing of it is shown: {error}."
             f" policies={','.join(restriction.policies)}"
         ) from error
+    condition = " AND ".join(conditions) or "TRUE"
+    if is_renamed:
+        # Iceberg looks for the columns of what Spark hands down to it among the names of now, whichever snapshot is
+        # read, and fails. Spark hands down nothing that may be another each time.
+        condition = f"({condition}) <=> (rand() >= 0)"
     shape = open_schema(msgspec.json.decode(schema.written), {column.id for column in _own_columns(schema)})
-    return Recipe(shape | {"schema-id": 0}, tuple(columns), " AND ".join(conditions) or "TRUE")
+    return Recipe(shape | {"schema-id": 0}, tuple(columns), condition)
 
 
 def schema_of(table: TableMetadata, snapshot: Snapshot) -> Schema:
@@ -110,19 +122,24 @@ def _own_columns(schema: Schema) -> Iterator[Column]:
     return (column for column in schema.columns.values() if column.parent is None)
 
 
-def _find(table: TableMetadata, schema: Schema, name: str) -> SqlColumn:
-    """The column of a filter, as the snapshot has it. Raises InvalidPolicy."""
-    meant = _named(table.schema, name) or _named(schema, name)
+def _meant(table: TableMetadata, name: str) -> Column:
+    """The column of a filter. Raises InvalidPolicy."""
+    meant = _named(table.schema, name)
     if meant is None:
         raise InvalidPolicy(f"the table has no column {name[:80]!r}")
+    return meant
+
+
+def _find(schema: Schema, meant: Column) -> SqlColumn:
+    """A column of the table, as a schema of its has it. Raises InvalidPolicy."""
     found = schema.columns.get(meant.id)
     if found is None:
         if meant.initial_default is not None:
-            raise InvalidPolicy(f"the column is younger than the snapshot, and has a default: {name[:80]!r}")
+            raise InvalidPolicy(f"the column is younger than the snapshot, and has a default: {meant.name[:80]!r}")
         # Rows that are older than the column have no value of it.
-        return SqlColumn("NULL", meant.type)
+        return SqlColumn(_NO_VALUE, meant.type)
     if not schema.is_in_structs_only(found):
-        raise InvalidPolicy(f"there is more than one value of it in a row: {name[:80]!r}")
+        raise InvalidPolicy(f"there is more than one value of it in a row: {meant.name[:80]!r}")
     return SqlColumn(quoted_name(*_path(schema, found)), found.type)
 
 

@@ -33,6 +33,7 @@ class StorageDocument(msgspec.Struct, rename="camel"):
 
         `pathStyleAccess` and `kmsUnavailable` are not looked at: clients are told what reaches this server, and no keys
         of a KMS are in the policies of theirs.
+        A text without characters says nothing: some clients send one for each option that they were not given.
         """
         if self.storage_type in STORES:
             raise STORES[self.storage_type].error
@@ -42,7 +43,7 @@ class StorageDocument(msgspec.Struct, rename="camel"):
         for field, refused in STORAGE_FIELDS.items():
             if given.get(field):
                 raise refused.error
-        if self.region not in (None, region):
+        if self.region and self.region != region:
             raise InvalidInput(
                 f"the region is another than the store's. region={self.region} expected={region}", argument="region"
             )
