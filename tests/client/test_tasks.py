@@ -177,9 +177,11 @@ def test_who_waits_is_answered_when_the_server_ends(tmp_path: Path) -> None:
             lambda client: client.events.read(1 << 40, wait_seconds=30).events,
         ]
         threads = [threading.Thread(target=wait, args=(poll,)) for poll in polls]
+        looking = Connection(access_to(server))
+        # Whoever looked whether the server is ready may not have hung up yet: it must not be taken for one who waits.
+        wait_until(lambda: connections(looking) == 1)
         for thread in threads:
             thread.start()
-        looking = Connection(access_to(server))
         wait_until(lambda: connections(looking) == 3)
         looking.close()
         assert server.stop() == 0

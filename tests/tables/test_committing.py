@@ -23,6 +23,7 @@ from lakebed.objects.config.versioning import Versioning
 from lakebed.tables.committing import MAX_CHANGES, CommitOptions, read_change
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
+from lakebed.tables.losers import Losers
 from tests.objects.stores import ROOT
 
 from .appends import appended
@@ -397,6 +398,28 @@ async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: Ca
     async with catalog.unchanged():
         later = await catalog.commit(name(), set_properties(a="1"), options=options)
     assert later.entry.generation == 3, "the answer shows the table as it is"
+
+
+async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
+    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, losers = light_catalog, Losers(longest_wait_seconds=3600)
+    monkeypatch.setattr(catalog.commits, "_losers", losers)
+    await catalog.create()
+    stale = [{"type": "assert-current-schema-id", "current-schema-id": 9}]
+
+    async def lose() -> None:
+        with pytest.raises(CommitConflict, match="Requirement failed"):
+            await catalog.commit(name(), set_properties(a="1"), requirements=stale)
+
+    await lose()  # the first is told at once
+    second = asyncio.create_task(lose())
+    async with asyncio.timeout(60):
+        while not (losers._waiting or second.done()):
+            await asyncio.sleep(0)
+        assert not second.done()
+        await catalog.commit(name(), set_properties(a="2"))
+        await second
 
 
 async def test_commit_id_of_another_commit_is_a_conflict(catalog: Catalog) -> None:

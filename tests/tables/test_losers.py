@@ -52,7 +52,10 @@ async def test_a_commit_for_which_nobody_waits_lets_the_next_one_go() -> None:
 
 async def test_nobody_waits_for_ever() -> None:
     losers = Losers(0.001)
-    await asyncio.gather(*(losers.wait("lake", ORDERS) for _ in range(5)))
+    tasks = await losing(losers, 5)
+    async with asyncio.timeout(60):
+        await asyncio.gather(*tasks)
+    assert not losers._waiting
 
 
 async def test_who_gave_up_is_passed_over() -> None:

@@ -71,6 +71,11 @@ def test_statement_searches_an_index_and_sorts_nothing(statement: str, plans: di
     assert statement == "LOCATIONS_OF" or not [step for step in steps if "TEMP B-TREE" in step]
 
 
+def test_names_are_listed_without_a_look_at_their_rows(plans: dict[str, list[str]]) -> None:
+    (step,) = plans["ENTRY_NAMES_AFTER"]
+    assert step.startswith("SEARCH entries USING COVERING INDEX entries_listed ")
+
+
 @pytest.mark.parametrize(
     "changes",
     [
