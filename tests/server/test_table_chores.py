@@ -20,7 +20,6 @@ from lakebed.tables.upkeep.service import wire_upkeep
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.maintenance.workshop import Workshop, open_workshop
-from tests.tables.restrictions.subjects import wire_copies
 
 __all__ = ["clock", "light_store"]
 
@@ -50,7 +49,7 @@ def chores(workshop: Workshop) -> TableChores:
         keys=catalog.keys,
         reports=catalog.reports,
         scans=Scans(meta, catalog.files, catalog.entries, catalog.commits, clock),
-        copies=wire_copies(catalog),
+        copies=catalog.copies,
         maintenance=workshop.background,
         purges=catalog.purges,
         tasks=catalog.tasks,

@@ -38,6 +38,7 @@ from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
+from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.validation.commit import CommitValidator
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import UNDROP_WINDOW, Warehouses
@@ -129,7 +130,21 @@ class Catalog:
     @property
     def management(self) -> CatalogManagement:
         """Catalogs made by name."""
-        return CatalogManagement(self.store.facilities, self.gate)
+        return CatalogManagement(self.store.facilities, self.gate, self.copies.leave)
+
+    @property
+    def copies(self) -> Copies:
+        """Filtered, masked copies, as `server.catalog` wires them."""
+        return Copies(
+            self.store.facilities,
+            self.namespaces,
+            self.entries,
+            self.files,
+            self.publisher,
+            self.cache,
+            self.dropping,
+            self.tasks,
+        )
 
     def administrator(self, caller: Caller = ROOT) -> Administrator:
         """Who manages catalogs."""

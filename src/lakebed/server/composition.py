@@ -254,7 +254,11 @@ def _wire(
     federation = catalog.services.federation
     management = CatalogApplication(
         catalog.services,
-        [management_mount(ManagementServices.on(facilities, root, tokens.clients, federation))],
+        [
+            management_mount(
+                ManagementServices.on(facilities, root, tokens.clients, catalog.chores.copies.leave, federation)
+            )
+        ],
         clock=clock,
         observe=instruments.management.observe,
         around=telling.announcer.around,

@@ -46,13 +46,17 @@ _TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
 Also = Callable[[Transaction, int], Awaitable[object]]
 """What else a transaction does, at a time."""
 
+Leave = Callable[[Warehouse], Awaitable[None]]
+"""Takes out of a catalog what the server has put there by itself and nobody needs any more."""
+
 
 class CatalogManagement:
     """The use cases of catalogs, for those who may manage them."""
 
-    def __init__(self, facilities: Facilities, gate: Gate) -> None:
+    def __init__(self, facilities: Facilities, gate: Gate, leave: Leave) -> None:
         self._f = facilities
         self._gate = gate
+        self._leave = leave
 
     async def create(
         self,
@@ -151,6 +155,7 @@ class CatalogManagement:
         f = self._f
         now_ms = f.clock.now_ms()
         asked = await self._admitted(by, "deleteCatalog", name)
+        await self._leave(asked)
 
         async def work(tx: Transaction) -> None:
             warehouse = await _found_again(tx, asked)

@@ -18,7 +18,6 @@ from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.metadata.builder import build_table
 from lakebed.tables.metadata.documents import encode
 from lakebed.tables.metadata.updates import parse_table_updates
-from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
 from lakebed.tables.upkeep.attaching import TargetName
 from tests.tables.catalogs import Catalog
@@ -133,24 +132,10 @@ async def role(catalog: Catalog, name: str, *members: str, federated: bool = Fal
     await catalog.store.meta.transact(work)
 
 
-def wire_copies(catalog: Catalog) -> Copies:
-    """Copies on a catalog, as `server.catalog` wires them."""
-    return Copies(
-        catalog.store.facilities,
-        catalog.namespaces,
-        catalog.entries,
-        catalog.files,
-        catalog.publisher,
-        catalog.cache,
-        catalog.dropping,
-        catalog.tasks,
-    )
-
-
 def wire_scans(catalog: Catalog) -> Scans:
     """Scans on a catalog, for restricted callers too."""
     store = catalog.store
-    return Scans(store.meta, catalog.files, catalog.entries, catalog.commits, store.clock, wire_copies(catalog))
+    return Scans(store.meta, catalog.files, catalog.entries, catalog.commits, store.clock, catalog.copies)
 
 
 def delegated(caller: Caller, table: str, activated: ActivatedRoles | None = None) -> Caller:

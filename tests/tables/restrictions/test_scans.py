@@ -8,11 +8,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.core.errors import AccessDenied, NoSuchPlanId, NoSuchPlanTask, NotFound, NotSupported, Throttled
+from lakebed.core.errors import (
+    AccessDenied,
+    CatalogNotEmpty,
+    NoSuchPlanId,
+    NoSuchPlanTask,
+    NoSuchWarehouse,
+    NotFound,
+    NotSupported,
+    Throttled,
+)
 from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, decode_copy, decode_order
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
+from lakebed.tables.idempotency import Mutation
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.restrictions import COPIES_NAMESPACE
 from lakebed.tables.restrictions import copies as copies_module
@@ -23,7 +33,7 @@ from tests.tables.appends import appended
 from tests.tables.catalogs import Catalog, may, name
 from tests.tables.upkeep.policing import NS, Policing, policing_on
 
-from .subjects import content, delegated, restrict_rows, role, wire_copies, wire_scans
+from .subjects import content, delegated, restrict_rows, role, wire_scans
 
 ANN = may("s3:*", "s3tables:*", who="ann")
 BO = may("s3:*", "s3tables:*", who="bo")
@@ -219,7 +229,7 @@ async def test_what_is_not_planned_for_the_restricted(stage: Stage) -> None:
 
 
 async def test_copies_that_nobody_uses_are_removed_with_their_files(stage: Stage) -> None:
-    copies = wire_copies(stage.catalog)
+    copies = stage.catalog.copies
     await stage.catalog.keep_dropped(7 * 86_400)
     planned = await stage.plan()
     await stage.fill()
@@ -266,7 +276,7 @@ async def test_copies_are_in_a_namespace_of_their_own(stage: Stage) -> None:
 
 
 async def test_copies_go_with_their_table(stage: Stage) -> None:
-    copies = wire_copies(stage.catalog)
+    copies = stage.catalog.copies
     planned = await stage.plan()
     assert planned.copy is not None
     await stage.catalog.keep_dropped(3600)
@@ -278,6 +288,21 @@ async def test_copies_go_with_their_table(stage: Stage) -> None:
     assert await copies.discard_unneeded() == 1
     with pytest.raises(NotFound):
         await stage.catalog.entries.by_id(planned.copy.id)
+
+
+async def test_what_is_left_of_copies_does_not_keep_their_catalog(stage: Stage) -> None:
+    catalog = stage.catalog
+    assert (await stage.plan()).copy is not None
+    with pytest.raises(CatalogNotEmpty):
+        await catalog.management.delete(catalog.administrator(), ROOT, "lake")
+    # Nothing was taken from whom it is shown.
+    assert (await stage.plan()).copy is not None
+    await stage.policing.drop("p", detach_all=True)
+    await catalog.drop()
+    await catalog.namespaces.drop(Mutation(ROOT), "lake", ("ns",))
+    await catalog.management.delete(catalog.administrator(), ROOT, "lake")
+    with pytest.raises(NoSuchWarehouse):
+        await catalog.warehouses.find(catalog.store.meta, "lake")
 
 
 async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

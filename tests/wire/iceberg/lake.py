@@ -241,7 +241,11 @@ def wire_lake(
     )
     management = CatalogApplication(
         catalog.services,
-        [management_mount(ManagementServices.on(f, root, clients, catalog.services.federation))],
+        [
+            management_mount(
+                ManagementServices.on(f, root, clients, catalog.chores.copies.leave, catalog.services.federation)
+            )
+        ],
         clock=clock,
         around=announcer.around,
         refused=telling.refused_at("management"),

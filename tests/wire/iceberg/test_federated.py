@@ -203,7 +203,7 @@ async def test_what_is_not_passed_on_is_refused(lakes: TwoLakes, method: str, pa
 
 
 async def test_policies_of_it_are_refused(lakes: TwoLakes) -> None:
-    answer = await lakes.near.send("GET", f"/polaris/v1/{CATALOG}/namespaces/ns/policies")
+    answer = await lakes.near.send("GET", f"/polaris/v1/{CATALOG}/namespaces/ns/policies/p")
     assert answer.error == (406, "UnsupportedOperationException")
     answer = await lakes.near.send("GET", f"/lakebed/v1/tables/{CATALOG}/ns/t/health")
     assert answer.error == (406, "UnsupportedOperationException")

@@ -51,6 +51,17 @@ async def test_tables_are_shown_as_they_are_decided(tmp_path: Path) -> None:
         assert [asked["action"] for asked in oracle.asked] == ["s3tables:ListTables"] * 2
 
 
+@pytest.mark.parametrize("listed", ["policies", "generic-tables"])
+async def test_what_no_such_catalog_has_is_an_empty_list(tmp_path: Path, listed: str) -> None:
+    async with two_lakes(tmp_path) as lakes:
+        assert (await lakes.far.table()).status == 200
+        base = f"/polaris/v1/{CATALOG}/namespaces"
+        found = await lakes.near.send("GET", f"{base}/ns/{listed}")
+        assert (found.status, found.document) == (200, {"identifiers": [], "next-page-token": None})
+        assert (await lakes.near.send("GET", f"{base}/nowhere/{listed}")).error[0] == 404
+        assert (await lakes.near.send("POST", f"{base}/ns/{listed}", b"{}")).error[0] == 406
+
+
 async def test_pages_that_nothing_is_left_of_are_passed_over(tmp_path: Path) -> None:
     async with asking(tmp_path, Oracle(showing(lambda name: name == "f"))) as lakes:
         shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")

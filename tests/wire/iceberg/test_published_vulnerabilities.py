@@ -115,6 +115,26 @@ async def test_cve_2026_42812_a_property_that_moves_writes_moves_nothing_uncheck
     assert len([key for key in keys if key.startswith("home/t10/metadata/")]) == 1
 
 
+async def test_properties_of_a_table_name_no_other_store(lake: Lake) -> None:
+    steering = {
+        "s3.endpoint": "http://elsewhere.example",
+        "s3.access-key-id": "AKIAELSEWHERE",
+        "s3.secret-access-key": "of somebody else",
+        "s3.signer.uri": "http://elsewhere.example",
+        "io-impl": "com.example.Elsewhere",
+    }
+    assert (await lake.table(properties=steering)).status == 200
+    plain = (await lake.call("GET", TABLE)).document
+    # They are the table's words, kept as they were given, and nothing that a client is told to use.
+    assert plain["metadata"]["properties"].items() >= steering.items()
+    for access in ("vended-credentials", "remote-signing"):
+        loaded = (await lake.call("GET", TABLE, access=access)).document
+        said = [loaded["config"], *(one["config"] for one in loaded.get("storage-credentials", ()))]
+        for config in said:
+            assert not set(steering.values()) & set(config.values())
+        assert any(config.get("s3.endpoint") == f"http://{HOST}" for config in said)
+
+
 async def test_what_is_not_allowed_any_more_is_not_handed_out_for_tables_that_are_there(lake: Lake) -> None:
     office = Office(lake)
     assert (await lake.send("PUT", "/sea")).status == 200

@@ -8,11 +8,12 @@ on. Those whom the same policies restrict share one.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 from uuid import uuid4
 
 from lakebed.core.access import root_of
-from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NotFound, Throttled
+from lakebed.core.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, NotFound, Throttled
 from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, TaskOrder, encode_copy
 from lakebed.governance.policies import Restriction
 from lakebed.meta.outbox import Event
@@ -152,6 +153,20 @@ class Copies:
                 await self._touch(row)
         return discarded
 
+    async def leave(self, warehouse: Warehouse) -> None:
+        """Remove the copies of tables that are gone for good, and with the last copy the namespace they are in.
+
+        For who deletes a catalog: what the server has put there by itself does not keep it.
+        """
+        try:
+            home = await self._namespaces.find(self._f.meta, warehouse, _HOME)
+        except NoSuchNamespace:
+            return
+        for row in map(CopyRow._make, await self._f.meta.rows(copy_rows.ORPHANS, home.id)):
+            await self.discard(row)
+        with suppress(NoSuchNamespace, NamespaceNotEmpty):
+            await self._namespaces.drop(_system(warehouse), warehouse.name, _HOME)
+
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def _make(
@@ -163,7 +178,7 @@ class Copies:
                 f"so many snapshots of the table are shown to the caller at once, and no more. maximum={MAX_COPIES}"
             )
         warehouse, now_ms = source.warehouse, self._f.clock.now_ms()
-        system = Mutation(Caller(root_of(warehouse.bucket.owner)))
+        system = _system(warehouse)
         uuid = uuid4()
         identifier = Identifier(_HOME, uuid.hex)
         metadata = _new_copy(source, table, snapshot, recipe, str(uuid), now_ms)
@@ -254,6 +269,10 @@ class Copies:
             await tx.run(copy_rows.SET_USED, now_ms, row.id, now_ms)
 
         await self._f.meta.transact(work)
+
+
+def _system(warehouse: Warehouse) -> Mutation:
+    return Mutation(Caller(root_of(warehouse.bucket.owner)))
 
 
 def _new_copy(

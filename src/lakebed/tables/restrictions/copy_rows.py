@@ -19,6 +19,12 @@ UNNEEDED: Final = (
     " OR NOT EXISTS (SELECT 1 FROM entries e WHERE e.id = c.source) ORDER BY used_ms LIMIT ?"
 )
 """Those that nobody has used since, and those of tables that are gone for good."""
+ORPHANS: Final = (
+    "SELECT c.id, c.source, c.snapshot, c.restriction, c.recipe, c.task, c.used_ms FROM restricted_copies c"
+    " JOIN entries own ON own.id = c.id WHERE own.namespace = ?"
+    " AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.id = c.source)"
+)
+"""Copies in a namespace, of tables that are gone for good."""
 INSERT: Final = (
     "INSERT INTO restricted_copies (id, source, snapshot, restriction, recipe, task, created_ms, used_ms)"
     " VALUES (?, ?, ?, ?, ?, NULL, ?, ?) ON CONFLICT (source, snapshot, restriction, recipe) DO NOTHING RETURNING id"

@@ -305,6 +305,15 @@ async def _register_view(services: CatalogServices, request: CatalogRequest, bac
     return ok(await services.federation.views.register(request.mutation, backed, request.namespace, asked))
 
 
+# -- what is of this server alone ---------------------------------------------------------------------------------
+
+
+async def _list_none(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+    """An empty list, if the namespace is there for the caller: for those who go through all that there is."""
+    await services.federation.namespaces.check_exists(request.caller, backed, request.namespace)
+    return ok({"identifiers": [], "next-page-token": None})
+
+
 PASSED: Final[Mapping[str, Passed]] = {
     "listNamespaces": _list_namespaces,
     "createNamespace": _create_namespace,
@@ -331,6 +340,9 @@ PASSED: Final[Mapping[str, Passed]] = {
     "dropView": _drop_view,
     "renameView": _rename_view,
     "registerView": _register_view,
+    # Neither can be made where another catalog is behind.
+    "listPolicies": _list_none,
+    "listGenericTables": _list_none,
 }
 """What is passed on, by the operation's id in the contract."""
 

@@ -15,7 +15,7 @@ from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
-from lakebed.tables.catalogs import CatalogManagement
+from lakebed.tables.catalogs import CatalogManagement, Leave
 from lakebed.tables.federation.connections import Connections
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.gate import Gate
@@ -41,9 +41,16 @@ class ManagementServices:
 
     @staticmethod
     def on(
-        facilities: Facilities, root: Credential, issuer: Issuer, federation: Federation | None = None
+        facilities: Facilities,
+        root: Credential,
+        issuer: Issuer,
+        leave: Leave,
+        federation: Federation | None = None,
     ) -> ManagementServices:
-        """The use cases on an object store's facilities; `federation` knows of catalogs behind this one."""
+        """The use cases on an object store's facilities; `federation` knows of catalogs behind this one.
+
+        `leave` clears catalogs that are to be deleted.
+        """
         meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
         return ManagementServices(
             facilities,
@@ -53,7 +60,7 @@ class ManagementServices:
             CatalogRoles(meta, outbox, clock),
             Granting(meta, outbox, clock, None if federation is None else federation.recording),
             Catalogs(meta),
-            CatalogManagement(facilities, Gate(facilities)),
+            CatalogManagement(facilities, Gate(facilities), leave),
             None if federation is None else federation.connections,
         )
 
