@@ -182,7 +182,7 @@ async def test_a_server_that_acknowledges_before_it_is_durable_is_refused(postgr
 async def test_an_event_waits_for_the_one_that_took_its_number_before_it(
     store: PostgresStore, postgres_dsn: str
 ) -> None:
-    await migrate(store, [step for step in product_migrations() if step.name == "core"])
+    await migrate(store, product_migrations())
     outbox = Outbox(store)
 
     async def create(tx: Transaction) -> None:
@@ -382,6 +382,25 @@ async def test_a_caller_cancelled_in_the_middle_leaves_no_open_transaction_behin
         await caller
     assert await store.row("SELECT count(*) FROM items") == (0,)
     await store.close()
+
+
+async def test_a_reader_cancelled_at_any_moment_leaves_nothing_behind(postgres_dsn: str) -> None:
+    store = await PostgresStore.open(postgres_dsn, connections=1, random=Random(7))
+
+    async def work(tx: Transaction) -> int:
+        row = await tx.row("SELECT 1")
+        return 0 if row is None else row[0]
+
+    try:
+        for number in range(200):
+            # Not asked before: the moment between its preparation and its execution is among those.
+            reading = asyncio.create_task(store.row(f"SELECT {number}"))
+            await asyncio.sleep(number / 200_000)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            assert await store.transact(work) == 1
+    finally:
+        await store.close()
 
 
 async def test_a_role_without_privileges_can_flush(

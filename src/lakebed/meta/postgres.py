@@ -12,7 +12,8 @@ SQLite; `sync` is for those who tell others of what they saw.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, TypeVar
 
@@ -95,18 +96,20 @@ class PostgresStore:
 
     async def row(self, sql: str, *args: Value) -> Row | None:
         """The first row, or None."""
-        try:
-            found = await self._pool.fetchrow(numbered(sql), *args)
-        except Exception as error:
-            raise _translate(error) from error
+        async with self._lent() as connection:
+            try:
+                found = await connection.fetchrow(numbered(sql), *args)
+            except Exception as error:
+                raise _translate(error) from error
         return None if found is None else tuple(found)
 
     async def rows(self, sql: str, *args: Value) -> list[Row]:
         """All rows."""
-        try:
-            return [tuple(found) for found in await self._pool.fetch(numbered(sql), *args)]
-        except Exception as error:
-            raise _translate(error) from error
+        async with self._lent() as connection:
+            try:
+                return [tuple(found) for found in await connection.fetch(numbered(sql), *args)]
+            except Exception as error:
+                raise _translate(error) from error
 
     async def transact(self, work: Work[T]) -> T:
         """Run `work` in one transaction and commit it durably, again if another one interfered."""
@@ -156,21 +159,31 @@ class PostgresStore:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def _attempt(self, work: Work[T], taken: str | None) -> T:
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Any]:  # Any: asyncpg comes without types
+        """A connection of the pool. One whose user was cancelled is not used again: nobody else may get the answers.
+
+        The driver does not mend it either: a statement that was prepared and not run leaves a transaction open on the
+        server that it does not know of.
+        """
         try:
             connection = await self._pool.acquire()
         except Exception as error:
             raise _translate(error) from error
-        told: list[Callable[[], None]] = []
         try:
-            result = await self._commit(connection, work, told, taken)
+            yield connection
         except Exception:
             raise
         except BaseException:
-            connection.terminate()  # cancelled amid a conversation: nobody else may get the answers
+            connection.terminate()
             raise
         finally:
             await self._pool.release(connection)
+
+    async def _attempt(self, work: Work[T], taken: str | None) -> T:
+        told: list[Callable[[], None]] = []
+        async with self._lent() as connection:
+            result = await self._commit(connection, work, told, taken)
         try:
             await self._flush.wait()
         except Exception as error:

@@ -100,11 +100,11 @@ async def check_followed(world: World) -> None:
     assert followed.roles == set(await store.rows("SELECT name FROM principal_roles"))
     members = "SELECT m.principal, r.name FROM principal_role_members m JOIN principal_roles r ON r.id = m.role"
     assert followed.members == set(await store.rows(members))
-    of_catalogs = "SELECT b.name, r.name FROM catalog_roles r JOIN buckets b ON b.id = r.catalog"
+    of_catalogs = "SELECT b.name, r.name FROM catalog_roles r JOIN warehouses b ON b.id = r.catalog"
     assert followed.catalog_roles == set(await store.rows(of_catalogs))
     assigned = (
         "SELECT p.name, b.name, r.name FROM catalog_role_members m JOIN principal_roles p ON p.id = m.principal_role"
-        " JOIN catalog_roles r ON r.id = m.catalog_role JOIN buckets b ON b.id = r.catalog"
+        " JOIN catalog_roles r ON r.id = m.catalog_role JOIN warehouses b ON b.id = r.catalog"
     )
     assert followed.assigned == set(await store.rows(assigned))
     held = {

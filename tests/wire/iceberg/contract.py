@@ -103,6 +103,9 @@ class Signed(AuthBase):
         if isinstance(request.body, str):
             request.body = request.body.encode()
         body = request.body if isinstance(request.body, bytes) else b""
+        for made_up in [name for name in request.headers if str(name).lower().startswith("x-amz-")]:
+            # What nobody signed is refused before anything of the contract is looked at.
+            del request.headers[made_up]
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         headers = self._signer.headers(str(request.method), str(target), None, body)
         headers.pop("content-length", None)  # `requests` has written it

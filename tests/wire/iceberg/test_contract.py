@@ -25,7 +25,10 @@ DOCUMENT: Final = Path(
 )
 """Apache Iceberg's description of the protocol, which this repository has no copy of."""
 
-OPERATIONS: Final = [route.name for route in catalog_routes().routes if route.is_standard]
+OPERATIONS: Final = [
+    route.name for route in catalog_routes().routes if route.is_standard and route.name != "sendNotification"
+]
+"""All but one, which is Apache Polaris'."""
 REFUSES_ALL: Final = frozenset(
     {"registerTable", "registerView", "signRequest", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks"}
 )

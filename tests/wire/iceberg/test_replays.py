@@ -64,7 +64,9 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 
 async def test_every_change_of_the_contract_is_tried_here() -> None:
-    assert REQUESTS.keys() == {route.name for route in catalog_routes().routes if route.is_standard and route.changes}
+    changes = {route.name for route in catalog_routes().routes if route.is_standard and route.changes}
+    # Notifications are Apache Polaris', and have a time that says which came first.
+    assert REQUESTS.keys() == changes - {"sendNotification"}
 
 
 @pytest.mark.parametrize("operation", REQUESTS)
