@@ -160,8 +160,6 @@ class SelectLimits:
     """Queries at a time; a further one is told to slow down."""
     memory_bytes: int = 128 * 1024 * 1024
     """Of one query. What sorting and grouping hold beyond it goes to disk, or the query ends."""
-    spill_bytes: int = 4 * 1024 * 1024 * 1024
-    """Of the disk, for what does not fit into memory."""
     seconds: float = 300.0
     """How long a query may run."""
     partitions: int = 0
