@@ -1,0 +1,154 @@
+"""Each question asked of each in turn, A B C A B C…; the answers have to be the same."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+import duckdb
+import msgspec
+from botocore.config import Config
+
+from benchmarks.processes import MemoryWatch
+from benchmarks.select.objects import MIB
+from benchmarks.select.scenarios import CSV_OUT, Scenario
+from benchmarks.servers import WORKERS, Server
+from benchmarks.table import Table
+
+BUCKET: Final = "select"
+GOAL_MIB: Final = 300
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """One question: seconds of each, medians over the rounds."""
+
+    name: str
+    title: str
+    object_mib: float
+    lakebed_seconds: float
+    minio_seconds: float | None
+    duckdb_seconds: float | None
+    highest_mib: float
+    """Resident memory of our largest process while it was answered."""
+    goals: tuple[float | None, float | None]
+
+
+def client_of(server: Server) -> Any:  # boto3 has no types
+    """A client of S3 for a server."""
+    return boto3.client(
+        "s3",
+        endpoint_url=f"http://{server.address}",
+        aws_access_key_id=server.credentials.access_key,
+        aws_secret_access_key=server.credentials.secret_key,
+        region_name="us-east-1",
+        config=Config(s3={"addressing_style": "path"}, read_timeout=900, retries={"max_attempts": 1}),
+    )
+
+
+def store(client: Any, folder: Path, names: set[str]) -> None:
+    """Put the objects, as clients put large ones: in parts."""
+    client.create_bucket(Bucket=BUCKET)
+    for name in sorted(names):
+        client.upload_file(str(folder / name), BUCKET, name)
+
+
+def ask(client: Any, scenario: Scenario) -> bytes:
+    """The records that a server answers with."""
+    answer = client.select_object_content(
+        Bucket=BUCKET,
+        Key=scenario.object,
+        Expression=scenario.ours,
+        ExpressionType="SQL",
+        InputSerialization=scenario.read,
+        OutputSerialization=CSV_OUT,
+    )
+    parts, ended = [], False
+    for event in answer["Payload"]:
+        if "Records" in event:
+            parts.append(event["Records"]["Payload"])
+        ended = ended or "End" in event
+    if not ended:
+        raise RuntimeError(f"the answer did not end. scenario={scenario.name}")
+    return b"".join(parts)
+
+
+def ask_duckdb(folder: Path, scenario: Scenario) -> bytes:
+    """What DuckDB answers, written as CSV."""
+    if scenario.theirs is None:
+        return b""
+    connection = duckdb.connect(config={"threads": WORKERS})
+    try:
+        rows = connection.execute(scenario.theirs.format(folder / scenario.object)).fetchall()
+    finally:
+        connection.close()
+    return "".join(",".join(str(value) for value in row) + "\n" for row in rows).encode()
+
+
+def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario, rounds: int) -> Compared:
+    """Ask a question so many times. Raises RuntimeError if the answers differ."""
+    contenders: dict[str, Callable[[], bytes]] = {"lakebed": lambda: ask(client_of(ours), scenario)}
+    if peer is not None:
+        contenders["minio"] = lambda: ask(client_of(peer), scenario)
+    if scenario.theirs is not None:
+        contenders["duckdb"] = lambda: ask_duckdb(folder, scenario)
+    expected = sorted(contenders["lakebed"]().splitlines())
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    highest = 0
+    for _ in range(rounds):
+        for name, asked in contenders.items():
+            with MemoryWatch(ours.pid) as watch:
+                begin = time.monotonic()
+                answer = asked()
+                seconds[name].append(time.monotonic() - begin)
+            if name == "lakebed":
+                highest = max(highest, watch.highest().resident)
+            if sorted(answer.splitlines()) != expected:
+                raise RuntimeError(f"the answers differ. scenario={scenario.name} contender={name}")
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    return Compared(
+        scenario.name,
+        scenario.title,
+        (folder / scenario.object).stat().st_size / MIB,
+        medians["lakebed"],
+        medians.get("minio"),
+        medians.get("duckdb"),
+        highest / MIB,
+        scenario.goals,
+    )
+
+
+def table(results: list[Compared]) -> Table:
+    """The results as a table."""
+    lines = []
+    for each in results:
+        ratios = [
+            None if other is None else other / each.lakebed_seconds
+            for other in (each.minio_seconds, each.duckdb_seconds)
+        ]
+        wanted = [f"≥ {goal:g}× {name}" for goal, name in zip(each.goals, ("MinIO", "DuckDB"), strict=True) if goal]
+        met = each.highest_mib < GOAL_MIB and all(
+            goal is None or ratio is None or ratio >= goal for goal, ratio in zip(each.goals, ratios, strict=True)
+        )
+        lines.append(
+            [
+                each.title,
+                f"{each.object_mib:,.0f}",
+                *(
+                    "" if value is None else f"{value:.2f}"
+                    for value in (each.lakebed_seconds, each.minio_seconds, each.duckdb_seconds)
+                ),
+                *("" if ratio is None else f"{ratio:.2f}×" for ratio in ratios),
+                f"{each.highest_mib:,.0f}",
+                ", ".join([*wanted, f"< {GOAL_MIB} MiB"]),
+                "yes" if met else "no",
+            ]
+        )
+    columns = [
+        *("question", "object MiB", "Lakebed s", "MinIO s", "DuckDB s", "× MinIO", "× DuckDB"),
+        *("our memory MiB", "goal", "met"),
+    ]
+    return Table("Select (medians of the rounds; × is how many times as fast we are)", columns, lines)

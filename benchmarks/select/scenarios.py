@@ -1,0 +1,71 @@
+"""What is asked, of which object, in the words of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+CSV: Final = {"CSV": {"FileHeaderInfo": "USE"}}
+CSV_OUT: Final[dict[str, Any]] = {"CSV": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question."""
+
+    name: str
+    title: str
+    object: str
+    """The name of the file, and of the key."""
+    read: dict[str, Any]
+    """The input serialization."""
+    ours: str
+    theirs: str | None
+    """The same for DuckDB, with `{}` for the file; None where it has no such reader."""
+    goals: tuple[float | None, float | None] = (None, None)
+    """At least so many times as fast as MinIO, and as DuckDB."""
+
+
+SCENARIOS: Final = (
+    Scenario(
+        "csv-count",
+        "CSV, count with a filter",
+        "rows.csv",
+        CSV,
+        "SELECT COUNT(*) FROM S3Object s WHERE CAST(s.amount AS INT) > 500000",
+        "SELECT COUNT(*) FROM read_csv('{}', all_varchar=true, header=true) s WHERE CAST(s.amount AS INT) > 500000",
+        (3.0, 0.5),
+    ),
+    Scenario(
+        "csv-few",
+        "CSV, one row in a thousand",
+        "rows.csv",
+        CSV,
+        "SELECT s.id, s.word FROM S3Object s WHERE CAST(s.amount AS INT) < 1000",
+        "SELECT s.id, s.word FROM read_csv('{}', all_varchar=true, header=true) s WHERE CAST(s.amount AS INT) < 1000",
+    ),
+    Scenario(
+        "csv-gzip",
+        "CSV in gzip, count with a filter",
+        "rows.csv.gz",
+        {**CSV, "CompressionType": "GZIP"},
+        "SELECT COUNT(*) FROM S3Object s WHERE CAST(s.amount AS INT) > 500000",
+        "SELECT COUNT(*) FROM read_csv('{}', all_varchar=true, header=true) s WHERE CAST(s.amount AS INT) > 500000",
+    ),
+    Scenario(
+        "json-count",
+        "JSON lines, count with a filter",
+        "rows.json",
+        {"JSON": {"Type": "LINES"}},
+        "SELECT COUNT(*) FROM S3Object s WHERE s.amount > 500000",
+        "SELECT COUNT(*) FROM read_json('{}', format='newline_delimited') s WHERE s.amount > 500000",
+    ),
+    Scenario(
+        "parquet-sum",
+        "Parquet, sum with a filter",
+        "rows.parquet",
+        {"Parquet": {}},
+        "SELECT SUM(s.amount) FROM S3Object s WHERE s.word = 'cedar'",
+        "SELECT SUM(s.amount) FROM read_parquet('{}') s WHERE s.word = 'cedar'",
+    ),
+)

@@ -1,0 +1,152 @@
+"""Runs one query on DataFusion: a session of its own, with limits, that is thrown away with it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import datafusion
+import pyarrow as pa
+
+from lakebed.core.errors import LakebedError, Unavailable
+
+from .checks import check_request
+from .dataset import ScanDataset
+from .failures import SelectCode, failure
+from .inputs import open_input
+from .model import JsonOutput, SelectLimits, SelectRequest
+from .query import TABLE, Query, make_query
+from .scalar_functions import register_functions
+from .scanning import Scan
+from .statement import read_statement
+from .streams import Meter
+from .writing import Writer, open_writer
+
+if TYPE_CHECKING:
+    from .object_bytes import ObjectBytes
+
+_TOLD: Final[tuple[tuple[str, SelectCode, str], ...]] = (
+    (r"Divide by zero|DivideByZero", SelectCode.EVALUATOR_INVALID_ARGUMENTS, "a number is divided by zero"),
+    (
+        r"out of range|verflow|too large to fit|Invalid argument error: \d+ is too large to store in a Decimal",
+        SelectCode.INTEGER_OVERFLOW,
+        "a number is out of range",
+    ),
+    (r"Cannot cast|Cast error|[Cc]ast|Parser error", SelectCode.CAST_FAILED, "a value cannot be cast"),
+    (
+        r"negative substring length",
+        SelectCode.EVALUATOR_INVALID_ARGUMENTS,
+        "SUBSTRING takes a length that is not negative",
+    ),
+    (
+        r"must appear in the GROUP BY|could not be resolved from available columns|not.*GROUP BY",
+        SelectCode.UNSUPPORTED_SQL_STRUCTURE,
+        "what is selected is neither grouped by nor a sum",
+    ),
+    (r"recursion limit", SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply"),
+    (r"This feature is not implemented", SelectCode.UNSUPPORTED_SQL_OPERATION, "the operation is not supported"),
+    (
+        r"Error during planning|type_coercion|coerce|No function matches",
+        SelectCode.INCORRECT_SQL_FUNCTION_ARGUMENT_TYPE,
+        "an operation is not for values of this type",
+    ),
+)
+"""What DataFusion says, and what S3 says to it. What it says in full stays here: it speaks of SQL that nobody wrote."""
+
+
+class Execution:
+    """A query that was planned. Its batches are awaited, or it is stopped."""
+
+    def __init__(self, query: Query, scan: Scan, writer: Writer, stream: Any, noted: list[LakebedError]) -> None:
+        self.query = query
+        self.writer = writer
+        self._scan = scan
+        self._stream = stream
+        self._noted = noted
+
+    async def next_batch(self) -> pa.RecordBatch | None:
+        """The next batch of the result, or None after the last. Raises what `explained` makes of it."""
+        try:
+            batch = await self._stream.__anext__()
+        except StopAsyncIteration:
+            return None
+        except Exception as error:
+            raise self.explained(error) from error
+        return batch.to_pyarrow()
+
+    def stop(self) -> None:
+        """End the query. What it holds is free once nobody awaits a batch of it any more."""
+        self._scan.stop()
+        self._stream = None
+
+    def explained(self, error: Exception) -> Exception:
+        """An error of DataFusion in our words."""
+        return explain(error, self._noted)
+
+
+def plan(
+    source: ObjectBytes,
+    request: SelectRequest,
+    limits: SelectLimits,
+    meter: Meter,
+    now: datetime,
+    spill: Path | None,
+) -> Execution:
+    """Plan a query. Blocks: the beginning of the object is read. Raises SelectFailure.
+
+    Without `spill` nothing of the object goes to disk, and a query that does not fit into memory ends.
+    """
+    check_request(request)
+    statement = read_statement(request.expression)
+    relation, scan = open_input(source, request, statement, meter)
+    query = make_query(statement, relation, now, named=isinstance(request.output, JsonOutput))
+    threads = limits.partitions or os.cpu_count() or 1
+    noted: list[LakebedError] = []
+    try:
+        context = _session(limits, 1 if query.in_order else threads, spill)
+        register_functions(context, noted.append)
+        table = ScanDataset(scan, threads, noted.append, in_order=query.in_order)
+        context.register_dataset(TABLE, table)
+        options = datafusion.SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+        stream = context.sql_with_options(query.sql, options).execute_stream()
+    except LakebedError:
+        raise
+    except Exception as error:
+        raise explain(error, noted) from error
+    return Execution(query, scan, open_writer(request.output, query.outputs), stream, noted)
+
+
+def _session(limits: SelectLimits, partitions: int, spill: Path | None) -> datafusion.SessionContext:
+    runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(limits.memory_bytes)
+    runtime = runtime.with_disk_manager_disabled() if spill is None else runtime.with_disk_manager_specified(spill)
+    config = (
+        datafusion.SessionConfig()
+        .with_target_partitions(partitions)
+        .with_information_schema(False)
+        # The nesting of expressions has a limit of ours; theirs is lower than what a rewritten expression takes.
+        .set("datafusion.sql_parser.recursion_limit", "1000")
+        .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+    )
+    return datafusion.SessionContext(config, runtime)
+
+
+def explain(error: Exception, noted: list[LakebedError]) -> Exception:
+    """An error that came out of DataFusion: the one of ours that went in, or one of ours for its own."""
+    if noted:
+        return noted[0]
+    if isinstance(error, LakebedError):
+        return error
+    said = str(error)
+    if "Resources exhausted" in said or "ResourcesExhausted" in said:
+        return Unavailable("the query takes more memory than it may; select less, or fewer groups")
+    for pattern, code, message in _TOLD:
+        if re.search(pattern, said):
+            return failure(code, message)
+    return error
+
+
+Explained = Callable[[Exception], Exception]
