@@ -32,6 +32,7 @@ from . import worker
 from .identity import Identity, establish_identity
 from .logs import configure_logs
 from .metrics import clear_metrics
+from .selects import clear_spill
 
 log = logging.getLogger("lakebed.server")
 
@@ -72,6 +73,7 @@ def run(settings: Settings) -> int:
     with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
         configure_logs(settings.log, sys.stderr)
         clear_metrics(Path(run_folder))
+        clear_spill(settings)
         return _Supervisor(settings, identity, listener, run_folder).run()
 
 

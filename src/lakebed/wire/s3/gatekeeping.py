@@ -20,7 +20,6 @@ NEVER_ANONYMOUS: Final[Mapping[str, str]] = {
     "PutObjectAcl": _NEEDS_SIGNATURE,
     "CopyObject": "Anonymous users cannot copy objects. Please authenticate.",
     "UploadPartCopy": "Access Denied.",
-    "select": _NEEDS_SIGNATURE,
     "SelectObjectContent": _NEEDS_SIGNATURE,
     "CreateMultipartUpload": "Anonymous users cannot initiate multipart uploads. Please authenticate.",
     "GetBucketOwnershipControls": "s3:GetBucketOwnershipControls does not support Anonymous requests!",

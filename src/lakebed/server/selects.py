@@ -1,0 +1,43 @@
+"""Selects, as the settings bound them; and the folder for what does not fit into their memory."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from lakebed.core.settings import Settings
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.reading import ObjectReader
+from lakebed.select.model import SelectLimits
+from lakebed.select.service import Selects
+
+SPILL_FOLDER: Final = "spill"
+
+
+def wire_selects(settings: Settings, facilities: Facilities) -> Selects:
+    """Selects on an object store."""
+    limits = settings.select
+    folder = _spill_folder(settings)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Selects(
+        ObjectReader(facilities),
+        facilities.clock,
+        SelectLimits(
+            concurrent=limits.concurrent,
+            memory_bytes=limits.memory,
+            seconds=limits.timeout,
+            partitions=limits.threads,
+        ),
+        folder,
+    )
+
+
+def clear_spill(settings: Settings) -> None:
+    """Remove what selects of a server that did not end in order have left. Before any worker runs."""
+    shutil.rmtree(_spill_folder(settings), ignore_errors=True)
+
+
+def _spill_folder(settings: Settings) -> Path:
+    # By port: another server may work on the same folder.
+    return settings.server.data / SPILL_FOLDER / str(settings.server.listen.port)
