@@ -67,7 +67,7 @@ def parse(expression: str) -> Parsed:
     """Read an expression. Raises SelectFailure with the code of what is wrong with it."""
     if len(expression.encode()) > MAX_EXPRESSION_BYTES:
         raise failure(SelectCode.EXPRESSION_TOO_LONG, f"the expression is too long. maximum={MAX_EXPRESSION_BYTES}")
-    words = _tokenize(expression)
+    words = tokenize(expression)
     _check_words(words)
     words, source = _take_source(words)
     try:
@@ -84,7 +84,8 @@ def parse(expression: str) -> Parsed:
     return Parsed(statements[0], source)
 
 
-def _tokenize(expression: str) -> list[Token]:
+def tokenize(expression: str) -> list[Token]:
+    """The words of an expression, each with where it stands. Raises SelectFailure."""
     try:
         words = list(_DIALECT.tokenize(expression))
     except TokenError as error:

@@ -18,11 +18,12 @@ from .checks import check_request
 from .dataset import ScanDataset
 from .failures import SelectCode, failure
 from .inputs import open_input
-from .model import JsonOutput, SelectLimits, SelectRequest
+from .model import JsonOutput, Output, SelectLimits, SelectRequest
 from .query import TABLE, Query, make_query
+from .relation import Relation
 from .scalar_functions import register_functions
 from .scanning import Scan
-from .statement import read_statement
+from .statement import Statement, read_statement
 from .streams import Meter
 from .writing import Writer, open_writer
 
@@ -103,7 +104,20 @@ def plan(
     check_request(request)
     statement = read_statement(request.expression)
     relation, scan = open_input(source, request, statement, meter)
-    query = make_query(statement, relation, now, named=isinstance(request.output, JsonOutput))
+    return plan_over(statement, relation, scan, request.output, limits, now, spill)
+
+
+def plan_over(
+    statement: Statement,
+    relation: Relation,
+    scan: Scan,
+    output: Output,
+    limits: SelectLimits,
+    now: datetime,
+    spill: Path | None,
+) -> Execution:
+    """Plan a query over records that are there to be scanned. Raises SelectFailure."""
+    query = make_query(statement, relation, now, named=isinstance(output, JsonOutput))
     threads = limits.partitions or os.cpu_count() or 1
     noted: list[LakebedError] = []
     try:
@@ -117,7 +131,7 @@ def plan(
         raise
     except Exception as error:
         raise explain(error, noted) from error
-    return Execution(query, scan, open_writer(request.output, query.outputs), stream, noted)
+    return Execution(query, scan, open_writer(output, query.outputs), stream, noted)
 
 
 def _session(limits: SelectLimits, partitions: int, spill: Path | None) -> datafusion.SessionContext:
