@@ -84,9 +84,7 @@ async def test_records_progress_stats_and_end(site: Site) -> None:
         ("", "<CSV/>", b"ParseExpectedKeyword"),
     ],
 )
-async def test_what_cannot_be_answered_has_a_status_and_a_code(
-    sql: str, source: str, code: bytes, site: Site
-) -> None:
+async def test_what_cannot_be_answered_has_a_status_and_a_code(sql: str, source: str, code: bytes, site: Site) -> None:
     assert refusal(await site.ask(sql, source)) == (400, code)
 
 
