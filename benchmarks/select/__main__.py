@@ -21,7 +21,7 @@ from benchmarks.machine import machine
 from benchmarks.results import Circumstances
 from benchmarks.select import objects
 from benchmarks.select.compare import client_of, compare, store, table
-from benchmarks.select.scenarios import SCENARIOS
+from benchmarks.select.scenarios import SCENARIOS, SMALL
 
 NEEDED_BYTES: Final = 12 * 1024**3
 SIZE_MIB, QUICK_SIZE_MIB = 1024, 64
@@ -70,11 +70,11 @@ def main(arguments: Sequence[str]) -> int:
             complete=not (asked.quick or asked.rounds or asked.only or asked.alone),
         )
         tell(circumstances.describe())
-        made = _make(folder, (QUICK_SIZE_MIB if asked.quick else SIZE_MIB) * objects.MIB)
-        tell(f"made {made:,} rows")
+        needed = {scenario.object for scenario in wanted}
+        _make(folder, (QUICK_SIZE_MIB if asked.quick else SIZE_MIB) * objects.MIB, needed)
         running = [stack.enter_context(servers.running(recipe, folder / recipe.name)) for recipe in recipes]
         for server in running:
-            store(client_of(server), folder, {scenario.object for scenario in wanted})
+            store(client_of(server), folder, needed)
         compared = []
         for scenario in wanted:
             tell(scenario.title)
@@ -85,12 +85,17 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _make(folder: Path, size: int) -> int:
-    rows = objects.csv_object(folder / "rows.csv", size)
-    objects.gzip_object(folder / "rows.csv.gz", folder / "rows.csv")
-    objects.json_object(folder / "rows.json", rows)
-    objects.parquet_object(folder / "rows.parquet", rows)
-    return rows
+def _make(folder: Path, size: int, wanted: set[str]) -> None:
+    if wanted & {"rows.csv", "rows.csv.gz"}:
+        objects.csv_object(folder / "rows.csv", size)
+    if "rows.csv.gz" in wanted:
+        objects.gzip_object(folder / "rows.csv.gz", folder / "rows.csv")
+    if "rows.json" in wanted:
+        objects.json_object(folder / "rows.json", size)
+    if "rows.parquet" in wanted:
+        objects.parquet_object(folder / "rows.parquet", size)
+    if SMALL in wanted:
+        objects.small_objects(folder / SMALL)
 
 
 if __name__ == "__main__":

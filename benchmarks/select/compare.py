@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from benchmarks.table import Table
 
 BUCKET: Final = "select"
 GOAL_MIB: Final = 300
+AT_A_TIME: Final = 4
+"""Objects that are asked at the same time."""
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -31,7 +34,7 @@ class Compared(msgspec.Struct, frozen=True):
     object_mib: float
     lakebed_seconds: float
     minio_seconds: float | None
-    duckdb_seconds: float | None
+    duckdb_seconds: float
     highest_mib: float
     """Resident memory of our largest process while it was answered."""
     goals: tuple[float | None, float | None]
@@ -53,14 +56,20 @@ def store(client: Any, folder: Path, names: set[str]) -> None:
     """Put the objects, as clients put large ones: in parts."""
     client.create_bucket(Bucket=BUCKET)
     for name in sorted(names):
-        client.upload_file(str(folder / name), BUCKET, name)
+        for path in files_of(folder, name):
+            client.upload_file(str(path), BUCKET, str(path.relative_to(folder)))
 
 
-def ask(client: Any, scenario: Scenario) -> bytes:
+def files_of(folder: Path, name: str) -> list[Path]:
+    """The file of that name, or those in the folder of that name."""
+    return sorted((folder / name).iterdir()) if name.endswith("/") else [folder / name]
+
+
+def ask(client: Any, scenario: Scenario, key: str) -> bytes:
     """The records that a server answers with."""
     answer = client.select_object_content(
         Bucket=BUCKET,
-        Key=scenario.object,
+        Key=key,
         Expression=scenario.ours,
         ExpressionType="SQL",
         InputSerialization=scenario.read,
@@ -76,26 +85,52 @@ def ask(client: Any, scenario: Scenario) -> bytes:
     return b"".join(parts)
 
 
+def ask_all(server: Server, folder: Path, scenario: Scenario) -> bytes:
+    """The same of each object of a folder, some at a time."""
+    client = client_of(server)
+    keys = [str(path.relative_to(folder)) for path in files_of(folder, scenario.object)]
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return b"".join(pool.map(lambda key: ask(client, scenario, key), keys))
+
+
 def ask_duckdb(folder: Path, scenario: Scenario) -> bytes:
     """What DuckDB answers, written as CSV."""
-    if scenario.theirs is None:
-        return b""
+    target = folder / "duckdb.csv"
     connection = duckdb.connect(config={"threads": WORKERS})
     try:
-        rows = connection.execute(scenario.theirs.format(folder / scenario.object)).fetchall()
+        query = scenario.theirs.format(folder / scenario.object)
+        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT csv, HEADER false)")
     finally:
         connection.close()
-    return "".join(",".join(str(value) for value in row) + "\n" for row in rows).encode()
+    return target.read_bytes()
+
+
+def is_same(answer: bytes, expected: bytes) -> bool:
+    """Whether both are the same records, in any order, numbers written in any way."""
+    if answer == expected:
+        return True
+    found, wanted = sorted(answer.splitlines()), sorted(expected.splitlines())
+    return found == wanted or [_values(line) for line in found] == [_values(line) for line in wanted]
+
+
+def _values(line: bytes) -> list[float | bytes]:
+    return [_value(field) for field in line.split(b",")]
+
+
+def _value(field: bytes) -> float | bytes:
+    try:
+        return float(field)
+    except ValueError:
+        return field
 
 
 def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario, rounds: int) -> Compared:
     """Ask a question so many times. Raises RuntimeError if the answers differ."""
-    contenders: dict[str, Callable[[], bytes]] = {"lakebed": lambda: ask(client_of(ours), scenario)}
+    contenders: dict[str, Callable[[], bytes]] = {"lakebed": lambda: ask_all(ours, folder, scenario)}
     if peer is not None:
-        contenders["minio"] = lambda: ask(client_of(peer), scenario)
-    if scenario.theirs is not None:
-        contenders["duckdb"] = lambda: ask_duckdb(folder, scenario)
-    expected = sorted(contenders["lakebed"]().splitlines())
+        contenders["minio"] = lambda: ask_all(peer, folder, scenario)
+    contenders["duckdb"] = lambda: ask_duckdb(folder, scenario)
+    expected = contenders["lakebed"]()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     highest = 0
     for _ in range(rounds):
@@ -106,16 +141,19 @@ def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario,
                 seconds[name].append(time.monotonic() - begin)
             if name == "lakebed":
                 highest = max(highest, watch.highest().resident)
-            if sorted(answer.splitlines()) != expected:
-                raise RuntimeError(f"the answers differ. scenario={scenario.name} contender={name}")
+            if not is_same(answer, expected):
+                raise RuntimeError(
+                    f"the answers differ. scenario={scenario.name} contender={name} "
+                    f"found={answer[:200]!r} expected={expected[:200]!r}"
+                )
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     return Compared(
         scenario.name,
         scenario.title,
-        (folder / scenario.object).stat().st_size / MIB,
+        sum(path.stat().st_size for path in files_of(folder, scenario.object)) / MIB,
         medians["lakebed"],
         medians.get("minio"),
-        medians.get("duckdb"),
+        medians["duckdb"],
         highest / MIB,
         scenario.goals,
     )

@@ -1,4 +1,4 @@
-"""The objects that are selected from: the same rows in each format, made once."""
+"""The objects that are selected from: rows of the same kind in each format, as many as make its size."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+from pyarrow import compute as pc
 from pyarrow import csv, parquet
 
 MIB: Final = 1024 * 1024
+SMALL_OBJECTS: Final = 1000
 _CHUNK_ROWS: Final = 100_000
-_WORDS: Final = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbour")
+_SMALL_ROWS: Final = 100
+_TEXT_BYTES: Final = 48
+_WORDS: Final = pa.array(["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbour"])
+_LETTERS: Final = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", dtype=np.uint8)
 
 
-def csv_object(path: Path, size: int) -> int:
-    """Write so many bytes of CSV, and give the number of rows."""
-    rows = 0
+def csv_object(path: Path, size: int) -> None:
+    """So many bytes of CSV, with a header."""
+    chunk = 0
     with path.open("wb") as file:
         while file.tell() < size:
-            csv.write_csv(_table(rows), file, csv.WriteOptions(include_header=rows == 0, quoting_style="none"))
-            rows += _CHUNK_ROWS
-    return rows
+            csv.write_csv(_rows(chunk), file, csv.WriteOptions(include_header=chunk == 0, quoting_style="none"))
+            chunk += 1
 
 
 def gzip_object(path: Path, source: Path) -> None:
@@ -31,30 +36,51 @@ def gzip_object(path: Path, source: Path) -> None:
         shutil.copyfileobj(plain, packed, MIB)
 
 
-def json_object(path: Path, rows: int) -> None:
-    """So many rows as lines of JSON."""
-    with path.open("w") as file:
-        for first in range(0, rows, _CHUNK_ROWS):
-            columns = _table(first).to_pydict()
-            for identity, amount, price, word, text in zip(*columns.values(), strict=True):
-                file.write(f'{{"id":{identity},"amount":{amount},"price":{price},"word":"{word}","text":"{text}"}}\n')
+def json_object(path: Path, size: int) -> None:
+    """So many bytes of lines of JSON."""
+    chunk = 0
+    with path.open("wb") as file:
+        while file.tell() < size:
+            rows = _rows(chunk)
+            parts: list[pa.Array | pa.Scalar] = []
+            for number, name in enumerate(rows.column_names):
+                column = rows[name].combine_chunks()
+                mark = '"' if pa.types.is_string(column.type) else ""
+                parts += [pa.scalar(f'{"," if number else "{"}"{name}":{mark}'), column.cast(pa.string())]
+                parts += [pa.scalar(mark)]
+            lines = pc.binary_join_element_wise(*parts, pa.scalar("}\n"), pa.scalar(""))
+            file.write(lines.buffers()[2])
+            chunk += 1
 
 
-def parquet_object(path: Path, rows: int) -> None:
-    """So many rows as Parquet."""
-    with parquet.ParquetWriter(path, _table(0).schema) as writer:
-        for first in range(0, rows, _CHUNK_ROWS):
-            writer.write_table(_table(first))
+def parquet_object(path: Path, size: int) -> None:
+    """So many bytes of Parquet, in row groups of a hundred thousand."""
+    chunk = 0
+    with path.open("wb") as file, parquet.ParquetWriter(file, _rows(0).schema) as writer:
+        while file.tell() < size:
+            writer.write_table(_rows(chunk))
+            chunk += 1
 
 
-def _table(first: int) -> pa.Table:
-    numbers = range(first, first + _CHUNK_ROWS)
+def small_objects(folder: Path) -> None:
+    """A thousand of CSV, of some KiB each."""
+    folder.mkdir()
+    for number in range(SMALL_OBJECTS):
+        with (folder / f"{number:04}.csv").open("wb") as file:
+            csv.write_csv(_rows(number, _SMALL_ROWS), file, csv.WriteOptions(quoting_style="none"))
+
+
+def _rows(chunk: int, count: int = _CHUNK_ROWS) -> pa.Table:
+    numbers = np.arange(chunk * count, (chunk + 1) * count, dtype=np.int64)
+    # Text that does not compress: what is stored is as large as what is read.
+    letters = _LETTERS[np.random.default_rng(chunk).integers(0, len(_LETTERS), count * _TEXT_BYTES)]
+    offsets = np.arange(0, (count + 1) * _TEXT_BYTES, _TEXT_BYTES, dtype=np.int32)
     return pa.table(
         {
-            "id": list(numbers),
-            "amount": [number * 7919 % 1_000_000 for number in numbers],
-            "price": [number % 10_007 / 100 for number in numbers],
-            "word": [_WORDS[number % len(_WORDS)] for number in numbers],
-            "text": [f"row {number} has some text that nobody asks for, as rows have" for number in numbers],
+            "id": numbers,
+            "amount": numbers * 7919 % 1_000_000,
+            "price": numbers % 10_007 / 100,
+            "word": _WORDS.take(pa.array(numbers % len(_WORDS))),
+            "text": pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(letters.tobytes())),
         }
     )

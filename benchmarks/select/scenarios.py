@@ -7,6 +7,7 @@ from typing import Any, Final
 
 CSV: Final = {"CSV": {"FileHeaderInfo": "USE"}}
 CSV_OUT: Final[dict[str, Any]] = {"CSV": {}}
+SMALL: Final = "small/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +17,12 @@ class Scenario:
     name: str
     title: str
     object: str
-    """The name of the file, and of the key."""
+    """The name of the file, and of the key; with a `/` at its end, of a folder of them, each of which is asked."""
     read: dict[str, Any]
     """The input serialization."""
     ours: str
-    theirs: str | None
-    """The same for DuckDB, with `{}` for the file; None where it has no such reader."""
+    theirs: str
+    """The same for DuckDB, with `{}` for the file."""
     goals: tuple[float | None, float | None] = (None, None)
     """At least so many times as fast as MinIO, and as DuckDB."""
 
@@ -35,6 +36,34 @@ SCENARIOS: Final = (
         "SELECT COUNT(*) FROM S3Object s WHERE CAST(s.amount AS INT) > 500000",
         "SELECT COUNT(*) FROM read_csv('{}', all_varchar=true, header=true) s WHERE CAST(s.amount AS INT) > 500000",
         (3.0, 0.5),
+    ),
+    Scenario(
+        "json-project",
+        "JSON lines, two fields of each",
+        "rows.json",
+        {"JSON": {"Type": "LINES"}},
+        "SELECT s.id, s.word FROM S3Object s",
+        "SELECT s.id, s.word FROM read_json('{}', format='newline_delimited') s",
+        (3.0, 0.5),
+    ),
+    Scenario(
+        "parquet-aggregate",
+        "Parquet, count, sum, least and most",
+        "rows.parquet",
+        {"Parquet": {}},
+        "SELECT COUNT(*), SUM(s.amount), MIN(s.price), MAX(s.price) FROM S3Object s",
+        "SELECT COUNT(*), SUM(s.amount), MIN(s.price), MAX(s.price) FROM read_parquet('{}') s",
+        (3.0, 0.5),
+    ),
+    Scenario(
+        "small-objects",
+        "1,000 small objects of CSV, rows with a filter",
+        SMALL,
+        CSV,
+        "SELECT s.id, s.word FROM S3Object s WHERE CAST(s.amount AS INT) > 900000",
+        "SELECT s.id, s.word FROM read_csv('{}/*.csv', all_varchar=true, header=true) s "
+        "WHERE CAST(s.amount AS INT) > 900000",
+        (3.0, None),
     ),
     Scenario(
         "csv-few",
@@ -61,7 +90,7 @@ SCENARIOS: Final = (
         "SELECT COUNT(*) FROM read_json('{}', format='newline_delimited') s WHERE s.amount > 500000",
     ),
     Scenario(
-        "parquet-sum",
+        "parquet-filter",
         "Parquet, sum with a filter",
         "rows.parquet",
         {"Parquet": {}},

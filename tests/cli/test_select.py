@@ -169,7 +169,7 @@ def lake(server: RunningServer) -> CatalogLake:
         table = catalog.create_table("ns.t", schema=rows.schema)
         table.append(rows)
         table.append(pa.table({"id": pa.array([3], pa.int64()), "name": ["c"]}))
-        table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "three").commit()  # type: ignore[union-attr]
+        table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "three").commit()
         table.delete("id = 1")
         catalog.create_table("ns.empty", schema=rows.schema)
     return lake

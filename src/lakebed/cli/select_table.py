@@ -52,7 +52,7 @@ def records_of_table(
         from lakebed.select.local import select_batches
     except ImportError as error:
         raise _not_installed() from error
-    with _opened(access, table.warehouse) as catalog, _told(table):
+    with _told(table), _opened(access, table.warehouse) as catalog:
         found = catalog.load_table((*table.namespace, table.table))
         snapshot = _snapshot(found, moment)
         schema = found.scan(snapshot_id=snapshot).projection().as_arrow()

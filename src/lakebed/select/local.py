@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from lakebed.core.errors import Unavailable
 from lakebed.objects.contents import OpenSlice

@@ -30,7 +30,7 @@ Run = Callable[[str, str], "subprocess.CompletedProcess[bytes]"]
 def run(asking: Asking, lakebed_server: RunningServer, tmp_path: Path) -> Run:
     """Select from an object of the bucket."""
     java, class_path = find_or_install_compiler(), f"{tmp_path}:{_find_or_download()}/*"
-    javac = [java / "bin" / "javac", "-d", tmp_path, "-cp", class_path, _SOURCES / "Select.java"]
+    javac = [str(java / "bin" / "javac"), "-d", str(tmp_path), "-cp", class_path, str(_SOURCES / "Select.java")]
     subprocess.run(javac, check=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "JAVA_", "JDK_"))}
     environment |= {
@@ -67,7 +67,7 @@ def _find_or_download() -> Path:
             # What Maven keeps for itself goes with the staging folder.
             words = [f"-Dmaven.repo.local={staging / 'maven'}", f"-Dsdk.version={VERSION}"]
             goal = ["dependency:copy-dependencies", f"-DoutputDirectory={staging / 'jars'}"]
-            command = [maven, "-q", "--batch-mode", "-f", _SOURCES / "pom.xml", *words, *goal]
+            command = [str(maven), "-q", "--batch-mode", "-f", str(_SOURCES / "pom.xml"), *words, *goal]
             subprocess.run(command, cwd=staging, check=True, stdin=subprocess.DEVNULL)
             (staging / "jars").rename(home)
             shutil.rmtree(staging)

@@ -11,7 +11,7 @@ from tests.objects.stores import ROOT, ObjectStore, opened_store
 from tests.wire.iceberg.lake import Answer, Lake, wire_lake
 
 from lakebed.core.clock import ManualClock
-from lakebed.select.model import CsvInput, CsvOutput, SelectLimits, SelectRequest
+from lakebed.select.model import Counts, CsvInput, CsvOutput, SelectLimits, SelectRequest
 from lakebed.select.service import Selects
 from lakebed.wire.s3.select.answering import SelectAnswer
 
@@ -104,9 +104,11 @@ async def test_an_answer_that_is_closed_early_frees_its_query(site: Site) -> Non
     for messages in (0, 1, 5):
         running = await site.selects.open(ROOT, "data", "people.csv", asked)
         outcomes: list[str] = []
-        answer = SelectAnswer(
-            running, site.store.clock, progress=False, ended=lambda outcome, _, told=outcomes: told.append(outcome)
-        )
+
+        def ended(outcome: str, _: Counts, told: list[str] = outcomes) -> None:
+            told.append(outcome)
+
+        answer = SelectAnswer(running, site.store.clock, progress=False, ended=ended)
         await answer.begin()
         for _ in range(messages):
             await anext(answer)
