@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FIRST_BLOCK_BYTES: Final = 1024 * 1024
 """Of the block that is looked at before the query is made: enough to know a format by, and soon there."""
-BLOCK_BYTES: Final = 4 * 1024 * 1024
+BLOCK_BYTES: Final = 1024 * 1024
 _SEARCH_BYTES: Final = 64 * 1024
 
 Cut = Callable[[bytes], int]

@@ -100,12 +100,12 @@ def open_csv(
     header = _header(head, options)
     if asked is None:
         blocks.replace_first(head[_header_bytes(head, options) :])
-    sample = islice(read_records(_sample(blocks.first(), options), options), _SAMPLED_RECORDS)
-    count = max((len(record) for record in sample), default=0)
     if options.header is HeaderUse.USE and header is not None:
         count = len(header)
-    elif header is not None:
-        count = max(count, len(header))
+    else:
+        sample = islice(read_records(_sample(blocks.first(), options), options), _SAMPLED_RECORDS)
+        count = max((len(record) for record in sample), default=0)
+        count = max(count, len(header or ()))
     if count > MAX_COLUMNS:
         raise failure(SelectCode.OVER_MAX_COLUMN, f"too many columns. maximum={MAX_COLUMNS} found={count}")
     # An object without a record has one column that nothing is in.

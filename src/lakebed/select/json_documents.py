@@ -99,7 +99,7 @@ class DocumentScanner:
             raise _malformed("a name is expected")
         try:
             return msgspec.json.decode(self._value(keep=True), type=str)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _malformed("a name cannot be read") from error
 
     def _value(self, *, keep: bool) -> bytes:

@@ -14,6 +14,7 @@ from lakebed.core.errors import Unavailable
 from .blocks import Blocks, check_lengths, cut_after, first_record, resolve_range
 from .failures import SelectCode, SelectFailure, failure
 from .json_documents import DocumentScanner
+from .json_reader import TypedLines, typed_lines
 from .model import Compression, JsonInput, JsonKind, ScanRange
 from .paths import MISSING, Every, Name, Path, Step, follow, unfold
 from .relation import Column, Field, Kind, View
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
     from .object_bytes import ObjectBytes
 
 RECORD_COLUMN: Final = "r"
-_SAMPLED_RECORDS: Final = 10_000
+_SAMPLED_RECORDS: Final = 1000
 _BATCH_BYTES: Final = 1024 * 1024
 _BATCH_VALUES: Final = 16_384
 _BOM: Final = b"\xef\xbb\xbf"
 
 _decoder: Final = msgspec.json.Decoder()
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 class JsonRelation:
@@ -102,7 +104,7 @@ def open_json(
         sample = reader.values(blocks.first())
     columns = reader.columns = ValueColumns(sample[:_SAMPLED_RECORDS])
     relation = JsonRelation(columns, _label(path))
-    return relation, BlockScan(lambda: relation.schema, blocks, reader.read, threaded=False)
+    return relation, BlockScan(lambda: relation.schema, blocks, reader.read, threaded=options.kind is JsonKind.LINES)
 
 
 def split_path(path: Path) -> tuple[Path, Path]:
@@ -120,6 +122,7 @@ class LineReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._typed: tuple[list[str], TypedLines | None] | None = None
         self._narrow: tuple[list[str], msgspec.json.Decoder[Any] | None] = ([], None)
 
     def values(self, block: bytes) -> list[object]:
@@ -133,15 +136,23 @@ class LineReader:
         """The columns wanted of a block. Raises SelectFailure."""
         check_lengths(block, b"\n")
         if not self._path and not (wanted and RECORD_COLUMN in wanted):
-            narrow = self._read_narrow(block, wanted)
-            if narrow is not None:
-                return narrow
+            typed = self._typed_lines(wanted)
+            found = None if typed is None else typed.read(block)
+            if found is None:
+                found = self._read_narrow(block, wanted)
+            if found is not None:
+                return found
         lines = _lines(block)
         values = _decode_lines(lines, _decoder)
         if self._path:
             values = [record for value in values for record in unfold(value, self._path)]
             return build(self.columns, values, wanted)
         return build(self.columns, values, wanted, lines)
+
+    def _typed_lines(self, wanted: list[str]) -> TypedLines | None:
+        if self._typed is None or self._typed[0] != wanted:
+            self._typed = (wanted, typed_lines(self.columns, wanted))
+        return self._typed[1]
 
     def _read_narrow(self, block: bytes, wanted: list[str]) -> pa.RecordBatch | None:
         """The same, without making anything of fields that are not asked for; None where it takes all of them."""
@@ -158,7 +169,7 @@ class LineReader:
         decoder = self._narrow[1]
         try:
             records = decoder.decode_lines(block)  # type: ignore[union-attr]  # it was made above
-        except msgspec.DecodeError:
+        except _UNREADABLE:
             # Not an object, or a blank line, or not JSON: whoever reads all of it will tell.
             return None
         arrays: dict[str, pa.Array] = {}
@@ -273,7 +284,7 @@ def _first_lines(block: bytes) -> bytes:
 def _decode_lines(lines: list[bytes], decoder: msgspec.json.Decoder[Any]) -> list[Any]:
     try:
         return decoder.decode_lines(b"\n".join(lines))
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         # Slower, to say which.
         return [_decode(line, number) for number, line in enumerate(lines, 1)]
 
@@ -281,7 +292,7 @@ def _decode_lines(lines: list[bytes], decoder: msgspec.json.Decoder[Any]) -> lis
 def _decode(text: bytes, line: int | None = None) -> object:
     try:
         return _decoder.decode(text)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise _malformed(text, error, line) from error
 
 

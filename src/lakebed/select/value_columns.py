@@ -53,10 +53,12 @@ def to_text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Asked:
     """A column that was asked for."""
 
     path: Path
+    kind: Kind
+    """What the sample has of the field."""
     view: View | None
     """None if it is asked whether the field is there."""
     type: pa.DataType
@@ -68,7 +70,7 @@ class ValueColumns:
     def __init__(self, sample: Sequence[object]) -> None:
         self._sample = sample
         self._paths: dict[Path, int] = {}
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, Asked] = {}
 
     def field(self, path: Path, label: str = "") -> Field:
         """The field that a path names, called as it is in the records. Raises SelectFailure (AmbiguousFieldName)."""
@@ -87,13 +89,13 @@ class ValueColumns:
             kind = Kind.INT if view is View.NUMBER and field.kind is Kind.INT else Kind.FLOAT
         name = f"{_PREFIX[view]}{self._number(field.path)}"
         types = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.float64()}
-        self._seen[name] = _Seen(field.path, view, types.get(kind, pa.string()))
+        self._seen[name] = Asked(field.path, field.kind, view, types.get(kind, pa.string()))
         return Column(name, kind)
 
     def presence(self, field: Field) -> str:
         """The column that says whether a field is there."""
         name = f"{_PRESENT}{self._number(field.path)}"
-        self._seen[name] = _Seen(field.path, None, pa.bool_())
+        self._seen[name] = Asked(field.path, field.kind, None, pa.bool_())
         return name
 
     @property
@@ -104,6 +106,10 @@ class ValueColumns:
     def has(self, name: str) -> bool:
         """Whether it is one of these columns."""
         return name in self._seen
+
+    def asked(self, name: str) -> Asked:
+        """What a column is of."""
+        return self._seen[name]
 
     def paths(self, names: list[str]) -> dict[Path, list[str]]:
         """The columns by the path that they are of: what is found once serves them all."""

@@ -15,7 +15,7 @@ from .model import Output as Format
 from .query import Output
 from .relation import Kind
 from .value_columns import to_text
-from .written_values import joined, json_text, plain_text, quoted_json
+from .written_values import has_any, joined, json_text, plain_text, quoted_json
 
 
 class Writer(Protocol):
@@ -59,10 +59,9 @@ class CsvWriter:
             )
         else:
             fields = [self._fields(plain_text(batch.column(output.column), output.kind)) for output in self._outputs]
-            rows = pc.binary_join_element_wise(
-                *fields, pa.scalar(self._options.field_delimiter), null_handling="replace", null_replacement=""
-            )
-        return joined(rows, self._options.record_delimiter)
+            parts = [part for field in fields for part in (self._options.field_delimiter, field)][1:]
+            return joined(parts, self._options.record_delimiter)
+        return joined([rows], self._options.record_delimiter)
 
     def finish(self) -> bytes:
         """Nothing."""
@@ -74,6 +73,8 @@ class CsvWriter:
             return column
         if options.quote_fields is QuoteFields.ALWAYS:
             return self._quote(column.fill_null(""))
+        if not has_any(column, "".join(self._special).encode()):
+            return column
         needing = pc.match_substring(column, self._special[0])
         for text in self._special[1:]:
             needing = pc.or_(needing, pc.match_substring(column, text))
@@ -112,16 +113,24 @@ class JsonWriter:
             # A record that is no object gets to be one, with the name that a column without one has.
             named = pc.binary_join_element_wise(pa.scalar('{"_1":'), text, pa.scalar("}"), nothing)
             rows = pc.if_else(pc.starts_with(text, "{"), text, named)
-            return joined(rows, self._options.record_delimiter)
+            return joined([rows], self._options.record_delimiter)
+        if all(output.present is None for output in self._outputs):
+            return joined(self._parts(batch), self._options.record_delimiter)
         members = [self._member(batch, key, output) for key, output in zip(self._keys, self._outputs, strict=True)]
         # Each member begins with a comma; the first of them, whichever it is, loses it.
         inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*members, nothing), 1)
-        rows = pc.binary_join_element_wise(pa.scalar("{"), inner, pa.scalar("}"), nothing)
-        return joined(rows, self._options.record_delimiter)
+        return joined(["{", inner, "}"], self._options.record_delimiter)
 
     def finish(self) -> bytes:
         """Nothing."""
         return b""
+
+    def _parts(self, batch: pa.RecordBatch) -> list[pa.Array | str]:
+        parts: list[pa.Array | str] = []
+        for key, output in zip(self._keys, self._outputs, strict=True):
+            value = json_text(batch.column(output.column), output.kind).fill_null("null")
+            parts += [key if parts else "{" + key[1:], value]
+        return [*parts, "}"]
 
     def _member(self, batch: pa.RecordBatch, key: str, output: Output) -> pa.Array:
         value = json_text(batch.column(output.column), output.kind).fill_null("null")

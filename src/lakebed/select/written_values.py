@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -13,7 +14,8 @@ from .model import MAX_RECORD_BYTES
 from .relation import Kind
 from .value_columns import to_text
 
-_NOTHING: Final = pa.scalar(None, pa.string())
+_ODD: Final = bytes([*range(0x20), 0x22, 0x5C, 0x7F])
+"""What is not written into JSON as it is."""
 
 
 def plain_text(column: pa.Array, kind: Kind) -> pa.Array:
@@ -31,7 +33,7 @@ def json_text(column: pa.Array, kind: Kind) -> pa.Array:
     """A column as JSON. Null stays null."""
     match kind:
         case Kind.TEXT | Kind.TIMESTAMP:
-            return _quoted(column.cast(pa.string()))
+            return quoted_texts(column.cast(pa.string()))
         case Kind.FLOAT:
             # JSON has no form for what is not a number.
             finite = pc.is_finite(column)
@@ -47,18 +49,29 @@ def quoted_json(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-def joined(rows: pa.Array, end: str) -> bytes:
-    """Rows as bytes, each followed by its end. Raises SelectFailure (OverMaxRecordSize)."""
-    if len(rows) == 0:
-        return b""
-    longest = pc.max(pc.binary_length(rows)).as_py() or 0
-    if longest > MAX_RECORD_BYTES:
+def joined(parts: Sequence[pa.Array | str], end: str) -> bytes:
+    """Rows of parts as bytes, each followed by its end. Null is nothing. Raises SelectFailure (OverMaxRecordSize)."""
+    pieces = [pa.scalar(part) if isinstance(part, str) else part for part in (*parts, end, "")]
+    rows = pc.binary_join_element_wise(*pieces, null_handling="replace", null_replacement="")
+    data = _bytes(rows)
+    if len(data) > MAX_RECORD_BYTES and pc.max(pc.binary_length(rows)).as_py() > MAX_RECORD_BYTES + len(end.encode()):
         raise over_long()
-    ended = pc.binary_join_element_wise(rows, pa.scalar(end), pa.scalar(""))
-    # All values of a column lie behind one another, in a buffer that can be had whole.
-    offsets = memoryview(ended.buffers()[1]).cast("i")
-    first, last = offsets[ended.offset], offsets[ended.offset + len(ended)]
-    return bytes(memoryview(ended.buffers()[2])[first:last])
+    return data
+
+
+def _bytes(column: pa.Array) -> bytes:
+    """All values of a column lie behind one another, in a buffer that can be had whole."""
+    if len(column) == 0 or column.buffers()[2] is None:
+        return b""
+    offsets = memoryview(column.buffers()[1]).cast("i")
+    first, last = offsets[column.offset], offsets[column.offset + len(column)]
+    return bytes(memoryview(column.buffers()[2])[first:last])
+
+
+def has_any(column: pa.Array, characters: bytes) -> bool:
+    """Whether one of the characters is anywhere in the column."""
+    data = _bytes(column)
+    return len(data.translate(None, characters)) < len(data) if len(characters) > 1 else characters in data
 
 
 def _short_decimals(column: pa.Array) -> pa.Array:
@@ -68,17 +81,18 @@ def _short_decimals(column: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(text, r"\.$", "")
 
 
-def _quoted(column: pa.Array) -> pa.Array:
-    odd = pc.match_substring_regex(column, r'["\\\x00-\x1f\x7f]')
-    if pc.any(odd).as_py():
+def quoted_texts(column: pa.Array) -> pa.Array:
+    """A column of text as JSON. Null stays null."""
+    if has_any(column, _ODD):
         return pa.array([None if text is None else quoted_json(text) for text in column.to_pylist()], pa.string())
     mark = pa.scalar('"')
     return pc.binary_join_element_wise(mark, column, mark, pa.scalar(""))
 
 
 def _unquoted(column: pa.Array) -> pa.Array:
-    if not pc.any(pc.starts_with(column, '"')).as_py():
-        return column
+    if not has_any(column, b"\\"):
+        # Then a quote begins a text or ends one, and nothing of JSON begins with one but a text.
+        return pc.ascii_trim(column, '"')
     return pa.array(
         [
             None if text is None else to_text(msgspec.json.decode(text)) if text[:1] == '"' else text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +33,18 @@ def wire_selects(settings: Settings, facilities: Facilities) -> Selects:
         ),
         folder,
     )
+
+
+def leave_out_pandas() -> None:
+    """Arrow loads it where it is installed, in case that values are of its kind. None are here, and it takes 40 MiB."""
+    if not any(isinstance(finder, _NoPandas) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _NoPandas())
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not for servers", name=fullname)
 
 
 def clear_spill(settings: Settings) -> None:
