@@ -20,7 +20,7 @@ from benchmarks.cache import CACHE
 from benchmarks.machine import machine
 from benchmarks.results import Circumstances
 from benchmarks.select import objects
-from benchmarks.select.compare import client_of, compare, store, table
+from benchmarks.select.compare import client_of, compare, store, table, warm_up
 from benchmarks.select.scenarios import SCENARIOS, SMALL
 
 NEEDED_BYTES: Final = 12 * 1024**3
@@ -75,6 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         running = [stack.enter_context(servers.running(recipe, folder / recipe.name)) for recipe in recipes]
         for server in running:
             store(client_of(server), folder, needed)
+        warm_up(running[0], folder)
         compared = []
         for scenario in wanted:
             tell(scenario.title)

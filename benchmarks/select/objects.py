@@ -81,6 +81,8 @@ def _rows(chunk: int, count: int = _CHUNK_ROWS) -> pa.Table:
             "amount": numbers * 7919 % 1_000_000,
             "price": numbers % 10_007 / 100,
             "word": _WORDS.take(pa.array(numbers % len(_WORDS))),
-            "text": pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(letters.tobytes())),
+            "text": pa.StringArray.from_buffers(
+                count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(letters.tobytes())
+            ),
         }
     )

@@ -25,6 +25,8 @@ class Scenario:
     """The same for DuckDB, with `{}` for the file."""
     goals: tuple[float | None, float | None] = (None, None)
     """At least so many times as fast as MinIO, and as DuckDB."""
+    as_one: bool = False
+    """Whether we ask all objects of a folder at once; MinIO is asked for each, for want of another way."""
 
 
 SCENARIOS: Final = (
@@ -64,6 +66,16 @@ SCENARIOS: Final = (
         "SELECT s.id, s.word FROM read_csv('{}/*.csv', all_varchar=true, header=true) s "
         "WHERE CAST(s.amount AS INT) > 900000",
         (3.0, None),
+        as_one=True,
+    ),
+    Scenario(
+        "small-objects-each",
+        "the same, with a request for each of them",
+        SMALL,
+        CSV,
+        "SELECT s.id, s.word FROM S3Object s WHERE CAST(s.amount AS INT) > 900000",
+        "SELECT s.id, s.word FROM read_csv('{}/*.csv', all_varchar=true, header=true) s "
+        "WHERE CAST(s.amount AS INT) > 900000",
     ),
     Scenario(
         "csv-few",

@@ -89,7 +89,7 @@ def test_records_are_written_for_programs(say: Lakebed) -> None:
 def test_what_it_took_is_told_apart_from_the_records(say: Lakebed) -> None:
     outcome = say("s3://data/people.csv", "SELECT COUNT(*) FROM S3Object", "--output", "csv", "--stats")
     assert outcome.out == "4\n"
-    assert outcome.err == f"objects=1 scanned={len(PEOPLE)} processed={len(PEOPLE)} returned=2\n"
+    assert outcome.err == f"scanned={len(PEOPLE)} processed={len(PEOPLE)} returned=2\n"
 
 
 def test_a_range_is_asked(say: Lakebed) -> None:
@@ -101,7 +101,7 @@ def test_all_objects_under_a_prefix_are_asked_in_the_order_of_their_keys(say: La
     sql = "SELECT s._1, s._2 FROM S3Object s"
     outcome = say("s3://data/logs/", sql, "--output", "csv", "--stats", "--quoted-newlines")
     assert outcome.out == '1,x\n2,y\n3,"z\n"\n4,w\n'
-    assert outcome.err.startswith("objects=2 ")
+    assert outcome.err.startswith("scanned=")
 
 
 @pytest.mark.parametrize(("limit", "lines"), [(0, 0), (1, 1), (2, 2), (3, 4), (9, 5)])
@@ -150,9 +150,9 @@ def test_what_is_asked_of_all_records_is_worked_out_of_all(prefix: str, sql: str
 
 
 def test_objects_with_other_columns_are_not_added_up(say: Lakebed) -> None:
-    outcome = say("s3://data/odd/", "SELECT COUNT(*) FROM S3Object")
+    outcome = say("s3://data/odd/", "SELECT SUM(s.id) FROM S3Object s")
     assert outcome.status == 2
-    assert "other columns" in outcome.err
+    assert "a column of the first object is not there" in outcome.err
     assert "odd/b.parquet" in outcome.err
 
 

@@ -55,7 +55,9 @@ def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None
     records += data.draw(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, usual | odd)), max_size=2))
     ascii_only = data.draw(st.booleans())
     texts = [json.dumps(each, ensure_ascii=ascii_only) for each in records]
-    texts += data.draw(st.lists(st.sampled_from(["", " ", '{"a":1}{"a":2}', "[1]", "{", '{"a":1,"a":2}', "7"]), max_size=1))
+    texts += data.draw(
+        st.lists(st.sampled_from(["", " ", '{"a":1}{"a":2}', "[1]", "{", '{"a":1,"a":2}', "7"]), max_size=1)
+    )
     block = "\n".join(texts).encode() + data.draw(st.sampled_from([b"", b"\n"]))
     assert outcome(columns, block, wanted, exactly=False) == outcome(columns, block, wanted, exactly=True)
 

@@ -34,7 +34,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.fixture
 def selects(store: ObjectStore, tmp_path: Path) -> Selects:
-    return Selects(store.reader, store.clock, LIMITS, tmp_path)
+    return Selects(store.reader, store.lister, store.clock, LIMITS, tmp_path)
 
 
 async def read(running: RunningSelect) -> bytes:
@@ -116,7 +116,7 @@ async def test_what_is_wrong_with_a_query_is_told_before_it_runs(store: ObjectSt
 
 
 async def test_as_many_run_as_may(store: ObjectStore) -> None:
-    selects = Selects(store.reader, store.clock, SelectLimits(concurrent=1, partitions=2))
+    selects = Selects(store.reader, store.lister, store.clock, SelectLimits(concurrent=1, partitions=2))
     await store.put("bucket", "k", numbers(10))
     running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
     with pytest.raises(Throttled):
@@ -128,7 +128,7 @@ async def test_as_many_run_as_may(store: ObjectStore) -> None:
 
 
 async def test_a_query_has_a_time_to_end_in(store: ObjectStore) -> None:
-    selects = Selects(store.reader, store.clock, SelectLimits(seconds=0.0, partitions=2))
+    selects = Selects(store.reader, store.lister, store.clock, SelectLimits(seconds=0.0, partitions=2))
     await store.put("bucket", "k", numbers(300_000))
     running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
     with pytest.raises(Unavailable):
@@ -161,7 +161,7 @@ async def test_a_query_that_needs_too_much_memory_ends(store: ObjectStore) -> No
     small = SelectLimits(memory_bytes=1024 * 1024, partitions=2)
     await store.put("bucket", "k", numbers(200_000))
     asked = request("SELECT _1, COUNT(*) FROM S3Object GROUP BY _1")
-    selects = Selects(store.reader, store.clock, small, spill=None)
+    selects = Selects(store.reader, store.lister, store.clock, small, spill=None)
     with pytest.raises(Unavailable):
         await read(await selects.open(ROOT, "bucket", "k", asked))
 
@@ -171,7 +171,7 @@ async def test_what_does_not_fit_into_memory_goes_to_disk(store: ObjectStore, tm
     count = 400_000
     await store.put("bucket", "k", b"".join(b"%d,%s\n" % (number * 7919 % count, b"q" * 60) for number in range(count)))
     asked = request("SELECT _1, _2 FROM S3Object ORDER BY CAST(_1 AS INT)")
-    selects = Selects(store.reader, store.clock, small, spill=tmp_path)
+    selects = Selects(store.reader, store.lister, store.clock, small, spill=tmp_path)
     found = await read(await selects.open(ROOT, "bucket", "k", asked))
     assert [int(line.split(b",")[0]) for line in found.splitlines()] == list(range(count))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("datafusion")) == []

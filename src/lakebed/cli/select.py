@@ -9,20 +9,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import astuple
+from itertools import islice
 from typing import Final
 
 from lakebed.client import LakebedClient, SelectCounts, Selection, TableRef
 from lakebed.client.selects import Words
 from lakebed.core.errors import InvalidInput, NoSuchKey
 
-from .select_many import records_of_many
 from .select_output import OUTPUTS, target_words, write_records
 from .select_source import SOURCE_FLAGS, add_source_flags, source_words
 from .select_table import Moment, records_of_table
 from .server_access import add_access_flags, read_access, read_warehouse
 from .settings_flags import read_settings
 
+_LOOKED_AT: Final = 1000
+"""Names of objects that are looked at to know their format: a page of a listing."""
 _SCHEMES: Final = ("s3", "s3a", "s3n")
 
 
@@ -95,52 +96,62 @@ def _refuse(arguments: argparse.Namespace, of_what: str, *names: str) -> None:
             raise InvalidInput(f"{flag} means nothing for {of_what}", argument=flag)
 
 
+def _uncompressed(words: Words, arguments: argparse.Namespace) -> Words:
+    """Without what only the name of one object says: the server looks at the name of each."""
+    return {name: word for name, word in words.items() if name != "CompressionType" or arguments.compression}
+
+
 class _Objects:
-    """The objects of a bucket, asked one after the other; and what that took."""
+    """The objects of a bucket; and what asking them took."""
 
     def __init__(self, client: LakebedClient, bucket: str, arguments: argparse.Namespace) -> None:
         self._client = client
         self._bucket = bucket
         self._arguments = arguments
-        self._asked: list[Selection] = []
+        self._asked = SelectCounts()
 
     def one(self, key: str) -> Iterator[bytes]:
         """The records of one object."""
-        selection = self._ask(key, self._arguments.expression, target_words(self._arguments.output))
+        arguments = self._arguments
+        return self._read(
+            self._client.selects.run(
+                self._bucket,
+                key,
+                arguments.expression,
+                source_words(key, arguments),
+                target_words(arguments.output),
+                scan_range=read_range(arguments.range),
+                version=arguments.version_id,
+            )
+        )
+
+    def many(self, prefix: str) -> Iterator[bytes]:
+        """The records of all objects whose keys begin with that, in the order of their keys."""
+        arguments = self._arguments
+        _refuse(arguments, "many objects", "range", "version_id")
+        listed = self._client.selects.objects(self._bucket, prefix)
+        found = islice((one.key for one in listed if one.size and not one.key.endswith("/")), _LOOKED_AT)
+        kinds = {key: _uncompressed(source_words(key, arguments), arguments) for key in found}
+        if not kinds:
+            raise NoSuchKey(f"no objects with anything in them. prefix=s3://{self._bucket}/{prefix}")
+        (first, words), *others = kinds.items()
+        for key, other in others:
+            if other != words:
+                raise InvalidInput(
+                    f"objects of several formats: give --format, or a longer prefix. keys={first!r},{key!r}",
+                    argument="source",
+                )
+        target = target_words(arguments.output)
+        return self._read(self._client.selects.run_all(self._bucket, prefix, arguments.expression, words, target))
+
+    def stats(self) -> str:
+        """What it took."""
+        taken = self._asked
+        return f"scanned={taken.scanned} processed={taken.processed} returned={taken.returned}"
+
+    def _read(self, selection: Selection) -> Iterator[bytes]:
         try:
             yield from selection
         finally:
             selection.close()
-
-    def many(self, prefix: str) -> Iterator[bytes]:
-        """The records of all objects whose keys begin with that, in the order of their keys."""
-        _refuse(self._arguments, "many objects", "range", "version_id")
-        listed = self._client.selects.objects(self._bucket, prefix)
-        found = [one for one in listed if one.size and not one.key.endswith("/")]
-        if not found:
-            raise NoSuchKey(f"no objects with anything in them. prefix=s3://{self._bucket}/{prefix}")
-        kinds = [source_words(one.key, self._arguments) for one in found]  # all of them, before any is asked
-        has_columns = not {"JSON", "Avro"} & kinds[0].keys()
-        expression, output = self._arguments.expression, self._arguments.output
-        return records_of_many(found, expression, output, self._ask, has_columns=has_columns)
-
-    def stats(self) -> str:
-        """What all that was asked took."""
-        totals = map(sum, zip(*(astuple(one.counts) for one in self._asked), strict=True))
-        taken = SelectCounts(*totals)
-        return (
-            f"objects={len(self._asked)} scanned={taken.scanned} processed={taken.processed} returned={taken.returned}"
-        )
-
-    def _ask(self, key: str, expression: str, target: Words) -> Selection:
-        selection = self._client.selects.run(
-            self._bucket,
-            key,
-            expression,
-            source_words(key, self._arguments),
-            target,
-            scan_range=read_range(self._arguments.range),
-            version=self._arguments.version_id,
-        )
-        self._asked.append(selection)
-        return selection
+        self._asked = selection.counts

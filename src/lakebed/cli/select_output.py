@@ -39,50 +39,6 @@ def write_records(pieces: Iterable[bytes], output: str) -> None:
     sys.stdout.buffer.flush()
 
 
-class RecordLimit:
-    """Lets so many records through, of pieces that are cut anywhere, and no more.
-
-    Records end in a newline, but one within quotes ends none: JSON has no such, and in CSV quotes are doubled
-    within quotes, so that a field is over when their number is even.
-    """
-
-    def __init__(self, records: int, *, quoted: bool) -> None:
-        self._left = records
-        self._quoted = quoted
-        self._inside = False
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether none is left."""
-        return self._left == 0
-
-    def take(self, piece: bytes) -> bytes:
-        """What of the piece belongs to records that are let through."""
-        start = 0
-        while self._left:
-            end = piece.find(b"\n", start)
-            if self._quoted:
-                quotes = piece.count(b'"', start, end if end >= 0 else len(piece))
-                self._inside ^= quotes % 2 == 1
-            if end < 0:
-                return piece
-            start = end + 1
-            if not self._inside:
-                self._left -= 1
-        return piece[:start]
-
-
-def limited(pieces: Iterable[bytes], limit: RecordLimit | None) -> Iterator[bytes]:
-    """The pieces, as far as the limit lets them through."""
-    if limit is None:
-        yield from pieces
-        return
-    for piece in pieces:
-        if limit.is_reached:
-            return
-        yield limit.take(piece)
-
-
 def _print_tables(pieces: Iterable[bytes]) -> None:
     page: list[Mapping[str, object]] = []
     for record in _records(pieces):

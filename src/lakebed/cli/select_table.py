@@ -21,7 +21,6 @@ from lakebed.core.errors import (
     Unavailable,
 )
 
-from .select_many import not_installed
 from .select_output import local_output
 
 if TYPE_CHECKING:
@@ -142,4 +141,4 @@ def _milliseconds(text: str) -> int:
 
 
 def _not_installed() -> NotSupported:
-    return NotSupported(f'{not_installed()}; and what reads tables: pip install "lakebed[conform]"')
+    return NotSupported('it takes the engine of selects and what reads tables: pip install "lakebed[conform,select]"')

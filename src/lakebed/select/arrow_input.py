@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _MAGIC: Final = b"ARROW1"
 
 
-def open_arrow(source: ObjectBytes, meter: Meter) -> tuple[ArrowRelation, ArrowScan]:
+def open_arrow(source: ObjectBytes, meter: Meter, like: ArrowRelation | None = None) -> tuple[ArrowRelation, ArrowScan]:
     """An Arrow object, ready to be read. Blocks. Raises SelectFailure (UnrecognizedFormatException)."""
-    scan = ArrowScan(source, meter)
+    scan = ArrowScan(source, meter, like)
     return scan.relation, scan
 
 
 class ArrowScan:
     """Batches, one after the other."""
 
-    def __init__(self, source: ObjectBytes, meter: Meter) -> None:
+    def __init__(self, source: ObjectBytes, meter: Meter, like: ArrowRelation | None = None) -> None:
         self._file = ObjectFile(source, meter)
         self._turn = threading.Lock()
         self._stopped = False
@@ -49,7 +49,7 @@ class ArrowScan:
             raise self._failure() from error
         if len(set(schema.names)) != len(schema.names):
             raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, "several columns have the same name")
-        self.relation = ArrowRelation(schema.remove_metadata())
+        self.relation = like or ArrowRelation(schema.remove_metadata())
 
     @property
     def schema(self) -> pa.Schema:

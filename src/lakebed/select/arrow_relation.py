@@ -97,7 +97,8 @@ class ArrowRelation:
         """The columns wanted, out of those stored."""
         if not wanted:
             return batch.select([])
-        arrays = {name: brought(batch.column(name)) for name in wanted if not self._is_nested(name)}
+        self.check(batch.schema, self.stored(wanted))
+        arrays = {name: self._brought(batch, name) for name in wanted if not self._is_nested(name)}
         nested = [name[len(_NESTED) :] for name in wanted if self._is_nested(name)]
         for path, names in self._nested.paths(nested).items():
             name = path[0]
@@ -105,6 +106,27 @@ class ArrowRelation:
             values = [follow(value, path[1:]) for value in batch.column(name.text).to_pylist()]
             arrays |= {_NESTED + inner: self._nested.array(inner, values) for inner in names}
         return pa.RecordBatch.from_arrays([arrays[name] for name in wanted], schema=self._of(wanted))
+
+    def check(self, schema: pa.Schema, stored: list[str]) -> None:
+        """Raise SelectFailure if an object that follows ours lacks one of the columns."""
+        missing = [name for name in stored if name not in schema.names]
+        if missing:
+            raise failure(
+                SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST,
+                f"a column of the first object is not there. name={missing[0]}",
+            )
+
+    def _brought(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        found, wanted = brought(batch.column(name)), type_of(self._schema.field(name).type)
+        if found.type == wanted:
+            return found
+        try:
+            return found.cast(wanted)
+        except pa.ArrowException as error:
+            raise failure(
+                SelectCode.INVALID_DATA_TYPE,
+                f"a column has another type than in the first object. name={name} expected={wanted} found={found.type}",
+            ) from error
 
     def _of(self, wanted: list[str]) -> pa.Schema:
         schema = self.schema

@@ -26,14 +26,13 @@ _BLOCK_RECORDS: Final = 4096
 _BUFFER_BYTES: Final = 256 * 1024
 
 
-def open_avro(source: ObjectBytes, meter: Meter) -> tuple[JsonRelation, BlockScan]:
+def open_avro(source: ObjectBytes, meter: Meter, like: JsonRelation | None = None) -> tuple[JsonRelation, BlockScan]:
     """An Avro object, ready to be read. Blocks. Raises SelectFailure (UnrecognizedFormatException)."""
     blocks = AvroBlocks(ObjectFile(source, meter))
-    columns = ValueColumns(blocks.first())
-    relation = JsonRelation(columns, "_1")
+    relation = like or JsonRelation(ValueColumns(blocks.first()), "_1")
 
     def read(block: list[Any], wanted: list[str]) -> pa.RecordBatch:
-        return build(columns, block, wanted)
+        return build(relation.columns, block, wanted)
 
     return relation, BlockScan(lambda: relation.schema, blocks, read, threaded=False)
 

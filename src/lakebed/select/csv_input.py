@@ -72,6 +72,23 @@ class CsvRelation:
         """Every record has every column, if only as null."""
         return None
 
+    def places(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """What the columns of another object are called, so that those with our labels have our names.
+
+        Raises SelectFailure (MissingHeaderName) if it lacks one.
+        """
+        if labels == self.labels:
+            return self.names
+        if not self.headed:
+            return max(self.names, labels, key=len)
+        missing = [label for label in self.labels if label not in labels]
+        if missing:
+            raise failure(
+                SelectCode.MISSING_HEADER_NAME, f"a column of the first object is not there. name={missing[0]}"
+            )
+        known = dict(zip(self.labels, self.names, strict=True))
+        return tuple(known.get(label, f"other{number}") for number, label in enumerate(labels))
+
     def _field(self, number: int) -> Field:
         return Field(self.labels[number], Kind.TEXT, (Name(self.names[number], quoted=True),))
 
@@ -84,7 +101,12 @@ class CsvRelation:
 
 
 def open_csv(
-    source: ObjectBytes, options: CsvInput, compression: Compression, asked: ScanRange | None, meter: Meter
+    source: ObjectBytes,
+    options: CsvInput,
+    compression: Compression,
+    asked: ScanRange | None,
+    meter: Meter,
+    like: CsvRelation | None = None,
 ) -> tuple[CsvRelation, BlockScan]:
     """A CSV object, ready to be read. Blocks. Raises SelectFailure."""
     delimiter = options.record_delimiter.encode()
@@ -113,7 +135,9 @@ def open_csv(
     labels = names
     if options.header is HeaderUse.USE:
         labels = tuple(label or name for label, name in zip(header or names, names, strict=True))
-    relation = CsvRelation(names, labels, headed=options.header is HeaderUse.USE)
+    if like is not None:
+        names = like.places(labels)
+    relation = like or CsvRelation(names, labels, headed=options.header is HeaderUse.USE)
     schema = pa.schema([(name, pa.string()) for name in names])
     return relation, BlockScan(schema, blocks, CsvReader(options, list(names)).read, threaded=True)
 

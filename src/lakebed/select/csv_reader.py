@@ -8,6 +8,7 @@ where that cannot be done, or where it finds something odd, is read by `csv_reco
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from .csv_records import decode, read_records
 from .failures import SelectCode, SelectFailure, failure
 from .model import CsvInput
 
+_SMALL_BYTES: Final = 32 * 1024
+"""Blocks of this size are split here where that is all it takes: Arrow starts a thread for each that it is given."""
 _BLANK_LINES: Final = re.compile(rb"^\r?\n", re.MULTILINE)
 _UNIT_SEPARATOR: Final = b"\x1f"
 """Stands for a delimiter of several characters, in blocks that have none of it."""
@@ -64,8 +67,19 @@ class CsvReader:
         """The columns wanted of a block. Raises SelectFailure."""
         if not self._options.allow_quoted_record_delimiter:
             check_lengths(block, self._delimiter)
+        if len(block) <= _SMALL_BYTES and self._is_plain(block):
+            return self._columns(self._split(block), wanted)
         fast = self._fast(block, wanted)
-        return self._exact(block, wanted) if fast is None else fast
+        return self._columns(read_records(decode(block), self._options), wanted) if fast is None else fast
+
+    def _is_plain(self, block: bytes) -> bool:
+        """Whether records and fields are what is between their delimiters, and nothing else."""
+        special = (self._quote, self._comments, b"\r" if self._delimiter == b"\n" else b"")
+        return not any(text and text in block for text in special)
+
+    def _split(self, block: bytes) -> Iterator[list[str]]:
+        field, delimiter = self._options.field_delimiter, self._options.record_delimiter
+        return (record.split(field) for record in decode(block).split(delimiter) if record)
 
     def _fast(self, block: bytes, wanted: list[str]) -> pa.RecordBatch | None:
         quoted = bool(self._quote) and self._quote in block
@@ -164,9 +178,9 @@ class CsvReader:
         batches = table.combine_chunks().to_batches()
         return batches[0].select(wanted) if batches else self._batch([[] for _ in wanted], wanted)
 
-    def _exact(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
+    def _columns(self, found: Iterator[list[str]], wanted: list[str]) -> pa.RecordBatch:
         count = len(self._names)
-        records = list(read_records(decode(block), self._options))
+        records = list(found)
         for record in records:
             if len(record) > count:
                 raise failure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import datafusion
 import pyarrow as pa
 
-from lakebed.core.errors import LakebedError, Unavailable
+from lakebed.core.errors import LakebedError, NoSuchKey, Unavailable
 
 from .checks import check_request
 from .dataset import ScanDataset
 from .failures import SelectCode, failure
 from .inputs import open_input
-from .model import JsonOutput, Output, SelectLimits, SelectRequest
+from .many import ManyScan, Supplied, Supply
+from .model import Compression, CsvInput, JsonInput, JsonOutput, Output, SelectLimits, SelectRequest
 from .query import TABLE, Query, make_query
 from .relation import Relation
 from .scalar_functions import register_functions
@@ -57,6 +59,15 @@ _TOLD: Final[tuple[tuple[str, SelectCode, str], ...]] = (
     ),
 )
 """What DataFusion says, and what S3 says to it. What it says in full stays here: it speaks of SQL that nobody wrote."""
+
+
+_ENDINGS: Final = {
+    "gz": Compression.GZIP,
+    "bz2": Compression.BZIP2,
+    "zst": Compression.ZSTD,
+    "lz4": Compression.LZ4,
+    "snappy": Compression.SNAPPY,
+}
 
 
 class Execution:
@@ -105,6 +116,43 @@ def plan(
     statement = read_statement(request.expression)
     relation, scan = open_input(source, request, statement, meter)
     return plan_over(statement, relation, scan, request.output, limits, now, spill)
+
+
+def plan_many(supply: Supply, request: SelectRequest, limits: SelectLimits, meter: Meter, now: datetime) -> Execution:
+    """Plan a query over all objects of a supply. Blocks, as `plan` does. Raises NoSuchKey where there is none.
+
+    Nothing of them goes to disk: some may be sealed.
+    """
+    check_request(request)
+    if request.scan_range is not None:
+        raise failure(SelectCode.UNSUPPORTED_SCAN_RANGE_INPUT, "a scan range is of one object")
+    statement = read_statement(request.expression)
+    first = supply.take()
+    if first is None:
+        raise NoSuchKey("no object here has anything in it")
+    try:
+        relation, scan = open_input(first.source, _of(request, first.key), statement, meter)
+
+        def follow(each: Supplied) -> Scan:
+            return open_input(each.source, _of(request, each.key), statement, meter, relation)[1]
+
+        many = ManyScan(first, scan, supply, follow)
+        return plan_over(statement, relation, many, request.output, limits, now, None)
+    except BaseException:
+        first.source.close()
+        raise
+
+
+def _of(request: SelectRequest, key: str) -> SelectRequest:
+    """The request as it is for one of many objects: some may be compressed, and say so by their names."""
+    named = _ENDINGS.get(key.rpartition(".")[2].lower())
+    if (
+        named is None
+        or request.compression is not Compression.NONE
+        or not isinstance(request.input, CsvInput | JsonInput)
+    ):
+        return request
+    return replace(request, compression=named)
 
 
 def plan_over(

@@ -41,20 +41,20 @@ class JsonRelation:
     prunes = False
 
     def __init__(self, columns: ValueColumns, label: str) -> None:
-        self._columns = columns
+        self.columns = columns
         self._label = label
         self.whole = False
         """Whether records are asked for as they are."""
 
     def knows(self, path: Path) -> bool:
         """Whether the first records have the field."""
-        return bool(path) and self._columns.is_seen(path)
+        return bool(path) and self.columns.is_seen(path)
 
     def field(self, path: Path) -> Field:
         """The field of a path; of no path, the record."""
         if not path:
-            return self._columns.field((), self._label)
-        return self._columns.field(path)
+            return self.columns.field((), self._label)
+        return self.columns.field(path)
 
     def fields(self) -> tuple[Field, ...]:
         """The record as it is."""
@@ -65,16 +65,16 @@ class JsonRelation:
         if field.kind is Kind.RECORD:
             self.whole = True
             return Column(RECORD_COLUMN, Kind.RECORD)
-        return self._columns.column(field, view)
+        return self.columns.column(field, view)
 
     def presence(self, field: Field) -> str | None:
         """Whether a record has the field. A record that is nothing is written as an empty one."""
-        return None if field.kind is Kind.RECORD else self._columns.presence(field)
+        return None if field.kind is Kind.RECORD else self.columns.presence(field)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns that were asked for."""
-        fields = self._columns.schema_fields + ([(RECORD_COLUMN, pa.string())] if self.whole else [])
+        fields = self.columns.schema_fields + ([(RECORD_COLUMN, pa.string())] if self.whole else [])
         # A query that asks for nothing, as COUNT(*) does, needs a table with something in it all the same.
         return pa.schema(fields or [(RECORD_COLUMN, pa.string())])
 
@@ -86,6 +86,7 @@ def open_json(
     compression: Compression,
     asked: ScanRange | None,
     meter: Meter,
+    like: JsonRelation | None = None,
 ) -> tuple[JsonRelation, BlockScan]:
     """A JSON object, ready to be read. Blocks. Raises SelectFailure."""
     start, stop = 0, None
@@ -97,13 +98,13 @@ def open_json(
     if options.kind is JsonKind.LINES:
         blocks, reader = Blocks(stream, cut_after(b"\n")), LineReader(path)
         block = blocks.first()
-        sample = reader.values(_first_lines(block))
+        sample = [] if like is not None else reader.values(_first_lines(block))
     else:
         ahead, rest = split_path(path)
         blocks, reader = DocumentBlocks(stream, ahead), DocumentReader(rest)
-        sample = reader.values(blocks.first())
-    columns = reader.columns = ValueColumns(sample[:_SAMPLED_RECORDS])
-    relation = JsonRelation(columns, _label(path))
+        sample = [] if like is not None else reader.values(blocks.first())
+    relation = like or JsonRelation(ValueColumns(sample[:_SAMPLED_RECORDS]), _label(path))
+    reader.columns = relation.columns
     return relation, BlockScan(lambda: relation.schema, blocks, reader.read, threaded=options.kind is JsonKind.LINES)
 
 

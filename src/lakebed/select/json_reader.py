@@ -1,8 +1,8 @@
 """Lines of JSON as columns of Arrow, where each field is of one kind in all of a block.
 
 Arrow's reader makes no objects of Python on the way and lets other threads run. It knows only the kind that it was told
-to find, and not the difference between a field that is null and one that is missing: a block where that shows is read by
-`json_input.py`, which knows all of it.
+to find, and not the difference between a field that is null and one that is missing: a block where that shows is read
+by `json_input.py`, which knows all of it.
 """
 
 from __future__ import annotations

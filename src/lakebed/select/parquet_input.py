@@ -27,7 +27,9 @@ MAX_ROW_GROUP_BYTES: Final = 512 * 1024 * 1024
 _BATCH_ROWS: Final = 8192
 
 
-def open_parquet(source: ObjectBytes, asked: ScanRange | None, meter: Meter) -> tuple[ArrowRelation, ParquetScan]:
+def open_parquet(
+    source: ObjectBytes, asked: ScanRange | None, meter: Meter, like: ArrowRelation | None = None
+) -> tuple[ArrowRelation, ParquetScan]:
     """A Parquet object, ready to be read. Blocks. Raises SelectFailure (ParquetParsingError, …)."""
     file = ObjectFile(source, meter)
     try:
@@ -43,7 +45,7 @@ def open_parquet(source: ObjectBytes, asked: ScanRange | None, meter: Meter) -> 
     if asked is not None:
         start, stop = resolve_range(asked, source.size)
         groups = [group for group in groups if start <= first_byte(metadata, group) < stop]
-    relation = ArrowRelation(schema.remove_metadata(), prunes=True)
+    relation = like or ArrowRelation(schema.remove_metadata(), prunes=True)
     return relation, ParquetScan(source, metadata, groups, relation, meter)
 
 
@@ -106,6 +108,7 @@ class ParquetScan:
             opened = parquet.ParquetFile(file.native(), metadata=self._metadata, pre_buffer=False)
             while (group := self._take()) is not None:
                 self._check(group, stored)
+                self._relation.check(opened.schema_arrow, stored)
                 for batch in opened.iter_batches(
                     _BATCH_ROWS, row_groups=[group], columns=stored or self._smallest(), use_threads=False
                 ):

@@ -76,9 +76,9 @@ class BlockScan:
 
     def readers(self, count: int, *, in_order: bool) -> list[Batches]:
         """Readers of the blocks."""
-        if not self._threaded:
+        if not self._threaded or count == 1:
             return [self._one_by_one]
-        if in_order or count == 1:
+        if in_order:
             return [lambda columns: self._ahead(columns, count)]
         return [self._one_by_one] * count
 

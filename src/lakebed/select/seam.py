@@ -15,8 +15,8 @@ class Running(Protocol):
     """A query under way. Whoever opened it closes it, however it ends."""
 
     @property
-    def found(self) -> FoundObject:
-        """The version that is read: it was pinned when the query was opened."""
+    def found(self) -> FoundObject | None:
+        """The version that is read: it was pinned when the query was opened. None where many objects are."""
         ...
 
     @property
@@ -47,5 +47,12 @@ class Selecting(Protocol):
 
         Raises what a GET of the object raises; SelectFailure for whatever is wrong that can be known before the first
         record; Throttled when as many queries as may be are running; NotSupported where the engine is not installed.
+        """
+        ...
+
+    async def open_all(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> Running:
+        """Start a query on all objects whose keys begin with that, as one, in the order of their keys.
+
+        Raises as `open`, of any of them; and what a listing raises. NoSuchKey where there is none.
         """
         ...

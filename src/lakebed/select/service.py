@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NotSupported, Throttled, Unavailable
+from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
 
@@ -21,15 +22,25 @@ if TYPE_CHECKING:
     from .engine import Execution
     from .object_bytes import ObjectBytes
     from .streams import Meter
+    from .walking import ObjectWalk
+
+Source = TypeVar("Source", "ObjectBytes", "ObjectWalk")
+"""What a query reads, and closes."""
 
 
 class Selects:
     """Answers selects, of objects that the caller may read."""
 
     def __init__(
-        self, reader: ObjectReader, clock: Clock, limits: SelectLimits | None = None, spill: Path | None = None
+        self,
+        reader: ObjectReader,
+        lister: Lister,
+        clock: Clock,
+        limits: SelectLimits | None = None,
+        spill: Path | None = None,
     ) -> None:
         self._reader = reader
+        self._lister = lister
         self._clock = clock
         self._limits = limits or SelectLimits()
         self._spill = spill
@@ -53,25 +64,53 @@ class Selects:
         found = await self._reader.get(caller, bucket, key, version=version)
         source = found.source
         assert source is not None  # noqa: S101  # a GET has one
+        # What is encrypted where it is stored is not written anywhere else in the clear.
+        spill = None if found.object.attributes.encrypted else self._spill
+        loop = asyncio.get_running_loop()
+
+        def plan(opened: ObjectBytes, meter: Meter) -> Execution:
+            return parts.plan(opened, request, self._limits, meter, self._now(), spill)
+
+        return await self._start(parts, found, lambda: parts.open_bytes(source, loop), plan)
+
+    async def open_all(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> RunningSelect:
+        """Start a query on all objects whose keys begin with that, as one, in the order of their keys.
+
+        Raises as `open`, of any of them; and what a listing raises. NoSuchKey where there is none.
+        """
+        parts = await asyncio.to_thread(_load)
+        loop = asyncio.get_running_loop()
+
+        def plan(walk: ObjectWalk, meter: Meter) -> Execution:
+            return parts.plan_many(walk, request, self._limits, meter, self._now())
+
+        def begin() -> ObjectWalk:
+            return parts.walk(self._reader, self._lister, caller, bucket, prefix, loop)
+
+        return await self._start(parts, None, begin, plan)
+
+    async def _start(
+        self,
+        parts: _Parts,
+        found: FoundObject | None,
+        begin: Callable[[], Source],
+        plan: Callable[[Source, Meter], Execution],
+    ) -> RunningSelect:
         if self._running >= self._limits.concurrent:
             raise Throttled(f"as many selects as may be are running. maximum={self._limits.concurrent}")
         self._running += 1
         deadline = asyncio.get_running_loop().time() + self._limits.seconds
-        opened: ObjectBytes | None = None
+        source: Source | None = None
         try:
-            opened = parts.open_bytes(source, asyncio.get_running_loop())
+            source = begin()
             meter = parts.meter()
-            # What is encrypted where it is stored is not written anywhere else in the clear.
-            sealed = found.object.attributes.encrypted
-            execution = await asyncio.to_thread(
-                parts.plan, opened, request, self._limits, meter, self._now(), None if sealed else self._spill
-            )
+            execution = await asyncio.to_thread(plan, source, meter)
         except BaseException:
             self._running -= 1
-            if opened is not None:
-                await asyncio.shield(asyncio.to_thread(opened.close))
+            if source is not None:
+                await asyncio.shield(asyncio.to_thread(source.close))
             raise
-        return RunningSelect(found, execution, opened, meter, deadline, self._ended)
+        return RunningSelect(found, execution, source, meter, deadline, self._ended)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
@@ -85,9 +124,9 @@ class RunningSelect:
 
     def __init__(
         self,
-        found: FoundObject,
+        found: FoundObject | None,
         execution: Execution,
-        source: ObjectBytes,
+        source: ObjectBytes | ObjectWalk,
         meter: Meter,
         deadline: float,
         ended: Callable[[], None],
@@ -158,15 +197,18 @@ class _Parts(NamedTuple):
     """What is imported with the first select: a server that is never asked for one does without."""
 
     plan: Callable[..., Execution]
+    plan_many: Callable[..., Execution]
     open_bytes: Callable[..., ObjectBytes]
+    walk: Callable[..., ObjectWalk]
     meter: Callable[[], Meter]
 
 
 def _load() -> _Parts:
     try:
-        from .engine import plan
+        from .engine import plan, plan_many
         from .object_bytes import open_bytes
         from .streams import Meter
+        from .walking import ObjectWalk
     except ImportError as error:
         raise NotSupported("select needs its engine; install it: pip install 'lakebed[select]'") from error
-    return _Parts(plan, open_bytes, Meter)
+    return _Parts(plan, plan_many, open_bytes, ObjectWalk, Meter)

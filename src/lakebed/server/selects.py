@@ -10,6 +10,7 @@ from typing import Final
 
 from lakebed.core.settings import Settings
 from lakebed.objects.facilities import Facilities
+from lakebed.objects.listing import Lister
 from lakebed.objects.reading import ObjectReader
 from lakebed.select.model import SelectLimits
 from lakebed.select.service import Selects
@@ -24,6 +25,7 @@ def wire_selects(settings: Settings, facilities: Facilities) -> Selects:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Selects(
         ObjectReader(facilities),
+        Lister(facilities),
         facilities.clock,
         SelectLimits(
             concurrent=limits.concurrent,

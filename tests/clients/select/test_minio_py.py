@@ -75,8 +75,8 @@ def test_a_range_of_the_object(minio: Minio, bucket: str) -> None:
         CSVInputSerialization(),
         CSVOutputSerialization(),
         # As text: it writes them into its XML as they are, which has no numbers.
-        scan_start_range="2",
-        scan_end_range="5",
+        scan_start_range="2",  # type: ignore[arg-type]
+        scan_end_range="5",  # type: ignore[arg-type]
     )
     found, _ = read(minio, bucket, "n.csv", request)
     assert found == b"2\n3\n"

@@ -49,6 +49,7 @@ _BUCKET: Final[Mapping[tuple[str, str], Operation]] = {
     ("GET", "versions"): Operation("ListObjectVersions", listings.list_versions),
     ("GET", "uploads"): Operation("ListMultipartUploads", listings.list_uploads),
     ("GET", "location"): Operation("GetBucketLocation", buckets.get_location),
+    ("POST", "select"): Operation("SelectObjects", select.select_objects),
     ("POST", "delete"): Operation("DeleteObjects", batches.delete_objects),
     ("POST", ""): Operation("PostObject", post.post_object),
     ("GET", "versioning"): Operation("GetBucketVersioning", versions.get_versioning),

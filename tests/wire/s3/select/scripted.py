@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
 from lakebed.select.model import Counts, SelectRequest
@@ -16,7 +17,7 @@ Step = bytes | Exception | asyncio.Event
 class ScriptedQuery:
     """A query that does one step after the other, as far as it is read."""
 
-    def __init__(self, found: FoundObject, steps: Sequence[Step]) -> None:
+    def __init__(self, found: FoundObject | None, steps: Sequence[Step]) -> None:
         self._found = found
         self._steps = steps
         self.returned = 0
@@ -24,7 +25,7 @@ class ScriptedQuery:
         self.was_read = False
 
     @property
-    def found(self) -> FoundObject:
+    def found(self) -> FoundObject | None:
         return self._found
 
     @property
@@ -50,8 +51,9 @@ class ScriptedQuery:
 class ScriptedSelects:
     """Opens queries of one script."""
 
-    def __init__(self, reader: ObjectReader, *steps: Step, refusal: Exception | None = None) -> None:
+    def __init__(self, reader: ObjectReader, lister: Lister, *steps: Step, refusal: Exception | None = None) -> None:
         self._reader = reader
+        self._lister = lister
         self._steps = steps
         self._refusal = refusal
         self.asked: list[SelectRequest] = []
@@ -65,4 +67,12 @@ class ScriptedSelects:
         if self._refusal is not None:
             raise self._refusal
         self.opened.append(ScriptedQuery(found, self._steps))
+        return self.opened[-1]
+
+    async def open_all(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> ScriptedQuery:
+        listed = await self._lister.objects(caller, bucket, prefix=prefix, delimiter="", after="", limit=1000)
+        for entry in listed.entries:
+            await self._reader.get(caller, bucket, entry.key)
+        self.asked.append(request)
+        self.opened.append(ScriptedQuery(None, self._steps))
         return self.opened[-1]

@@ -53,7 +53,7 @@ async def opened_site(
     folder: Path, *steps: Step, refusal: Exception | None = None, versioning: Versioning = Versioning.UNVERSIONED
 ) -> AsyncIterator[Site]:
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
-        selects = ScriptedSelects(store.reader, *steps, refusal=refusal)
+        selects = ScriptedSelects(store.reader, store.lister, *steps, refusal=refusal)
         await store.bucket("data", versioning)
         await store.put("data", "some/key.csv", b"1,2\n")
         yield Site(wire_lake(store, selects=selects), store, selects)

@@ -39,7 +39,7 @@ class Site:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "folder", tmp_path / "bytes", ManualClock()) as store:
-        selects = Selects(store.reader, store.clock, SelectLimits(partitions=1), tmp_path)
+        selects = Selects(store.reader, store.lister, store.clock, SelectLimits(partitions=1), tmp_path)
         await store.bucket("data")
         await store.put("data", "people.csv", PEOPLE)
         yield Site(wire_lake(store, selects=selects), store, selects)

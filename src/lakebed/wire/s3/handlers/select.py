@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from lakebed.core.errors import NotSupported, Unavailable
 from lakebed.objects.reading import FoundObject
 from lakebed.select.checks import check_request
 from lakebed.select.failures import SelectCode, failure
+from lakebed.select.model import SelectRequest
+from lakebed.select.seam import Running, Selecting
 from lakebed.wire.http.message import Headers, Response
 
 from ..errors import S3Fault
@@ -23,6 +26,26 @@ _EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 
 async def select_object_content(services: S3Services, request: S3Request) -> Response:
     """Run the query; its first records, or what is wrong with it, are there before the answer begins."""
+
+    async def begin(selects: Selecting, asked: SelectRequest) -> Running:
+        return await selects.open(request.caller, request.bucket, request.key, asked, version=request.version)
+
+    return await _answer(services, request, begin)
+
+
+async def select_objects(services: S3Services, request: S3Request) -> Response:
+    """The same about all objects under a prefix, as one: an extension."""
+    prefix = request.query.get("prefix", "")
+
+    async def begin(selects: Selecting, asked: SelectRequest) -> Running:
+        return await selects.open_all(request.caller, request.bucket, prefix, asked)
+
+    return await _answer(services, request, begin)
+
+
+async def _answer(
+    services: S3Services, request: S3Request, begin: Callable[[Selecting, SelectRequest], Awaitable[Running]]
+) -> Response:
     if services.selects is None:
         raise NotSupported("SelectObjectContent is not supported by this server.")
     if request.query.get("select-type") != "2":
@@ -40,9 +63,7 @@ async def select_object_content(services: S3Services, request: S3Request) -> Res
     asked = read_select(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
     check_request(asked)  # here, so that what is wrong with a request is told before anything is said of the object
     try:
-        running = await services.selects.open(
-            request.caller, request.bucket, request.key, asked, version=request.version
-        )
+        running = await begin(services.selects, asked)
         answer = SelectAnswer(running, services.clock, progress=asked.progress, ended=services.select_ended)
         await answer.begin()
     except Unavailable as error:
@@ -51,7 +72,9 @@ async def select_object_content(services: S3Services, request: S3Request) -> Res
     return Response(200, [("Content-Type", _EVENT_STREAM), *_headers(running.found)], stream=answer)
 
 
-def _headers(found: FoundObject) -> Headers:
+def _headers(found: FoundObject | None) -> Headers:
+    if found is None:
+        return []
     headers = encryption_headers(found.object.attributes.encrypted)
     if found.bucket.keeps_versions:
         headers.append(("x-amz-version-id", found.object.version))
