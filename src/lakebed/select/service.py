@@ -209,6 +209,14 @@ def _load() -> _Parts:
         from .object_bytes import open_bytes
         from .streams import Meter
         from .walking import ObjectWalk
+        _share_allocator()
     except ImportError as error:
         raise NotSupported("select needs its engine; install it: pip install 'lakebed[select]'") from error
     return _Parts(plan, plan_many, open_bytes, ObjectWalk, Meter)
+
+
+def _share_allocator() -> None:
+    """Have Arrow take memory from where all else takes it: a place of its own keeps what others could use."""
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())
