@@ -1,4 +1,4 @@
-"""Lines of JSON by Arrow's reader: the same columns as those made of decoded values, or none."""
+"""Lines of JSON of fields of one kind: the same columns as those made value by value, or none."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None
     assert outcome(columns, block, wanted, exactly=False) == outcome(columns, block, wanted, exactly=True)
 
 
-def test_fields_of_one_kind_are_read_by_arrow() -> None:
+def test_fields_of_one_kind_are_read_as_columns() -> None:
     rows = [{"a": 1, "b": "x"}, {"a": 2, "b": 'y"'}]
     columns, wanted = made(list(rows), [("a", View.NUMBER), ("b", View.ANY), ("b", None)])
     lines = typed_lines(columns, wanted)

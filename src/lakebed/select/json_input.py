@@ -105,7 +105,7 @@ def open_json(
         sample = [] if like is not None else reader.values(blocks.first())
     relation = like or JsonRelation(ValueColumns(sample[:_SAMPLED_RECORDS]), _label(path))
     reader.columns = relation.columns
-    return relation, BlockScan(lambda: relation.schema, blocks, reader.read, threaded=options.kind is JsonKind.LINES)
+    return relation, BlockScan(lambda: relation.schema, blocks, reader.read, threaded=False)
 
 
 def split_path(path: Path) -> tuple[Path, Path]:

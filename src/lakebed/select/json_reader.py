@@ -1,18 +1,20 @@
-"""Lines of JSON as columns of Arrow, where each field is of one kind in all of a block.
+"""Lines of JSON as columns of Arrow, where each field is there in all of a block and of one kind.
 
-Arrow's reader makes no objects of Python on the way and lets other threads run. It knows only the kind that it was told
-to find, and not the difference between a field that is null and one that is missing: a block where that shows is read
-by `json_input.py`, which knows all of it.
+A decoder that is told the kinds makes nothing of other fields, and columns of the ones wanted without a look at each
+value. A block where a field is missing, or of another kind than at first, is read by `json_input.py`, which knows all
+of it.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
-from pyarrow import json
 
 from .paths import Name
 from .relation import Kind, View
@@ -20,10 +22,11 @@ from .value_columns import ValueColumns
 from .written_values import quoted_texts
 
 _TYPES: Final = {Kind.INT: pa.int64(), Kind.FLOAT: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOL: pa.bool_()}
+_VALUES: Final[dict[Kind, type]] = {Kind.INT: int, Kind.FLOAT: float, Kind.TEXT: str, Kind.BOOL: bool}
 _NUMBERS: Final = (Kind.INT, Kind.FLOAT)
 
-Make = Callable[[pa.Array], pa.Array | None]
-"""A column as it is wanted, of the field as it was read; None where it takes more than that to tell."""
+Make = Callable[[pa.Array], pa.Array]
+"""A column as it is wanted, of the field as it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,49 +34,55 @@ class TypedLines:
     """Reads some columns of blocks of lines."""
 
     wanted: list[str]
-    _options: json.ParseOptions
-    _columns: list[tuple[str, Make]]
-    """Of each column, the field that it is of."""
+    _decoder: msgspec.json.Decoder[Any]
+    _fields: list[tuple[Callable[[object], object], pa.DataType]]
+    """Takes each field out of a record; and its type."""
+    _columns: list[tuple[int, Make]]
+    """Of each column, the number of the field that it is of."""
 
     def read(self, block: bytes) -> pa.RecordBatch | None:
         """The columns; None for a block that has to be read otherwise."""
         try:
-            table = json.read_json(
-                pa.BufferReader(block), json.ReadOptions(use_threads=False, block_size=len(block) + 1), self._options
-            )
-        except pa.ArrowException:
+            records = self._decoder.decode_lines(block)
+            fields = [_array(list(map(take, records)), type_) for take, type_ in self._fields]
+        except (msgspec.DecodeError, UnicodeDecodeError, pa.ArrowException, OverflowError):
             return None
-        if table.num_rows != block.count(b"\n") + (not block.endswith(b"\n")):
-            # Several values in a line, or one in several.
-            return None
-        fields = {name: table[name].combine_chunks() for name in {name for name, _ in self._columns}}
-        try:
-            for field in fields.values():
-                field.validate(full=True)  # UTF-8
-        except pa.ArrowException:
-            return None
-        made = [make(fields[name]) for name, make in self._columns]
-        if any(column is None for column in made):
-            return None
-        return pa.RecordBatch.from_arrays(made, names=self.wanted)
+        return pa.RecordBatch.from_arrays([make(fields[number]) for number, make in self._columns], names=self.wanted)
 
 
 def typed_lines(columns: ValueColumns, wanted: list[str]) -> TypedLines | None:
     """A reader of these columns, or None if one of them is not of a field of one kind."""
-    found: list[tuple[str, Make]] = []
-    types: dict[str, pa.DataType] = {}
+    found: list[tuple[int, Make]] = []
+    kinds: dict[str, Kind] = {}
     for name in wanted:
         asked = columns.asked(name)
         step = asked.path[0] if len(asked.path) == 1 else None
         make = _make(asked.view, asked.kind, asked.type)
         if make is None or not isinstance(step, Name) or not step.quoted:
             return None
-        types[step.text] = _TYPES[asked.kind]
-        found.append((step.text, make))
+        kinds[step.text] = asked.kind
+        found.append((list(kinds).index(step.text), make))
     if not found:
         return None
-    options = json.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
-    return TypedLines(wanted, options, found)
+    shape = msgspec.defstruct(
+        "Record",
+        [(f"f{number}", _VALUES[kind] | None) for number, kind in enumerate(kinds.values())],
+        rename={f"f{number}": name for number, name in enumerate(kinds)},
+        gc=False,
+    )
+    fields: list[tuple[Callable[[object], object], pa.DataType]] = [
+        (attrgetter(f"f{number}"), _TYPES[kind]) for number, kind in enumerate(kinds.values())
+    ]
+    return TypedLines(wanted, msgspec.json.Decoder(shape), fields, found)
+
+
+def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    if pa.types.is_int64(type_):
+        try:
+            return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(array("q", values))])
+        except TypeError:
+            pass  # there are nulls among them, for which it takes a bit longer
+    return pa.array(values, type_)
 
 
 def _make(view: View | None, kind: Kind, wanted: pa.DataType) -> Make | None:
@@ -90,7 +99,8 @@ def _make(view: View | None, kind: Kind, wanted: pa.DataType) -> Make | None:
         case View.ANY | View.TEXT if kind in (Kind.INT, Kind.BOOL):
             return lambda field: field.cast(pa.string())
         case View.NUMBER | View.FLOAT if kind in _NUMBERS:
-            return lambda field: field.cast(wanted)
+            # Not safe: the largest whole numbers are rounded, as they are everywhere.
+            return lambda field: field.cast(wanted, safe=False)
         case _:
             return None
 
@@ -99,5 +109,5 @@ def _itself(field: pa.Array) -> pa.Array:
     return field
 
 
-def _presence(field: pa.Array) -> pa.Array | None:
-    return None if field.null_count else pa.repeat(True, len(field))
+def _presence(field: pa.Array) -> pa.Array:
+    return pa.repeat(True, len(field))

@@ -106,6 +106,9 @@ class _Maker:
 
     def _output(self, number: int, alias: str | None, bound: Bound) -> Output:
         column = f"c{number}"
+        if bound.kind is Kind.JSON and bound.field is not None and not self._named and not self._statement.aggregates:
+            # Without names there is nothing around the values either: what they are as text is what is written.
+            bound = of_field(self._relation, bound.field, View.TEXT)
         self._selected.append(f"{bound.sql} AS {column}")
         label = alias or (bound.field.label if bound.field is not None else "") or f"_{number}"
         present = None

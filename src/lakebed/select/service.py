@@ -209,6 +209,7 @@ def _load() -> _Parts:
         from .object_bytes import open_bytes
         from .streams import Meter
         from .walking import ObjectWalk
+
         _share_allocator()
     except ImportError as error:
         raise NotSupported("select needs its engine; install it: pip install 'lakebed[select]'") from error

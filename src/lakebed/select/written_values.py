@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 from pyarrow import compute as pc
+from pyarrow import csv
 
 from .blocks import over_long
 from .model import MAX_RECORD_BYTES
@@ -55,6 +56,20 @@ def joined(parts: Sequence[pa.Array | str], end: str) -> bytes:
     rows = pc.binary_join_element_wise(*pieces, null_handling="replace", null_replacement="")
     data = _bytes(rows)
     if len(data) > MAX_RECORD_BYTES and pc.max(pc.binary_length(rows)).as_py() > MAX_RECORD_BYTES + len(end.encode()):
+        raise over_long()
+    return data
+
+
+def lines(fields: Sequence[pa.Array], delimiter: str) -> bytes:
+    """Rows of fields that need no quotes, with a newline after each. Raises SelectFailure (OverMaxRecordSize)."""
+    rows = pa.RecordBatch.from_arrays(list(fields), names=[str(number) for number in range(len(fields))])
+    sink = pa.BufferOutputStream()
+    options = csv.WriteOptions(
+        include_header=False, batch_size=max(1, len(rows)), delimiter=delimiter, quoting_style="none"
+    )
+    csv.write_csv(rows, sink, options)
+    data: bytes = sink.getvalue().to_pybytes()
+    if len(data) > MAX_RECORD_BYTES and max(map(len, data.splitlines()), default=0) > MAX_RECORD_BYTES:
         raise over_long()
     return data
 

@@ -175,8 +175,8 @@ def _keep_freed_memory() -> None:
     """Have the C library keep the buffers of finished uploads for the next, instead of giving them back.
 
     By default it returns them to the kernel, which clears every page of them again for the next upload: one in twenty
-    cycles of a large PUT. Each thread would keep its own, however: two places for all of them are enough, because hardly
-    ever two threads ask at the same time. Where the library has no such setting, nothing is lost but that.
+    cycles of a large PUT. Each thread would keep its own, however: two places for all of them are enough, because two
+    threads hardly ever ask at the same time. Where the library has no such setting, nothing is lost but that.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
