@@ -80,6 +80,7 @@ def minio(cores: int = WORKERS) -> Recipe:
             "MINIO_ROOT_PASSWORD": who.secret_key,
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
+            "MINIO_API_SELECT_PARQUET": "on",
             "GOMAXPROCS": str(cores),
         },
         ready_path="/minio/health/cluster",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.select.model import Counts
 from lakebed.server.instruments import Instruments
 from lakebed.server.metrics import Metrics
 from lakebed.wire.http.body import RequestBody
@@ -40,4 +41,22 @@ def test_answers_are_counted_by_operation_and_status(tmp_path: Path) -> None:
     assert not any("sent_bytes" in line and "HeadObject" in line for line in told)
     sums = [line for line in told if line.startswith('lakebed_s3_request_seconds_sum{operation="GetObject"}')]
     assert float(sums[0].split()[1]) == pytest.approx(0.008)
+    metrics.close()
+
+
+def test_selects_are_counted_by_how_they_ended(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0)
+    selects = Instruments(metrics).selects
+    selects.ended("done", Counts(100, 300, 7))
+    selects.ended("done", Counts(10, 10, 0))
+    selects.ended("CastFailed", Counts(1, 1, 1))
+    told = metrics.render().decode().splitlines()
+    for line in (
+        'lakebed_selects_total{outcome="done"} 2',
+        'lakebed_selects_total{outcome="CastFailed"} 1',
+        'lakebed_select_bytes_total{kind="scanned"} 111',
+        'lakebed_select_bytes_total{kind="processed"} 311',
+        'lakebed_select_bytes_total{kind="returned"} 8',
+    ):
+        assert line in told
     metrics.close()

@@ -18,6 +18,7 @@ from .connection import Connection
 from .events import Event, EventPage, Events
 from .labels import LabelStore
 from .policies import Policies
+from .selects import ListedObject, SelectCounts, Selection, Selects
 from .tables import TableHealth, TableRef, Tables
 from .tasks import ClaimedTask, Task, Tasks, TaskState
 from .trace import Delegation, ObjectAccess, Trace
@@ -29,8 +30,11 @@ __all__ = [
     "Event",
     "EventPage",
     "LakebedClient",
+    "ListedObject",
     "ObjectAccess",
     "SeenMessages",
+    "SelectCounts",
+    "Selection",
     "ServerAccess",
     "TableHealth",
     "TableRef",
@@ -72,6 +76,7 @@ class LakebedClient:
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
         self.labels = LabelStore(self._connection)
+        self.selects = Selects(self._connection)
         self.trace = Trace(self._connection)
         self.webhooks = Webhooks(self._connection)
 

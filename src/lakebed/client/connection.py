@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from lakebed.core.errors import LakebedError, StorageFull, Unavailable
 from lakebed.core.sigv4 import canonical_query, signed_headers
 
 from .access import ServerAccess
-from .failures import failure_of
+from .failures import failure_of, s3_failure_of
 from .transport import Reply, Transport
 
 T = TypeVar("T")
@@ -137,35 +138,75 @@ class Connection:
             except LakebedError as error:
                 if attempt >= self._attempts or not _is_worth_repeating(error, may_repeat):
                     raise
-                self._sleep(self._pause_seconds(attempt, reply))
+                self._sleep(self._pause_seconds(attempt, None if reply is None else reply.retry_after))
+
+    @contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        body: bytes = b"",
+        failure: Callable[[int, bytes, str], LakebedError] = s3_failure_of,
+    ) -> Iterator[Iterator[bytes]]:
+        """A call of S3's that changes nothing; the answer as it comes, if it is a success. Who leaves early hangs up.
+
+        `failure` makes an error of a refusal. Raises what it made, Unavailable, InvalidSetting.
+        """
+        attempt = 0
+        while True:
+            attempt += 1
+            with ExitStack() as stack:
+                signed, target = self._signed(method, path, query, body, {"content-type": "application/xml"})
+                refused: str | None = None
+                try:
+                    reply = stack.enter_context(
+                        self._transport.stream(method, target, signed, body, timeout_seconds=self._timeout_seconds)
+                    )
+                    refused = reply.retry_after
+                    if not 200 <= reply.status < 300:
+                        raise failure(reply.status, b"".join(reply.pieces), f"{method} {path}")
+                except LakebedError as error:
+                    if attempt >= self._attempts or not _is_worth_repeating(error, may_repeat=True):
+                        raise
+                    self._sleep(self._pause_seconds(attempt, refused))
+                    continue
+                yield reply.pieces
+                return
 
     def _send(self, method: str, path: str, query: Mapping[str, str], document: object, wait_seconds: float) -> Reply:
-        access = self.access
         body = b"" if document is None else _encode(document)
-        headers = {"user-agent": f"lakebed/{__version__}", "accept": "application/json"}
+        headers = {"accept": "application/json"}
         if document is not None:
             headers["content-type"] = "application/json"
+        signed, target = self._signed(method, path, query, body, headers)
+        return self._transport.send(method, target, signed, body, timeout_seconds=self._timeout_seconds + wait_seconds)
+
+    def _signed(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str]
+    ) -> tuple[Mapping[str, str], str]:
+        """The headers and the target of a request."""
+        access = self.access
         sent_query = canonical_query(query.items())
         signed = signed_headers(
             method,
             host=self._transport.host,
             path=path,
             query=sent_query,
-            headers=headers,
+            headers={"user-agent": f"lakebed/{__version__}", **headers},
             body=body,
             region=access.region,
             service="s3",
             credentials=access,
             now_ms=self._clock.now_ms(),
         )
-        target = f"{path}?{sent_query}" if sent_query else path
-        return self._transport.send(method, target, signed, body, timeout_seconds=self._timeout_seconds + wait_seconds)
+        return signed, f"{path}?{sent_query}" if sent_query else path
 
-    def _pause_seconds(self, attempt: int, reply: Reply | None) -> float:
+    def _pause_seconds(self, attempt: int, asked: str | None) -> float:
         """Doubling, less up to half of it by chance; no shorter than the server asks for."""
         longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1))
         pause = longest * (1 - self._random.random() / 2)
-        asked = reply.retry_after if reply is not None else None
         if asked is not None and asked.isascii() and asked.isdigit():
             pause = max(pause, min(float(asked), _LONGEST_PAUSE_SECONDS))
         return pause

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
+from xml.etree import ElementTree
 
 import msgspec
 
@@ -83,6 +84,47 @@ def failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
         # Something broke half way: only of a request that changes nothing is it known that it changed nothing.
         return e.Unavailable(message, undecided=not asked.startswith(("GET ", "HEAD ")))
     return e.LakebedError(message)
+
+
+_BY_CODE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
+    "NoSuchBucket": e.NoSuchBucket,
+    "NoSuchKey": e.NoSuchKey,
+    "NoSuchVersion": e.NoSuchVersion,
+    "SlowDown": e.Throttled,
+}
+"""Codes of S3 that callers act upon; all others are told apart by their status."""
+
+
+def s3_failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
+    """The error that an answer of S3's tells of."""
+    told = s3_words(body)
+    if told is None:
+        return failure_of(status, body, asked)
+    code, words = told
+    advice = f": {_ADVICE[status]}" if status in _ADVICE else ""
+    message = f"{words.rstrip('.')}{advice}. code={code} asked={asked!r}"
+    made = _BY_CODE.get(code) or _BY_STATUS.get(status)
+    return e.Unavailable(message) if made is None and status >= 500 else (made or e.LakebedError)(message)
+
+
+def s3_words(body: bytes) -> tuple[str, str] | None:
+    """The code and the message of an error of S3's; None if it is none."""
+    root = s3_document(body)
+    code = None if root is None or root.tag != "Error" else root.findtext("Code")
+    return None if root is None or code is None else (code, root.findtext("Message") or "")
+
+
+def s3_document(body: bytes) -> ElementTree.Element | None:
+    """A document of S3's, by names without their namespace; None for what is none."""
+    if b"<!" in body:  # no answer of S3 has a document type, and without one no entity can expand
+        return None
+    try:
+        root = ElementTree.fromstring(body)  # noqa: S314  # see the line above
+    except ElementTree.ParseError:
+        return None
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    return root
 
 
 def _quoted(status: int, body: bytes) -> str:

@@ -12,7 +12,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ KEPT_SECONDS: Final = 60.0
 """How long a connection is kept that nobody uses; servers close theirs after two minutes."""
 
 _MAX_KEPT: Final = 8
+_PIECE_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,16 @@ class Reply:
 
     status: int
     body: bytes
+    retry_after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedReply:
+    """What comes back, of which the head is there."""
+
+    status: int
+    pieces: Iterator[bytes]
+    """The body as it comes."""
     retry_after: str | None = None
 
 
@@ -58,15 +70,56 @@ class Transport:
     ) -> Reply:
         """One request, one answer. Raises Unavailable, InvalidSetting."""
         connection = self._take() or self._open()
-        try:
-            _socket_of(connection).settimeout(timeout_seconds)
-            connection.request(method, target, body=body or None, headers=dict(headers))
-            answer = connection.getresponse()
+        with self._speaking(connection, timeout_seconds):
+            answer = _ask(connection, method, target, headers, body, timeout_seconds)
             read = answer.read(MAX_ANSWER_BYTES + 1)
             if len(read) > MAX_ANSWER_BYTES:
                 raise Unavailable(f"the answer is too long. endpoint={self.endpoint} maximum={MAX_ANSWER_BYTES}")
             if answer.length:
                 raise http.client.IncompleteRead(read, answer.length)
+        self._done_with(connection, answer)
+        return Reply(answer.status, read, answer.headers.get("Retry-After"))
+
+    @contextmanager
+    def stream(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, *, timeout_seconds: float
+    ) -> Iterator[StreamedReply]:
+        """One request, its answer read piece by piece; `timeout_seconds` is for each of them.
+
+        Who leaves before its end hangs up. Raises Unavailable, InvalidSetting; Unavailable while it is read, too.
+        """
+        connection = self._take() or self._open()
+        with self._speaking(connection, timeout_seconds):
+            answer = _ask(connection, method, target, headers, body, timeout_seconds)
+
+        is_whole = False
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal is_whole
+            while True:
+                with self._speaking(connection, timeout_seconds):
+                    piece = answer.read1(_PIECE_BYTES)
+                    if not piece and answer.length:
+                        raise http.client.IncompleteRead(b"", answer.length)
+                if not piece:
+                    is_whole = True
+                    return
+                yield piece
+
+        try:
+            yield StreamedReply(answer.status, pieces(), answer.headers.get("Retry-After"))
+        finally:
+            answer.close()
+            if is_whole:
+                self._done_with(connection, answer)
+            else:
+                connection.close()
+
+    @contextmanager
+    def _speaking(self, connection: http.client.HTTPConnection, timeout_seconds: float) -> Iterator[None]:
+        """What goes wrong with a connection ends it, and is told as an error of ours."""
+        try:
+            yield
         except TimeoutError as error:
             connection.close()
             raise Unavailable(
@@ -89,11 +142,12 @@ class Transport:
             # Whatever is still to come on it would be taken for the next answer.
             connection.close()
             raise
+
+    def _done_with(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
         if answer.will_close:
             connection.close()
         else:
             self._keep(connection)
-        return Reply(answer.status, read, answer.headers.get("Retry-After"))
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
@@ -141,6 +195,19 @@ class Transport:
                 self._kept.append((connection, time.monotonic()))
                 return
         connection.close()
+
+
+def _ask(
+    connection: http.client.HTTPConnection,
+    method: str,
+    target: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    timeout_seconds: float,
+) -> http.client.HTTPResponse:
+    _socket_of(connection).settimeout(timeout_seconds)
+    connection.request(method, target, body=body or None, headers=dict(headers))
+    return connection.getresponse()
 
 
 def _is_quiet(connection: socket.socket) -> bool:

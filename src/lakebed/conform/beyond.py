@@ -201,7 +201,11 @@ ITEMS: Final = (
     Item(
         11,
         (
-            Claim("built-in SQL", (), "this build answers SelectObjectContent with an error"),
+            Claim(
+                "built-in SQL",
+                ("tests/clients/select/test_boto3.py", "tests/clients/select/test_minio_py.py"),
+                "S3 Select: over objects, and with `lakebed select` over tables",
+            ),
             Claim("Delta", (), "tables are Iceberg's"),
             Claim("Hudi", (), "tables are Iceberg's"),
         ),

@@ -20,7 +20,8 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── LocationTaken          a table's location lies in or around another's
     │   ├── InvalidViewVersion     a version of a view breaks the rules of views
     │   ├── ConflictingProperties  a property is both set and removed
-    │   └── InvalidScope           a token is asked for with a scope that cannot be, or that is wider than may be
+    │   ├── InvalidScope           a token is asked for with a scope that cannot be, or that is wider than may be
+    │   └── SelectFailure          a query over an object, or what it finds there, is wrong; carries S3's code for it
     ├── NotFound                   the thing named is absent
     │   ├── NoSuchBucket
     │   ├── NoSuchKey              (carries whether a delete marker hides it)
@@ -170,6 +171,15 @@ class ConflictingProperties(InvalidInput):
 
 class InvalidScope(InvalidInput):
     """A token is asked for with a scope that names no roles, or more than the token that it is to replace."""
+
+
+class SelectFailure(InvalidInput):
+    """A query over an object cannot be run, or what it finds there cannot be read: change one or the other."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(message or f"the select cannot be answered. code={code}")
+        self.code = code
+        """One of the codes of S3 Select (`select.failures.SelectCode`)."""
 
 
 class NotFound(LakebedError):

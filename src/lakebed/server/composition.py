@@ -61,6 +61,7 @@ from .instruments import Instruments, access_trace, with_access_log
 from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
+from .selects import wire_selects
 from .table_chores import TableChores
 from .tokens import wire_tokens
 
@@ -196,14 +197,21 @@ def _wire(
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
-    services = S3Services.on(facilities, authenticator, policies=ground.decisions.policies, lifecycle_day_ms=day_ms)
+    instruments = Instruments(metrics)
+    services = S3Services.on(
+        facilities,
+        authenticator,
+        policies=ground.decisions.policies,
+        lifecycle_day_ms=day_ms,
+        selects=wire_selects(settings, facilities),
+        select_ended=instruments.selects.ended,
+    )
     session_tokens = TokenService(
         sessions,
         facilities,
         default_seconds=int(settings.sts.default_duration),
         max_seconds=int(settings.sts.max_duration),
     )
-    instruments = Instruments(metrics)
     delegations, accesses = Delegations(meta), AccessTally(meta, clock)
     telling = wire_governance_events(facilities, master, settings.listeners, settings.webhooks)
     s3 = S3Application(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
+from lakebed.select.model import Counts
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
 from lakebed.wire.s3.app import Trace
@@ -58,6 +59,30 @@ class EdgeInstruments:
         return series
 
 
+class SelectInstruments:
+    """What became of selects, and what they took."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._ended = metrics.counter(
+            "lakebed_selects_total",
+            "Selects that ended: done, cancelled, or by the code of what was wrong.",
+            ("outcome",),
+        )
+        self._bytes = metrics.counter(
+            "lakebed_select_bytes_total", "Bytes that selects scanned, processed and returned.", ("kind",)
+        )
+
+    def ended(self, outcome: str, counts: Counts) -> None:
+        """Count one."""
+        self._ended.of(outcome).add()
+        for kind, size in (
+            ("scanned", counts.scanned),
+            ("processed", counts.processed),
+            ("returned", counts.returned),
+        ):
+            self._bytes.of(kind).add(size)
+
+
 class Instruments:
     """What the server counts: the edges' answers, and its own chores."""
 
@@ -67,6 +92,7 @@ class Instruments:
         self.admin = EdgeInstruments(metrics, "admin", "Administration")
         self.management = EdgeInstruments(metrics, "management", "Management")
         self.oauth = EdgeInstruments(metrics, "oauth", "Token")
+        self.selects = SelectInstruments(metrics)
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
         self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))

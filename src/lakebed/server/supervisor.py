@@ -32,6 +32,7 @@ from . import worker
 from .identity import Identity, establish_identity
 from .logs import configure_logs
 from .metrics import clear_metrics
+from .selects import clear_spill, leave_out_pandas
 
 log = logging.getLogger("lakebed.server")
 
@@ -72,6 +73,7 @@ def run(settings: Settings) -> int:
     with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
         configure_logs(settings.log, sys.stderr)
         clear_metrics(Path(run_folder))
+        clear_spill(settings)
         return _Supervisor(settings, identity, listener, run_folder).run()
 
 
@@ -172,6 +174,7 @@ class _Supervisor:
 
     def _become_worker(self) -> None:
         """Leave the parent's business behind."""
+        leave_out_pandas()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

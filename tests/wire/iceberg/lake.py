@@ -25,6 +25,7 @@ from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
+from lakebed.select.seam import Selecting
 from lakebed.server.catalog import wire_catalog
 from lakebed.server.governance_events import GovernanceEvents, wire_governance_events
 from lakebed.server.instruments import access_trace
@@ -32,7 +33,7 @@ from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
 from lakebed.wire.announcing import Announcer
 from lakebed.wire.http.body import RequestBody
-from lakebed.wire.http.message import Request, Response
+from lakebed.wire.http.message import Request, Response, close_stream
 from lakebed.wire.iceberg.app import CatalogApplication
 from lakebed.wire.iceberg.store_address import StoreAddress
 from lakebed.wire.management.operations import management_mount
@@ -181,6 +182,7 @@ async def _answer(response: Response) -> Answer:
             os.close(piece.descriptor)
     if response.stream is not None:
         body = b"".join([piece async for piece in response.stream])
+        await close_stream(response.stream)
     return Answer(response.status, {name.lower(): value for name, value in response.headers}, body)
 
 
@@ -195,6 +197,7 @@ def wire_lake(
     told_reads: Sequence[Operation] = (),
     http: Http = no_network,
     hosts: tuple[str, ...] = (),
+    selects: Selecting | None = None,
 ) -> Lake:
     """The edges on an object store. `http` speaks to other catalogs, those at `hosts`."""
     f, clock = store.facilities, store.clock
@@ -222,7 +225,9 @@ def wire_lake(
         federation=FederationSettings(hosts=hosts),
     )
     s3 = S3Application(
-        S3Services.on(f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS),
+        S3Services.on(
+            f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS, selects=selects
+        ),
         TokenService(sessions, f, default_seconds=3600, max_seconds=43_200),
         clock=clock,
         domains=domains,

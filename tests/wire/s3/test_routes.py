@@ -113,7 +113,6 @@ LEFT_OUT = {
     "PutObjectAnnotation",
     "RenameObject",
     "RestoreObject",
-    "SelectObjectContent",
     "UpdateBucketMetadataAnnotationTableConfiguration",
     "UpdateBucketMetadataInventoryTableConfiguration",
     "UpdateBucketMetadataJournalTableConfiguration",

@@ -7,6 +7,7 @@ from .description import describe
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
+from .selects import SelectSettings
 from .telling import HookFailure, ListenerHook, ListenersSettings, WebhooksSettings, WebhookSubscriber
 from .tree import (
     CommitValidation,
@@ -57,6 +58,7 @@ __all__ = [
     "RetrySettings",
     "RootSettings",
     "S3StorageSettings",
+    "SelectSettings",
     "ServerSettings",
     "Settings",
     "SettingsFile",

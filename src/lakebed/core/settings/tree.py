@@ -19,6 +19,7 @@ from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
+from .selects import SelectSettings
 from .telling import ListenersSettings, WebhooksSettings
 
 ByteCount: TypeAlias = Annotated[int, BYTES]
@@ -359,6 +360,7 @@ class Settings:
     decisions: DecisionsSettings = field(default_factory=DecisionsSettings)
     tables: TablesSettings = TablesSettings()
     federation: FederationSettings = field(default_factory=FederationSettings)
+    select: SelectSettings = field(default_factory=SelectSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     listeners: ListenersSettings = field(default_factory=ListenersSettings)
     webhooks: WebhooksSettings = field(default_factory=WebhooksSettings)

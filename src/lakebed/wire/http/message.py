@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -137,6 +137,17 @@ class FileSlice:
     descriptor: int
     offset: int
     length: int
+
+
+async def close_stream(stream: AsyncIterator[bytes]) -> None:
+    """Let go of what a stream holds, whether or not anybody has begun to read it.
+
+    By its own method, if it has one. A generator that was never begun is closed without running a line of it: a stream
+    that holds something from its making on is a class of its own.
+    """
+    aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
+    if aclose is not None:
+        await aclose()
 
 
 class Response:

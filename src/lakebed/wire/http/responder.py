@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from email.utils import formatdate
 from typing import Final
 
-from .message import RAW_ERRORS, REASONS, FileSlice, Response
+from .message import RAW_ERRORS, REASONS, FileSlice, Response, close_stream
 
 SENDFILE_BYTES: Final = 1024 * 1024
 """Most bytes of one sendfile call: a disk that has to be waited for holds the loop no longer than that."""
@@ -290,5 +290,5 @@ async def _let_go(response: Response) -> None:
     for piece in response.files:
         if isinstance(piece, FileSlice):
             os.close(piece.descriptor)
-    if isinstance(response.stream, AsyncGenerator):
-        await response.stream.aclose()
+    if response.stream is not None:
+        await close_stream(response.stream)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakebed.core import errors as e
+from lakebed.select.failures import SelectCode
 from lakebed.wire.http.message import Headers, Response
 
 from .chunked import ChunkSignatureMismatch, ChunkTooSmall, MalformedChunk, MalformedTrailer, TruncatedBody
@@ -96,6 +97,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
     e.InvalidRetention: S3Reply(400, "InvalidArgument"),
     e.InvalidEncryption: S3Reply(400, "InvalidEncryptionAlgorithmError"),
+    e.SelectFailure: S3Reply(400, SelectCode.INVALID_REQUEST_PARAMETER),  # but for the code it carries
     e.NotFound: S3Reply(404, "NoSuchKey"),
     e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist."),
     e.NoSuchKey: S3Reply(404, "NoSuchKey", "The specified key does not exist."),
@@ -156,6 +158,15 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.StorageFull: S3Reply(507, "InsufficientStorage", "The server has no space left. Please try again later."),
     e.Corrupted: S3Reply(500, "InternalError", "The stored object is damaged."),
 }
+
+SELECT_STATUSES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(SelectCode, 400),
+    SelectCode.UNAUTHORIZED_ACCESS: 401,
+    SelectCode.METHOD_NOT_ALLOWED: 405,
+    SelectCode.INTERNAL_ERROR: 500,
+    SelectCode.BUSY: 503,
+}
+"""The status of each code that a select can end with before its first byte."""
 
 CONFIGURATION_CODES: Final[Mapping[str, tuple[str, str]]] = {
     "policy": ("NoSuchBucketPolicy", "The bucket policy does not exist."),
@@ -237,6 +248,8 @@ def render(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
     if isinstance(error, e.NoSuchConfiguration):
         code, message = CONFIGURATION_CODES.get(error.kind, ("NoSuchConfiguration", str(error)))
         return Rendered(404, code, message)
+    if isinstance(error, e.SelectFailure):
+        return Rendered(SELECT_STATUSES.get(error.code, 400), error.code, str(error))
     reply = next(S3_ERRORS[kind] for kind in type(error).__mro__ if kind in S3_ERRORS)
     headers: Headers = []
     details: dict[str, str] = {}

@@ -22,6 +22,7 @@ from .request import S3Request
 from .xml import http_time, iso_time
 
 META: Final = "x-amz-meta-"
+CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
 _KEPT: Final = {
     "cache-control": "Cache-Control",
     "content-disposition": "Content-Disposition",
@@ -99,8 +100,8 @@ def refuse_unsupported(request: S3Request) -> None:
     for name in headers:
         if name.startswith("x-amz-grant-"):
             raise acl_fault()
-        if name.startswith("x-amz-server-side-encryption-customer-"):
-            raise S3Fault(501, "NotImplemented", "Encryption with customer-provided keys is not supported.")
+        if name.startswith(CUSTOMER_KEY):
+            raise customer_key_fault()
     location = headers.get(REDIRECT)
     if location is not None and not location.startswith(("/", "http://", "https://")):
         raise S3Fault(
@@ -108,6 +109,11 @@ def refuse_unsupported(request: S3Request) -> None:
             "InvalidRedirectLocation",
             "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
         )
+
+
+def customer_key_fault() -> S3Fault:
+    """The answer to who brings a key of his own, to encrypt or decrypt with."""
+    return S3Fault(501, "NotImplemented", "Encryption with customer-provided keys is not supported.")
 
 
 def acl_fault() -> S3Fault:

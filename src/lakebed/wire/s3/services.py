@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakebed.core.access import PolicyLanguage
@@ -15,6 +16,8 @@ from lakebed.objects.listing import Lister
 from lakebed.objects.multipart import MultipartUploads
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
+from lakebed.select.model import Counts
+from lakebed.select.seam import Selecting
 
 from .authenticate import Authenticator
 
@@ -36,10 +39,21 @@ class S3Services:
     clock: Clock
     region: str
     lifecycle_day_ms: int
+    selects: Selecting | None
+    """None where there is nothing to answer them with."""
+    select_ended: Callable[[str, Counts], None]
+    """Told how each select ended, and what it took."""
 
     @classmethod
     def on(
-        cls, facilities: Facilities, authenticator: Authenticator, *, policies: PolicyLanguage, lifecycle_day_ms: int
+        cls,
+        facilities: Facilities,
+        authenticator: Authenticator,
+        *,
+        policies: PolicyLanguage,
+        lifecycle_day_ms: int,
+        selects: Selecting | None = None,
+        select_ended: Callable[[str, Counts], None] = lambda *_: None,
     ) -> S3Services:
         """Wire the use cases over their facilities."""
         reader = ObjectReader(facilities)
@@ -59,4 +73,6 @@ class S3Services:
             clock=facilities.clock,
             region=facilities.region,
             lifecycle_day_ms=lifecycle_day_ms,
+            selects=selects,
+            select_ended=select_ended,
         )

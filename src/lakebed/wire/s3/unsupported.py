@@ -51,7 +51,6 @@ UNSUPPORTED_BUCKET: Final[Mapping[str, Unsupported]] = {
 UNSUPPORTED_OBJECT: Final[Mapping[str, Unsupported]] = {
     "torrent": Unsupported("BitTorrent"),
     "restore": Unsupported("Restore from archive tiers"),
-    "select": Unsupported("SelectObjectContent"),
     "renameObject": Unsupported("RenameObject (directory buckets)"),
     "encryption": Unsupported("UpdateObjectEncryption"),
     "annotation": Unsupported("Object annotations"),

@@ -143,8 +143,8 @@ def parse_int(name: str, text: str) -> int:
     return int(text)
 
 
-def parse_document(body: bytes | bytearray | memoryview, root: str) -> Element:
-    """Read a document whose outermost element is `root`. Raises MalformedDocument for everything else.
+def parse_document(body: bytes | bytearray | memoryview, *roots: str) -> Element:
+    """Read a document whose outermost element is one of `roots`. Raises MalformedDocument for everything else.
 
     UTF-8 only, no DOCTYPE and so no entities but XML's own five, at most 8 MiB and 32 levels.
     """
@@ -184,8 +184,8 @@ def parse_document(body: bytes | bytearray | memoryview, root: str) -> Element:
     except expat.ExpatError as error:
         raise MalformedDocument(f"document is not well-formed. {error}") from error
     (found,) = top.children
-    if found.name != root:
-        raise MalformedDocument(f"unexpected document. expected={root} found={found.name[:100]}")
+    if found.name not in roots:
+        raise MalformedDocument(f"unexpected document. expected={' or '.join(roots)} found={found.name[:100]}")
     return found
 
 

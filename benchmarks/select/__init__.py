@@ -1,0 +1,1 @@
+"""Select beside MinIO's, and beside DuckDB on the same file."""

@@ -1,0 +1,103 @@
+"""`python -m benchmarks.select`: ask the questions, print the table, keep the results."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from benchmarks import results, servers
+from benchmarks.cache import CACHE
+from benchmarks.machine import machine
+from benchmarks.results import Circumstances
+from benchmarks.select import objects
+from benchmarks.select.compare import client_of, compare, store, table, warm_up
+from benchmarks.select.scenarios import SCENARIOS, SMALL
+
+NEEDED_BYTES: Final = 12 * 1024**3
+SIZE_MIB, QUICK_SIZE_MIB = 1024, 64
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    names = [scenario.name for scenario in SCENARIOS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.select", description="Select beside its peers.")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=f"some of: {', '.join(names)}")
+    parser.add_argument("--rounds", type=int, help="rounds of each (3; quick: 1)")
+    parser.add_argument("--alone", action="store_true", help="without MinIO")
+    parser.add_argument("--quick", action="store_true", help="smaller objects; not kept in RESULTS.md")
+    parser.add_argument("--folder", type=Path, help="where everything is kept (default: the cache folder)")
+    return parser.parse_args(arguments)
+
+
+def tell(line: str) -> None:
+    """Progress, apart from the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what was asked for."""
+    asked = parse(arguments)
+    load_average = os.getloadavg()[0]
+    rounds = asked.rounds or (1 if asked.quick else 3)
+    wanted = [scenario for scenario in SCENARIOS if asked.only is None or scenario.name in asked.only]
+    parent = asked.folder or CACHE / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(parent).free < NEEDED_BYTES:
+        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="select-", dir=parent) as name, ExitStack() as stack:
+        folder = Path(name)
+        recipes = [servers.lakebed()] + ([] if asked.alone else [servers.minio()])
+        circumstances = Circumstances(
+            measured_at=datetime.now(UTC),
+            machine=machine(folder),
+            servers={recipe.name: recipe.version for recipe in recipes} | {"DuckDB": duckdb.__version__},
+            durability={recipe.name: recipe.durability for recipe in recipes},
+            written="the object that is read",
+            load_average=load_average,
+            rounds=rounds,
+            seconds=0,
+            complete=not (asked.quick or asked.rounds or asked.only or asked.alone),
+        )
+        tell(circumstances.describe())
+        needed = {scenario.object for scenario in wanted}
+        _make(folder, (QUICK_SIZE_MIB if asked.quick else SIZE_MIB) * objects.MIB, needed)
+        running = [stack.enter_context(servers.running(recipe, folder / recipe.name)) for recipe in recipes]
+        for server in running:
+            store(client_of(server), folder, needed)
+        warm_up(running[0], folder)
+        compared = []
+        for scenario in wanted:
+            tell(scenario.title)
+            compared.append(compare(running[0], running[1] if len(running) > 1 else None, folder, scenario, rounds))
+        shown = table(compared)
+        shown.show()
+        tell(f"kept in {results.keep('select-compare', circumstances, compared, shown)}")
+    return 0
+
+
+def _make(folder: Path, size: int, wanted: set[str]) -> None:
+    if wanted & {"rows.csv", "rows.csv.gz"}:
+        objects.csv_object(folder / "rows.csv", size)
+    if "rows.csv.gz" in wanted:
+        objects.gzip_object(folder / "rows.csv.gz", folder / "rows.csv")
+    if "rows.json" in wanted:
+        objects.json_object(folder / "rows.json", size)
+    if "rows.parquet" in wanted:
+        objects.parquet_object(folder / "rows.parquet", size)
+    if SMALL in wanted:
+        objects.small_objects(folder / SMALL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""What is asked, of which object, in the words of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+CSV: Final = {"CSV": {"FileHeaderInfo": "USE"}}
+CSV_OUT: Final[dict[str, Any]] = {"CSV": {}}
+SMALL: Final = "small/"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question."""
+
+    name: str
+    title: str
+    object: str
+    """The name of the file, and of the key; with a `/` at its end, of a folder of them, each of which is asked."""
+    read: dict[str, Any]
+    """The input serialization."""
+    ours: str
+    theirs: str
+    """The same for DuckDB, with `{}` for the file."""
+    goals: tuple[float | None, float | None] = (None, None)
+    """At least so many times as fast as MinIO, and as DuckDB."""
+    as_one: bool = False
+    """Whether we ask all objects of a folder at once; MinIO is asked for each, for want of another way."""
+
+
+SCENARIOS: Final = (
+    Scenario(
+        "csv-count",
+        "CSV, count with a filter",
+        "rows.csv",
+        CSV,
+        "SELECT COUNT(*) FROM S3Object s WHERE CAST(s.amount AS INT) > 500000",
+        "SELECT COUNT(*) FROM read_csv('{}', all_varchar=true, header=true) s WHERE CAST(s.amount AS INT) > 500000",
+        (3.0, 0.5),
+    ),
+    Scenario(
+        "json-project",
+        "JSON lines, two fields of each",
+        "rows.json",
+        {"JSON": {"Type": "LINES"}},
+        "SELECT s.id, s.word FROM S3Object s",
+        "SELECT s.id, s.word FROM read_json('{}', format='newline_delimited') s",
+        (3.0, 0.5),
+    ),
+    Scenario(
+        "parquet-aggregate",
+        "Parquet, count, sum, least and most",
+        "rows.parquet",
+        {"Parquet": {}},
+        "SELECT COUNT(*), SUM(s.amount), MIN(s.price), MAX(s.price) FROM S3Object s",
+        "SELECT COUNT(*), SUM(s.amount), MIN(s.price), MAX(s.price) FROM read_parquet('{}') s",
+        (3.0, 0.5),
+    ),
+    Scenario(
+        "small-objects",
+        "1,000 small objects of CSV, rows with a filter",
+        SMALL,
+        CSV,
+        "SELECT s.id, s.word FROM S3Object s WHERE CAST(s.amount AS INT) > 900000",
+        "SELECT s.id, s.word FROM read_csv('{}/*.csv', all_varchar=true, header=true) s "
+        "WHERE CAST(s.amount AS INT) > 900000",
+        (3.0, None),
+        as_one=True,
+    ),
+    Scenario(
+        "small-objects-each",
+        "the same, with a request for each of them",
+        SMALL,
+        CSV,
+        "SELECT s.id, s.word FROM S3Object s WHERE CAST(s.amount AS INT) > 900000",
+        "SELECT s.id, s.word FROM read_csv('{}/*.csv', all_varchar=true, header=true) s "
+        "WHERE CAST(s.amount AS INT) > 900000",
+    ),
+    Scenario(
+        "csv-few",
+        "CSV, one row in a thousand",
+        "rows.csv",
+        CSV,
+        "SELECT s.id, s.word FROM S3Object s WHERE CAST(s.amount AS INT) < 1000",
+        "SELECT s.id, s.word FROM read_csv('{}', all_varchar=true, header=true) s WHERE CAST(s.amount AS INT) < 1000",
+    ),
+    Scenario(
+        "csv-gzip",
+        "CSV in gzip, count with a filter",
+        "rows.csv.gz",
+        {**CSV, "CompressionType": "GZIP"},
+        "SELECT COUNT(*) FROM S3Object s WHERE CAST(s.amount AS INT) > 500000",
+        "SELECT COUNT(*) FROM read_csv('{}', all_varchar=true, header=true) s WHERE CAST(s.amount AS INT) > 500000",
+    ),
+    Scenario(
+        "json-count",
+        "JSON lines, count with a filter",
+        "rows.json",
+        {"JSON": {"Type": "LINES"}},
+        "SELECT COUNT(*) FROM S3Object s WHERE s.amount > 500000",
+        "SELECT COUNT(*) FROM read_json('{}', format='newline_delimited') s WHERE s.amount > 500000",
+    ),
+    Scenario(
+        "parquet-filter",
+        "Parquet, sum with a filter",
+        "rows.parquet",
+        {"Parquet": {}},
+        "SELECT SUM(s.amount) FROM S3Object s WHERE s.word = 'cedar'",
+        "SELECT SUM(s.amount) FROM read_parquet('{}') s WHERE s.word = 'cedar'",
+    ),
+)

@@ -1,0 +1,144 @@
+"""A question about an Iceberg table, as it is or as it was: PyIceberg reads it, the engine of selects answers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lakebed.client import ServerAccess, TableRef
+from lakebed.core.errors import (
+    AccessDenied,
+    InvalidInput,
+    LakebedError,
+    NoSuchTable,
+    NotFound,
+    NotSupported,
+    Unauthenticated,
+    Unavailable,
+)
+
+from .select_output import local_output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.table import Table
+
+
+class Moment(NamedTuple):
+    """Which state of a table; without any, the current one."""
+
+    snapshot: int | None = None
+    ref: str | None = None
+    as_of: str | None = None
+    """ISO 8601, as people write it; UTC unless it says otherwise."""
+
+
+def records_of_table(
+    access: ServerAccess, table: TableRef, moment: Moment, expression: str, output: str
+) -> Iterator[bytes]:
+    """The records of a statement over a table, as bytes.
+
+    Raises SelectFailure, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
+    """
+    try:
+        import pyiceberg.catalog.rest  # noqa: F401  # to know that it is there
+
+        from lakebed.select.local import select_batches
+    except ImportError as error:
+        raise _not_installed() from error
+    with _told(table), _opened(access, table.warehouse) as catalog:
+        found = catalog.load_table((*table.namespace, table.table))
+        snapshot = _snapshot(found, moment)
+        schema = found.scan(snapshot_id=snapshot).projection().as_arrow()
+
+        def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+            with _told(table):
+                # Something has to be read of records that are only counted.
+                fields = tuple(columns or schema.names[:1])
+                yield from found.scan(snapshot_id=snapshot, selected_fields=fields).to_arrow_batch_reader()
+
+        with tempfile.TemporaryDirectory(prefix="lakebed-select-") as folder:
+            yield from select_batches(expression, schema, read, local_output(output), spill=Path(folder))
+
+
+@contextmanager
+def _opened(access: ServerAccess, warehouse: str) -> Iterator[RestCatalog]:
+    from pyiceberg.catalog.rest import RestCatalog
+
+    properties: dict[str, Any] = {  # Any: text, but for the settings of TLS
+        "uri": access.catalog_uri,
+        "warehouse": warehouse,
+        "rest.sigv4-enabled": "true",
+        "rest.signing-name": "s3",
+        "rest.signing-region": access.region,
+        "client.region": access.region,
+        "client.access-key-id": access.access_key_id,
+        "client.secret-access-key": access.secret_access_key.reveal(),
+    }
+    if access.session_token is not None:
+        properties["client.session-token"] = access.session_token.reveal()
+    if access.ca_bundle is not None:
+        properties["ssl"] = {"cabundle": access.ca_bundle}
+    try:
+        catalog = RestCatalog(warehouse, **properties)
+    except ImportError as error:  # what signs its requests
+        raise _not_installed() from error
+    with closing(catalog):
+        yield catalog
+
+
+@contextmanager
+def _told(table: TableRef) -> Iterator[None]:
+    """What goes wrong with PyIceberg, as errors of ours."""
+    from pyiceberg import exceptions as theirs
+
+    try:
+        yield
+    except LakebedError:
+        raise
+    except (theirs.NoSuchTableError, theirs.NoSuchNamespaceError) as error:
+        raise NoSuchTable(f"no such table. table={table}") from error
+    except theirs.ForbiddenError as error:
+        raise AccessDenied(f"the table may not be read. table={table} reason={error}") from error
+    except theirs.UnauthorizedError as error:
+        raise Unauthenticated(f"the catalog does not know the keys. reason={error}") from error
+    except NotImplementedError as error:
+        raise NotSupported(f"the table has what PyIceberg does not read. table={table} reason={error}") from error
+    except (theirs.RESTError, OSError) as error:
+        raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error
+
+
+def _snapshot(table: Table, moment: Moment) -> int | None:
+    """The snapshot that is meant; None for a table that has none yet. Raises NotFound, InvalidInput."""
+    if moment.snapshot is not None:
+        found = table.snapshot_by_id(moment.snapshot)
+    elif moment.ref is not None:
+        found = table.snapshot_by_name(moment.ref)
+    elif moment.as_of is not None:
+        found = table.snapshot_as_of_timestamp(_milliseconds(moment.as_of))
+    else:
+        current = table.current_snapshot()
+        return None if current is None else current.snapshot_id
+    if found is None:
+        wanted = next(f"{name}={value}" for name, value in moment._asdict().items() if value is not None)
+        raise NotFound(f"the table has no such state. {wanted}")
+    return found.snapshot_id
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"a time is expected, such as 2026-01-02T03:04:05Z. found={text!r}", argument="--as-of"
+        ) from error
+    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+
+
+def _not_installed() -> NotSupported:
+    return NotSupported('it takes the engine of selects and what reads tables: pip install "lakebed[conform,select]"')

@@ -1,0 +1,196 @@
+"""Questions in SQL about objects: sent as S3's SelectObjectContent, their records given back as bytes.
+
+for piece in lake.selects.run("logs", "2026/01.csv", "SELECT s.level FROM S3Object s", {"CSV": {}}, {"JSON": {}}):
+    sys.stdout.buffer.write(piece)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from lakebed.core.errors import Incomplete, IntegrityMismatch, InvalidInput, LakebedError, SelectFailure, Unavailable
+from lakebed.core.event_stream import Message, MessageDecoder
+from lakebed.core.sigv4 import encode_segment
+
+from .connection import Connection
+from .failures import s3_document, s3_failure_of, s3_words
+
+__all__ = ["ListedObject", "SelectCounts", "Selection", "Selects", "Words"]
+
+Words = Mapping[str, "str | bool | Words"]
+"""Elements by name, as SDKs have them: `{"CSV": {"FileHeaderInfo": "USE"}, "CompressionType": "GZIP"}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectCounts:
+    """What a query took, in bytes."""
+
+    scanned: int = 0
+    processed: int = 0
+    returned: int = 0
+
+
+class Selection:
+    """The records of a query, to be read once. Whoever stops before their end closes it: that ends the query."""
+
+    def __init__(self, connection: Connection, path: str, query: Mapping[str, str], body: bytes) -> None:
+        self.counts = SelectCounts()
+        """What the query took; known when all records were read."""
+        self._pieces = self._read(connection, path, query, body)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def close(self) -> None:
+        """Hang up."""
+        self._pieces.close()
+
+    def _read(
+        self, connection: Connection, path: str, query: Mapping[str, str], body: bytes
+    ) -> Generator[bytes, None, None]:
+        decoder, is_ended = MessageDecoder(), False
+        with connection.stream("POST", path, query=query, body=body, failure=_failure) as pieces:
+            for message in _messages(decoder, pieces):
+                match _event_of(message):
+                    case "Records":
+                        yield message.payload
+                    case "Stats":
+                        self.counts = _counts(message.payload)
+                    case "End":
+                        is_ended = True
+        if not is_ended:
+            raise Incomplete("the answer was cut off before its end")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedObject:
+    """An object, as listings have it."""
+
+    key: str
+    size: int
+
+
+class Selects:
+    """Selects over the wire."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def run(
+        self,
+        bucket: str,
+        key: str,
+        expression: str,
+        source: Words,
+        target: Words,
+        *,
+        scan_range: tuple[int | None, int | None] | None = None,
+        version: str | None = None,
+    ) -> Selection:
+        """Ask; nothing is sent before the first piece is read.
+
+        `source` says how the object is to be read and `target` how the records are to be written. While it is read,
+        raises SelectFailure for what is wrong with the query or the object, NoSuchBucket, NoSuchKey, AccessDenied,
+        Unavailable, and Incomplete for an answer that was cut off.
+        """
+        asked = _asked(expression, source, target)
+        if scan_range is not None:
+            bounds = zip(("Start", "End"), scan_range, strict=True)
+            asked["ScanRange"] = {name: str(bound) for name, bound in bounds if bound is not None}
+        query = {"select": "", "select-type": "2"} | ({} if version is None else {"versionId": version})
+        return Selection(self._connection, _path(bucket, key), query, _body(asked))
+
+    def run_all(self, bucket: str, prefix: str, expression: str, source: Words, target: Words) -> Selection:
+        """Ask of all objects whose keys begin with that, as one; they are of one format and have the same columns.
+
+        An extension of S3 that other servers do not have. Raises as `run`, of any of the objects.
+        """
+        query = {"select": "", "select-type": "2", "prefix": prefix}
+        return Selection(self._connection, _path(bucket), query, _body(_asked(expression, source, target)))
+
+    def objects(self, bucket: str, prefix: str = "") -> Iterator[ListedObject]:
+        """The objects of a bucket whose keys begin with that, in their order. Raises NoSuchBucket, AccessDenied."""
+        query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
+        while True:
+            with self._connection.stream("GET", _path(bucket), query=query) as pieces:
+                root = s3_document(b"".join(pieces))
+            if root is None:
+                raise Unavailable("the answer is no listing: see that the endpoint is a Lakebed server")
+            for found in root.iterfind("Contents"):
+                yield ListedObject(unquote(found.findtext("Key") or ""), int(found.findtext("Size") or 0))
+            token = root.findtext("NextContinuationToken")
+            if not token:
+                return
+            query["continuation-token"] = token
+
+
+def _asked(expression: str, source: Words, target: Words) -> dict[str, str | bool | Words]:
+    return {
+        "Expression": expression,
+        "ExpressionType": "SQL",
+        "InputSerialization": source,
+        "OutputSerialization": target,
+    }
+
+
+def _body(asked: Words) -> bytes:
+    return f"<SelectObjectContentRequest>{_elements(asked)}</SelectObjectContentRequest>".encode()
+
+
+_UNSAFE: Final = re.compile("[&<>\r\n\t]")
+
+
+def _elements(words: Words) -> str:
+    pieces = []
+    for name, value in words.items():
+        if isinstance(value, Mapping):
+            content = _elements(value)
+        elif isinstance(value, bool):
+            content = "true" if value else "false"
+        else:
+            # Line ends as references: readers of XML change bare ones.
+            content = _UNSAFE.sub(lambda found: f"&#{ord(found[0])};", value)
+        pieces.append(f"<{name}>{content}</{name}>")
+    return "".join(pieces)
+
+
+def _path(bucket: str, key: str = "") -> str:
+    return "/".join(("", encode_segment(bucket), *map(encode_segment, key.split("/")))) if key else f"/{bucket}"
+
+
+def _failure(status: int, body: bytes, asked: str) -> LakebedError:
+    told = s3_words(body)
+    if status == 400 and told is not None:
+        return SelectFailure(*told)
+    return s3_failure_of(status, body, asked)
+
+
+def _messages(decoder: MessageDecoder, pieces: Iterator[bytes]) -> Iterator[Message]:
+    try:
+        for piece in pieces:
+            yield from decoder.feed(piece)
+        decoder.finish()
+    except (InvalidInput, IntegrityMismatch) as error:
+        raise Unavailable(f"the answer is damaged. {error}") from error
+
+
+def _event_of(message: Message) -> str:
+    """What a message is. Raises what it tells of, if it is an error."""
+    if message.headers.get(":message-type") != "error":
+        return message.headers.get(":event-type", "")
+    code, words = message.headers.get(":error-code", ""), message.headers.get(":error-message", "")
+    if code in ("Busy", "SlowDown", "InternalError"):
+        raise Unavailable(f"{words} code={code}")
+    raise SelectFailure(code, words)
+
+
+def _counts(payload: bytes) -> SelectCounts:
+    root = s3_document(payload)
+    if root is None:
+        return SelectCounts()
+    names = ("BytesScanned", "BytesProcessed", "BytesReturned")
+    return SelectCounts(*(int(root.findtext(name) or 0) for name in names))

@@ -1,0 +1,214 @@
+"""Runs one query on DataFusion: a session of its own, with limits, that is thrown away with it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import datafusion
+import pyarrow as pa
+
+from lakebed.core.errors import LakebedError, NoSuchKey, Unavailable
+
+from .checks import check_request
+from .dataset import ScanDataset
+from .failures import SelectCode, failure
+from .inputs import open_input
+from .many import ManyScan, Supplied, Supply
+from .model import Compression, CsvInput, JsonInput, JsonOutput, Output, SelectLimits, SelectRequest
+from .query import TABLE, Query, make_query
+from .relation import Relation
+from .scalar_functions import register_functions
+from .scanning import Scan
+from .statement import Statement, read_statement
+from .streams import Meter
+from .writing import Writer, open_writer
+
+if TYPE_CHECKING:
+    from .object_bytes import ObjectBytes
+
+_TOLD: Final[tuple[tuple[str, SelectCode, str], ...]] = (
+    (r"Divide by zero|DivideByZero", SelectCode.EVALUATOR_INVALID_ARGUMENTS, "a number is divided by zero"),
+    (
+        r"out of range|verflow|too large to fit|Invalid argument error: \d+ is too large to store in a Decimal",
+        SelectCode.INTEGER_OVERFLOW,
+        "a number is out of range",
+    ),
+    (r"Cannot cast|Cast error|[Cc]ast|Parser error", SelectCode.CAST_FAILED, "a value cannot be cast"),
+    (
+        r"negative substring length",
+        SelectCode.EVALUATOR_INVALID_ARGUMENTS,
+        "SUBSTRING takes a length that is not negative",
+    ),
+    (
+        r"must appear in the GROUP BY|could not be resolved from available columns|not.*GROUP BY",
+        SelectCode.UNSUPPORTED_SQL_STRUCTURE,
+        "what is selected is neither grouped by nor a sum",
+    ),
+    (r"recursion limit", SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply"),
+    (r"This feature is not implemented", SelectCode.UNSUPPORTED_SQL_OPERATION, "the operation is not supported"),
+    (
+        r"Error during planning|type_coercion|coerce|No function matches",
+        SelectCode.INCORRECT_SQL_FUNCTION_ARGUMENT_TYPE,
+        "an operation is not for values of this type",
+    ),
+)
+"""What DataFusion says, and what S3 says to it. What it says in full stays here: it speaks of SQL that nobody wrote."""
+
+
+_ENDINGS: Final = {
+    "gz": Compression.GZIP,
+    "bz2": Compression.BZIP2,
+    "zst": Compression.ZSTD,
+    "lz4": Compression.LZ4,
+    "snappy": Compression.SNAPPY,
+}
+
+
+class Execution:
+    """A query that was planned. Its batches are awaited, or it is stopped."""
+
+    def __init__(self, query: Query, scan: Scan, writer: Writer, stream: Any, noted: list[LakebedError]) -> None:
+        self.query = query
+        self.writer = writer
+        self._scan = scan
+        self._stream = stream
+        self._noted = noted
+
+    async def next_batch(self) -> pa.RecordBatch | None:
+        """The next batch of the result, or None after the last. Raises what `explained` makes of it."""
+        try:
+            batch = await self._stream.__anext__()
+        except StopAsyncIteration:
+            return None
+        except Exception as error:
+            raise self.explained(error) from error
+        return batch.to_pyarrow()
+
+    def stop(self) -> None:
+        """End the query. What it holds is free once nobody awaits a batch of it any more."""
+        self._scan.stop()
+        self._stream = None
+
+    def explained(self, error: Exception) -> Exception:
+        """An error of DataFusion in our words."""
+        return explain(error, self._noted)
+
+
+def plan(
+    source: ObjectBytes,
+    request: SelectRequest,
+    limits: SelectLimits,
+    meter: Meter,
+    now: datetime,
+    spill: Path | None,
+) -> Execution:
+    """Plan a query. Blocks: the beginning of the object is read. Raises SelectFailure.
+
+    Without `spill` nothing of the object goes to disk, and a query that does not fit into memory ends.
+    """
+    check_request(request)
+    statement = read_statement(request.expression)
+    relation, scan = open_input(source, request, statement, meter)
+    return plan_over(statement, relation, scan, request.output, limits, now, spill)
+
+
+def plan_many(supply: Supply, request: SelectRequest, limits: SelectLimits, meter: Meter, now: datetime) -> Execution:
+    """Plan a query over all objects of a supply. Blocks, as `plan` does. Raises NoSuchKey where there is none.
+
+    Nothing of them goes to disk: some may be sealed.
+    """
+    check_request(request)
+    if request.scan_range is not None:
+        raise failure(SelectCode.UNSUPPORTED_SCAN_RANGE_INPUT, "a scan range is of one object")
+    statement = read_statement(request.expression)
+    first = supply.take()
+    if first is None:
+        raise NoSuchKey("no object here has anything in it")
+    try:
+        relation, scan = open_input(first.source, _of(request, first.key), statement, meter)
+
+        def follow(each: Supplied) -> Scan:
+            return open_input(each.source, _of(request, each.key), statement, meter, relation)[1]
+
+        many = ManyScan(first, scan, supply, follow)
+        return plan_over(statement, relation, many, request.output, limits, now, None)
+    except BaseException:
+        first.source.close()
+        raise
+
+
+def _of(request: SelectRequest, key: str) -> SelectRequest:
+    """The request as it is for one of many objects: some may be compressed, and say so by their names."""
+    named = _ENDINGS.get(key.rpartition(".")[2].lower())
+    if (
+        named is None
+        or request.compression is not Compression.NONE
+        or not isinstance(request.input, CsvInput | JsonInput)
+    ):
+        return request
+    return replace(request, compression=named)
+
+
+def plan_over(
+    statement: Statement,
+    relation: Relation,
+    scan: Scan,
+    output: Output,
+    limits: SelectLimits,
+    now: datetime,
+    spill: Path | None,
+) -> Execution:
+    """Plan a query over records that are there to be scanned. Raises SelectFailure."""
+    query = make_query(statement, relation, now, named=isinstance(output, JsonOutput))
+    threads = limits.partitions or os.cpu_count() or 1
+    noted: list[LakebedError] = []
+    try:
+        context = _session(limits, 1 if query.in_order else threads, spill)
+        register_functions(context, noted.append)
+        table = ScanDataset(scan, threads, noted.append, in_order=query.in_order)
+        context.register_dataset(TABLE, table)
+        options = datafusion.SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+        stream = context.sql_with_options(query.sql, options).execute_stream()
+    except LakebedError:
+        raise
+    except Exception as error:
+        raise explain(error, noted) from error
+    return Execution(query, scan, open_writer(output, query.outputs), stream, noted)
+
+
+def _session(limits: SelectLimits, partitions: int, spill: Path | None) -> datafusion.SessionContext:
+    runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(limits.memory_bytes)
+    runtime = runtime.with_disk_manager_disabled() if spill is None else runtime.with_disk_manager_specified(spill)
+    config = (
+        datafusion.SessionConfig()
+        .with_target_partitions(partitions)
+        .with_information_schema(False)
+        # The nesting of expressions has a limit of ours; theirs is lower than what a rewritten expression takes.
+        .set("datafusion.sql_parser.recursion_limit", "1000")
+        .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+    )
+    return datafusion.SessionContext(config, runtime)
+
+
+def explain(error: Exception, noted: list[LakebedError]) -> Exception:
+    """An error that came out of DataFusion: the one of ours that went in, or one of ours for its own."""
+    if noted:
+        return noted[0]
+    if isinstance(error, LakebedError):
+        return error
+    said = str(error)
+    if "Resources exhausted" in said or "ResourcesExhausted" in said:
+        return Unavailable("the query takes more memory than it may; select less, or fewer groups")
+    for pattern, code, message in _TOLD:
+        if re.search(pattern, said):
+            return failure(code, message)
+    return error
+
+
+Explained = Callable[[Exception], Exception]

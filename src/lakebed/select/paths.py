@@ -1,0 +1,99 @@
+"""Paths into a record: `a.b[1].c`, and those after FROM, which may have wildcards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A field by its name. Quoted names are meant exactly; others whatever their case."""
+
+    text: str
+    quoted: bool = False
+
+    def matches(self, name: str) -> bool:
+        """Whether a field of this name is meant."""
+        return name == self.text if self.quoted else name.casefold() == self.text.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An element of a list, from 0."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All elements of a list, or the values of all fields."""
+
+    fields: bool = False
+
+
+Step = Name | Index | Every
+Path = tuple[Step, ...]
+
+
+class Missing:
+    """What a path finds where there is nothing. Not null: that is a value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Final = Missing()
+
+
+def follow(value: object, path: Sequence[Step]) -> object:
+    """What a path without wildcards finds in a decoded value."""
+    for step in path:
+        if isinstance(step, Name):
+            if not isinstance(value, Mapping):
+                return MISSING
+            value = _field(value, step)
+        elif isinstance(step, Index):
+            if not isinstance(value, list) or not 0 <= step.number < len(value):
+                return MISSING
+            value = value[step.number]
+        else:
+            return MISSING
+        if value is MISSING:
+            return MISSING
+    return value
+
+
+def unfold(value: object, path: Sequence[Step]) -> Iterator[object]:
+    """The records that a path with wildcards finds in a decoded value: at least one, if only a missing one."""
+    for number, step in enumerate(path):
+        if isinstance(step, Every):
+            rest = path[number + 1 :]
+            elements = _elements(value, step)
+            if not elements:
+                yield MISSING
+            for element in elements:
+                yield from unfold(element, rest)
+            return
+        value = follow(value, (step,))
+    yield value
+
+
+def _elements(value: object, step: Every) -> list[object]:
+    if step.fields:
+        return list(value.values()) if isinstance(value, Mapping) else []
+    return value if isinstance(value, list) else []
+
+
+def _field(value: Mapping[str, object], step: Name) -> object:
+    found = value.get(step.text, MISSING)
+    if found is not MISSING or step.quoted:
+        return found
+    folded = step.text.casefold()
+    return next((content for name, content in value.items() if name.casefold() == folded), MISSING)

@@ -1,0 +1,59 @@
+"""Selects, as the settings bound them; and the folder for what does not fit into their memory."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from typing import Final
+
+from lakebed.core.settings import Settings
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.listing import Lister
+from lakebed.objects.reading import ObjectReader
+from lakebed.select.model import SelectLimits
+from lakebed.select.service import Selects
+
+SPILL_FOLDER: Final = "spill"
+
+
+def wire_selects(settings: Settings, facilities: Facilities) -> Selects:
+    """Selects on an object store."""
+    limits = settings.select
+    folder = _spill_folder(settings)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Selects(
+        ObjectReader(facilities),
+        Lister(facilities),
+        facilities.clock,
+        SelectLimits(
+            concurrent=limits.concurrent,
+            memory_bytes=limits.memory,
+            seconds=limits.timeout,
+            partitions=limits.threads,
+        ),
+        folder,
+    )
+
+
+def leave_out_pandas() -> None:
+    """Arrow loads it where it is installed, in case that values are of its kind. None are here, and it takes 40 MiB."""
+    if not any(isinstance(finder, _NoPandas) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _NoPandas())
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not for servers", name=fullname)
+
+
+def clear_spill(settings: Settings) -> None:
+    """Remove what selects of a server that did not end in order have left. Before any worker runs."""
+    shutil.rmtree(_spill_folder(settings), ignore_errors=True)
+
+
+def _spill_folder(settings: Settings) -> Path:
+    # By port: another server may work on the same folder.
+    return settings.server.data / SPILL_FOLDER / str(settings.server.listen.port)

@@ -1,0 +1,1 @@
+"""SelectObjectContent on the wire: the document that asks, the messages that answer."""

@@ -1,0 +1,224 @@
+"""The document that asks for a select: read with its white space kept, and checked part by part.
+
+Checked in the order that clients of S3 know: the expression's length and type, the input, the scan range, the output.
+What the values mean together, and the expression itself, is for the service to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from lakebed.select.failures import SelectCode, failure
+from lakebed.select.model import (
+    MAX_EXPRESSION_BYTES,
+    ArrowInput,
+    ArrowOutput,
+    AvroInput,
+    Compression,
+    CsvInput,
+    CsvOutput,
+    HeaderUse,
+    Input,
+    JsonInput,
+    JsonKind,
+    JsonOutput,
+    Output,
+    ParquetInput,
+    ParquetOutput,
+    QuoteFields,
+    ScanRange,
+    SelectRequest,
+)
+
+from ..xml import Element, MalformedDocument, parse_document
+
+__all__ = ["read_select"]
+
+_ROOTS: Final = ("SelectObjectContentRequest", "SelectRequest")
+"""As SDKs write it, and as S3's prose and other servers do."""
+
+_PARTS: Final = (
+    "Expression",
+    "ExpressionType",
+    "RequestProgress",
+    "InputSerialization",
+    "OutputSerialization",
+    "ScanRange",
+)
+
+Choice = TypeVar("Choice", bound=StrEnum)
+Format = TypeVar("Format")
+
+
+def read_select(body: bytes) -> SelectRequest:
+    """What is asked for. Raises SelectFailure, MalformedDocument."""
+    if not body.strip():
+        raise failure(SelectCode.EMPTY_REQUEST_BODY, "Request body cannot be empty.")
+    root = parse_document(_with_carriage_returns(body), *_ROOTS).only(*_PARTS)
+    expression = _required(root, "Expression").text
+    if len(expression.encode()) > MAX_EXPRESSION_BYTES:
+        raise failure(
+            SelectCode.EXPRESSION_TOO_LONG,
+            f"The SQL expression is too long: the maximum is {MAX_EXPRESSION_BYTES} bytes.",
+        )
+    kind = _required(root, "ExpressionType").text
+    if kind.strip().upper() != "SQL":
+        raise failure(SelectCode.INVALID_EXPRESSION_TYPE, "The ExpressionType is invalid. Only SQL is supported.")
+    source = _required(root, "InputSerialization").only("CompressionType", *_INPUTS)
+    compression = _choice(
+        source, "CompressionType", Compression, Compression.NONE, SelectCode.INVALID_COMPRESSION_FORMAT
+    )
+    read_as = _one_format(source, _INPUTS)
+    scan_range = _scan_range(root.optional("ScanRange"))
+    written_as = _one_format(_required(root, "OutputSerialization").only(*_OUTPUTS), _OUTPUTS)
+    progress = root.optional("RequestProgress")
+    return SelectRequest(
+        expression,
+        read_as,
+        written_as,
+        compression,
+        scan_range,
+        progress is not None and _flag(progress.only("Enabled"), "Enabled"),
+    )
+
+
+def _with_carriage_returns(body: bytes) -> bytes:
+    """The document with the carriage returns of its values written so that reading keeps them.
+
+    XML takes a line's end for a bare newline, however it was written; but where a delimiter is CR LF, SDKs write just
+    that between its tags.
+    """
+    if b"\r" not in body or b"<![CDATA[" in body:  # where a reference would stand for itself
+        return body
+    pieces = body.split(b"<")
+    for index, following in enumerate(pieces[1:]):
+        if following.startswith(b"/") and b"\r" in pieces[index]:
+            tag, closed, text = pieces[index].partition(b">")
+            pieces[index] = tag + closed + text.replace(b"\r", b"&#13;")
+    return b"<".join(pieces)
+
+
+def _required(parent: Element, name: str) -> Element:
+    found = parent.optional(name)
+    if found is None:
+        raise failure(
+            SelectCode.MISSING_REQUIRED_PARAMETER, f"The SelectRequest entity is missing a required parameter: {name}."
+        )
+    return found
+
+
+def _one_format(parent: Element, readers: Mapping[str, Callable[[Element], Format]]) -> Format:
+    found = [child for child in parent.children if child.name in readers]
+    if not found:
+        raise failure(
+            SelectCode.MISSING_REQUIRED_PARAMETER,
+            f"{parent.name} has to name a format: one of {', '.join(readers)}.",
+        )
+    if len(found) > 1:
+        raise failure(SelectCode.OBJECT_SERIALIZATION_CONFLICT, f"{parent.name} can have one format only.")
+    return readers[found[0].name](found[0])
+
+
+def _scan_range(element: Element | None) -> ScanRange | None:
+    if element is None:
+        return None
+    element.only("Start", "End")
+    try:
+        return ScanRange(element.optional_int("Start"), element.optional_int("End"))
+    except MalformedDocument as error:
+        raise failure(SelectCode.INVALID_SCAN_RANGE, "The bounds of a scan range are whole numbers.") from error
+
+
+def _csv_input(element: Element) -> CsvInput:
+    element.only(
+        "FileHeaderInfo",
+        "Comments",
+        "QuoteEscapeCharacter",
+        "RecordDelimiter",
+        "FieldDelimiter",
+        "QuoteCharacter",
+        "AllowQuotedRecordDelimiter",
+    )
+    usual = CsvInput()
+    return CsvInput(
+        _choice(element, "FileHeaderInfo", HeaderUse, usual.header, SelectCode.INVALID_FILE_HEADER_INFO),
+        _text(element, "Comments", usual.comments),
+        _text(element, "QuoteCharacter", usual.quote),
+        _text(element, "QuoteEscapeCharacter", usual.escape),
+        _text(element, "FieldDelimiter", usual.field_delimiter),
+        _text(element, "RecordDelimiter", usual.record_delimiter),
+        _flag(element, "AllowQuotedRecordDelimiter"),
+    )
+
+
+def _json_input(element: Element) -> JsonInput:
+    return JsonInput(_choice(element.only("Type"), "Type", JsonKind, JsonInput().kind, SelectCode.INVALID_JSON_TYPE))
+
+
+def _csv_output(element: Element) -> CsvOutput:
+    element.only("QuoteFields", "QuoteEscapeCharacter", "RecordDelimiter", "FieldDelimiter", "QuoteCharacter")
+    usual = CsvOutput()
+    return CsvOutput(
+        _choice(element, "QuoteFields", QuoteFields, usual.quote_fields, SelectCode.INVALID_QUOTE_FIELDS),
+        _text(element, "QuoteCharacter", usual.quote),
+        _text(element, "QuoteEscapeCharacter", usual.escape),
+        _text(element, "FieldDelimiter", usual.field_delimiter),
+        _text(element, "RecordDelimiter", usual.record_delimiter),
+    )
+
+
+def _json_output(element: Element) -> JsonOutput:
+    return JsonOutput(_text(element.only("RecordDelimiter"), "RecordDelimiter", JsonOutput().record_delimiter))
+
+
+def _plain(kind: Callable[[], Format]) -> Callable[[Element], Format]:
+    """A format that has nothing to be said of it."""
+
+    def read(element: Element) -> Format:
+        element.only()
+        return kind()
+
+    return read
+
+
+_INPUTS: Final[Mapping[str, Callable[[Element], Input]]] = {
+    "CSV": _csv_input,
+    "JSON": _json_input,
+    "Parquet": _plain(ParquetInput),
+    "Arrow": _plain(ArrowInput),
+    "Avro": _plain(AvroInput),
+}
+_OUTPUTS: Final[Mapping[str, Callable[[Element], Output]]] = {
+    "CSV": _csv_output,
+    "JSON": _json_output,
+    "Parquet": _plain(ParquetOutput),
+    "Arrow": _plain(ArrowOutput),
+}
+
+
+def _text(parent: Element, name: str, usual: str) -> str:
+    """As it stands: a delimiter is often nothing but white space."""
+    found = parent.optional_text(name)
+    return usual if found is None else found
+
+
+def _choice(parent: Element, name: str, kind: type[Choice], usual: Choice, code: SelectCode) -> Choice:
+    found = parent.optional_text(name)
+    if found is None:
+        return usual
+    try:
+        return kind(found.strip().upper())
+    except ValueError:
+        raise failure(
+            code, f"The {name} is invalid. Only {', '.join(kind)} are supported. found={found[:100]!r}"
+        ) from None
+
+
+def _flag(parent: Element, name: str) -> bool:
+    found = parent.optional_text(name)
+    word = "false" if found is None else found.strip().lower()
+    if word not in ("true", "false"):
+        raise failure(SelectCode.INVALID_REQUEST_PARAMETER, f"{name} is either true or false.")
+    return word == "true"

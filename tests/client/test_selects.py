@@ -1,0 +1,211 @@
+"""Selects over the wire, against a server that answers as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.client.connection import Connection
+from lakebed.client.selects import ListedObject, SelectCounts, Selects, Words, _elements
+from lakebed.core.errors import (
+    AccessDenied,
+    Incomplete,
+    InvalidInput,
+    NoSuchBucket,
+    NoSuchKey,
+    NotSupported,
+    SelectFailure,
+    Throttled,
+    Unavailable,
+)
+from lakebed.select.model import Counts, CsvInput, HeaderUse, JsonOutput, ScanRange, SelectRequest
+from lakebed.wire.s3.documents.errors import write_error
+from lakebed.wire.s3.select import messages
+from lakebed.wire.s3.select.document import read_select
+from tests.client.test_connection import access_to
+from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
+
+SQL = "SELECT s.a FROM S3Object s WHERE s.b <> '&'"
+WHOLE = b"".join(
+    (
+        messages.CONTINUATION,
+        *messages.records(b'{"a":1}\n'),
+        messages.progress(Counts(1, 1, 1)),
+        *messages.records(b'{"a":2}\n'),
+        messages.stats(Counts(10, 20, 16)),
+        messages.END,
+    )
+)
+
+
+@contextmanager
+def asking(answers: Sequence[Answer]) -> Iterator[tuple[ScriptedServer, Selects]]:
+    """A server that gives these answers, the last of them from then on, and a client of it that never waits."""
+    left = list(answers)
+
+    def script(asked: Asked) -> Answer:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    with scripted_server(script) as server:
+        connection = Connection(access_to(server.url), sleep=lambda _: None)
+        try:
+            yield server, Selects(connection)
+        finally:
+            connection.close()
+
+
+def run(answer: Answer) -> bytes:
+    with asking([answer]) as (_, selects):
+        return b"".join(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}}))
+
+
+def refusal(status: int, code: str) -> Answer:
+    return Answer(status, write_error(code, "Why.", "/b/k", "R1"), {"Content-Type": "application/xml"})
+
+
+def test_records_and_counts_come_back() -> None:
+    with asking([Answer(200, WHOLE)]) as (server, selects):
+        selection = selects.run(
+            "b",
+            "a b/c+d.csv",
+            SQL,
+            {"CSV": {"FileHeaderInfo": "USE", "RecordDelimiter": "\r\n", "AllowQuotedRecordDelimiter": True}},
+            {"JSON": {"RecordDelimiter": "\n"}},
+            scan_range=(5, None),
+            version="v1",
+        )
+        assert server.asked == []
+        assert b"".join(selection) == b'{"a":1}\n{"a":2}\n'
+        assert selection.counts == SelectCounts(10, 20, 16)
+        (asked,) = server.asked
+
+    assert asked.method == "POST"
+    path, _, query = asked.path.partition("?")
+    assert path == "/b/a%20b/c%2Bd.csv"
+    assert set(query.split("&")) == {"select=", "select-type=2", "versionId=v1"}
+    assert asked.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKID/")
+    assert read_select(asked.body) == SelectRequest(
+        SQL,
+        CsvInput(header=HeaderUse.USE, record_delimiter="\r\n", allow_quoted_record_delimiter=True),
+        JsonOutput("\n"),
+        scan_range=ScanRange(5, None),
+    )
+
+
+text = st.text(
+    st.one_of(
+        st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"),
+        st.sampled_from("\r\n\t <&>\"'"),
+    ),
+    max_size=30,
+)
+
+
+@given(text, text)
+def test_what_is_asked_is_what_the_server_reads(expression: str, delimiter: str) -> None:
+    words: Words = {
+        "Expression": expression,
+        "ExpressionType": "SQL",
+        "InputSerialization": {"CSV": {"FieldDelimiter": delimiter}},
+        "OutputSerialization": {"JSON": {}},
+    }
+    body = f"<SelectObjectContentRequest>{_elements(words)}</SelectObjectContentRequest>".encode()
+    assert read_select(body) == SelectRequest(expression, CsvInput(field_delimiter=delimiter), JsonOutput())
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (refusal(404, "NoSuchKey"), NoSuchKey),
+        (refusal(404, "NoSuchBucket"), NoSuchBucket),
+        (refusal(403, "AccessDenied"), AccessDenied),
+        (refusal(501, "NotImplemented"), NotSupported),
+        (refusal(503, "SlowDown"), Throttled),
+        (refusal(503, "Busy"), Unavailable),
+        (refusal(500, "InternalError"), Unavailable),
+        (Answer(502, b"<html>"), Unavailable),
+    ],
+)
+def test_refusals_are_errors_of_ours(answer: Answer, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        run(answer)
+
+
+def test_what_is_wrong_with_the_query_has_its_code_whenever_it_shows() -> None:
+    with pytest.raises(SelectFailure, match="Why") as caught:
+        run(refusal(400, "ParseSelectMissingFrom"))
+    assert caught.value.code == "ParseSelectMissingFrom"
+
+    later = b"".join(messages.records(b"1\n")) + messages.error("CastFailed", "not a number")
+    with asking([Answer(200, later)]) as (_, selects):
+        pieces = iter(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}}))
+        assert next(pieces) == b"1\n"
+        with pytest.raises(SelectFailure, match="not a number") as caught:
+            next(pieces)
+    assert caught.value.code == "CastFailed"
+
+
+def test_a_server_that_gives_up_is_no_fault_of_the_query() -> None:
+    with pytest.raises(Unavailable, match="Busy"):
+        run(Answer(200, messages.error("Busy", "too long")))
+
+
+@pytest.mark.parametrize("cut", [len(WHOLE) - len(messages.END), 1, 100])
+def test_an_answer_without_its_end_is_incomplete(cut: int) -> None:
+    with pytest.raises(Incomplete):
+        run(Answer(200, WHOLE[:cut]))
+
+
+def test_a_connection_that_breaks_is_told() -> None:
+    with pytest.raises(Unavailable):
+        run(Answer(200, WHOLE[:100], claimed_length=len(WHOLE)))
+
+
+def test_a_damaged_answer_is_told() -> None:
+    with pytest.raises(Unavailable, match="damaged"):
+        run(Answer(200, WHOLE[:70] + b"\0" + WHOLE[71:]))
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    with asking([refusal(503, "SlowDown"), Answer(200, WHOLE)]) as (server, selects):
+        assert b"".join(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}})).count(b"\n") == 2
+        assert len(server.asked) == 2
+
+
+def test_who_stops_reading_can_ask_on() -> None:
+    with asking([Answer(200, WHOLE)]) as (server, selects):
+        first = selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}})
+        assert next(iter(first)) == b'{"a":1}\n'
+        first.close()
+        assert len(list(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}}))) == 2
+        assert len(server.asked) == 2
+
+
+def listing(*keys: str, token: str = "") -> Answer:
+    rows = "".join(f"<Contents><Key>{key}</Key><Size>{len(key)}</Size></Contents>" for key in keys)
+    more = f"<NextContinuationToken>{token}</NextContinuationToken>" if token else ""
+    body = f'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{rows}{more}</ListBucketResult>'
+    return Answer(200, body.encode())
+
+
+def test_objects_are_listed_page_by_page() -> None:
+    with asking([listing("logs/a%20b", token="next"), listing("logs/c")]) as (server, selects):
+        found = list(selects.objects("b", "logs/"))
+        asked = [one.path for one in server.asked]
+    assert found == [ListedObject("logs/a b", 10), ListedObject("logs/c", 6)]
+    assert "prefix=logs%2F" in asked[0]
+    assert "continuation-token=next" in asked[1]
+
+
+def test_what_is_no_listing_is_told() -> None:
+    with asking([Answer(200, b"hello")]) as (_, selects), pytest.raises(Unavailable, match="no listing"):
+        list(selects.objects("b"))
+    with (
+        asking([refusal(400, "InvalidArgument")]) as (_, selects),
+        pytest.raises(InvalidInput, match="InvalidArgument"),
+    ):
+        list(selects.objects("b"))

@@ -1,0 +1,100 @@
+"""Selects through real clients: how boto3 asks, and what the server counts."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EventStreamError
+
+from tests.fixtures.server import RunningServer
+
+Serialization = Mapping[str, Any]  # Any: as SDKs have it
+
+CSV: Serialization = {"CSV": {}}
+NAMED_CSV: Serialization = {"CSV": {"FileHeaderInfo": "USE"}}
+JSON: Serialization = {"JSON": {}}
+LINES: Serialization = {"JSON": {"Type": "LINES"}}
+PARQUET: Serialization = {"Parquet": {}}
+
+
+@dataclass
+class Selected:
+    """What a select came to."""
+
+    records: bytes = b""
+    events: list[str] = field(default_factory=list)
+    """By name, in order."""
+    sizes: list[int] = field(default_factory=list)
+    """Of the records of each message."""
+    progress: list[dict[str, int]] = field(default_factory=list)
+    stats: dict[str, int] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.records.decode()
+
+
+class Asking:
+    """Selects by boto3 on objects of one bucket."""
+
+    def __init__(self, s3: Any, bucket: str) -> None:  # Any: a boto3 client
+        self.s3 = s3
+        self.bucket = bucket
+
+    def put(self, key: str, body: bytes, **more: Any) -> None:  # Any: whatever boto3 takes
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, **more)
+
+    def open(
+        self, key: str, sql: str, source: Serialization = CSV, target: Serialization = CSV, **more: Any
+    ) -> Any:  # Any: an answer of boto3
+        return self.s3.select_object_content(
+            Bucket=self.bucket,
+            Key=key,
+            Expression=sql,
+            ExpressionType="SQL",
+            InputSerialization=source,
+            OutputSerialization=target,
+            **more,
+        )
+
+    def ask(
+        self, key: str, sql: str, source: Serialization = CSV, target: Serialization = CSV, **more: Any
+    ) -> Selected:
+        answer = self.open(key, sql, source, target, **more)
+        found = Selected(headers=answer["ResponseMetadata"]["HTTPHeaders"])
+        for event in answer["Payload"]:
+            ((name, content),) = event.items()
+            found.events.append(name)
+            if name == "Records":
+                found.records += content["Payload"]
+                found.sizes.append(len(content["Payload"]))
+            elif name == "Progress":
+                found.progress.append(content["Details"])
+            elif name == "Stats":
+                found.stats = content["Details"]
+        return found
+
+    def refusal(self, key: str, sql: str, source: Serialization = CSV, target: Serialization = CSV, **more: Any) -> str:
+        """The status and code that a select is refused with before its first byte."""
+        with pytest.raises(ClientError) as caught:
+            self.ask(key, sql, source, target, **more)
+        assert not isinstance(caught.value, EventStreamError)
+        answer = caught.value.response
+        return f"{answer['ResponseMetadata']['HTTPStatusCode']} {answer['Error']['Code']}"
+
+
+@pytest.fixture
+def asking(s3: Any, bucket: str) -> Asking:  # Any: a boto3 client
+    return Asking(s3, bucket)
+
+
+def counted(server: RunningServer, line: str) -> float:
+    """What the server's metrics say, 0 for what they do not tell of."""
+    with urllib.request.urlopen(f"{server.endpoint}/metrics", timeout=30) as answer:
+        lines: list[str] = answer.read().decode().splitlines()
+    return next((float(found.rpartition(" ")[2]) for found in lines if found.startswith(f"{line} ")), 0.0)

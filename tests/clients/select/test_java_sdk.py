@@ -1,0 +1,91 @@
+"""The AWS SDK for Java on a running server: its decoder has room for 128 KiB a message, and asks for an end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.fixtures.compatibility_kit import find_or_install_compiler
+from tests.fixtures.maven import find_or_install_maven
+from tests.fixtures.server import RunningServer
+
+from .conftest import Asking
+
+pytestmark = [pytest.mark.integration, pytest.mark.heavy]
+
+VERSION: Final = "1.12.770"
+_SOURCES: Final = Path(__file__).parent / "java"
+
+Run = Callable[[str, str], "subprocess.CompletedProcess[bytes]"]
+
+
+@pytest.fixture
+def run(asking: Asking, lakebed_server: RunningServer, tmp_path: Path) -> Run:
+    """Select from an object of the bucket."""
+    java, class_path = find_or_install_compiler(), f"{tmp_path}:{_find_or_download()}/*"
+    javac = [str(java / "bin" / "javac"), "-d", str(tmp_path), "-cp", class_path, str(_SOURCES / "Select.java")]
+    subprocess.run(javac, check=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "JAVA_", "JDK_"))}
+    environment |= {
+        "AWS_ACCESS_KEY_ID": lakebed_server.access_key,
+        "AWS_SECRET_ACCESS_KEY": lakebed_server.secret_key,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_JAVA_V1_DISABLE_DEPRECATION_ANNOUNCEMENT": "true",
+    }
+
+    def select(key: str, sql: str) -> subprocess.CompletedProcess[bytes]:
+        words = ["-cp", class_path, "Select", lakebed_server.endpoint, asking.bucket, key, sql]
+        options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        return subprocess.run(
+            [java / "bin" / "java", *options, *words], env=environment, capture_output=True, timeout=300, check=False
+        )
+
+    return select
+
+
+def _find_or_download() -> Path:
+    """The folder with the SDK; fetched if it is not there; a skip where it cannot be."""
+    cache = Path(os.environ.get("LAKEBED_CACHE") or Path.home() / ".cache" / "lakebed")
+    home = cache / f"aws-java-sdk-s3-{VERSION}"
+    if home.exists():
+        return home
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / ".aws-java-sdk-s3.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes: one downloads, the others wait for it
+        if not home.exists():
+            maven = find_or_install_maven(f"needs the AWS SDK for Java: install Maven, or put its jars at {home}")
+            staging = cache / f".aws-java-sdk-s3-{VERSION}-staging"
+            shutil.rmtree(staging, ignore_errors=True)
+            (staging / "jars").mkdir(parents=True)
+            # What Maven keeps for itself goes with the staging folder.
+            words = [f"-Dmaven.repo.local={staging / 'maven'}", f"-Dsdk.version={VERSION}"]
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={staging / 'jars'}"]
+            command = [str(maven), "-q", "--batch-mode", "-f", str(_SOURCES / "pom.xml"), *words, *goal]
+            subprocess.run(command, cwd=staging, check=True, stdin=subprocess.DEVNULL)
+            (staging / "jars").rename(home)
+            shutil.rmtree(staging)
+    return home
+
+
+def test_the_decoder_takes_every_message_and_sees_the_end(asking: Asking, run: Run) -> None:
+    body = b"".join(b"%06d,%s\n" % (number, b"y" * 90) for number in range(40_000))
+    asking.put("big.csv", body)
+    done = run("big.csv", "SELECT * FROM S3Object")
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == body
+    assert b"ended" in done.stderr
+    assert b"scanned %d" % len(body) in done.stderr
+
+
+def test_a_failure_under_way_is_an_error_of_the_sdk(asking: Asking, run: Run) -> None:
+    asking.put("late.csv", b"".join(b"%d\n" % number for number in range(300_000)) + b"oops\n")
+    done = run("late.csv", "SELECT CAST(s._1 AS INT) FROM S3Object s")
+    assert done.returncode != 0
+    assert b"CastFailed" in done.stderr

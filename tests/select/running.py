@@ -1,0 +1,88 @@
+"""Runs selects over bytes, without a store around them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lakebed.objects.contents import OpenSlice
+from lakebed.select.engine import plan
+from lakebed.select.model import (
+    Compression,
+    Counts,
+    CsvInput,
+    CsvOutput,
+    HeaderUse,
+    Input,
+    JsonInput,
+    JsonKind,
+    JsonOutput,
+    Output,
+    ScanRange,
+    SelectLimits,
+    SelectRequest,
+)
+from lakebed.select.object_bytes import LocalBytes
+from lakebed.select.streams import Meter
+
+NOW = datetime(2026, 11, 15, 12, 30, 45, 123000, UTC)
+HEADED = CsvInput(header=HeaderUse.USE)
+LINES = JsonInput(JsonKind.LINES)
+DOCUMENT = JsonInput(JsonKind.DOCUMENT)
+LIMITS = SelectLimits(partitions=2)
+
+
+def request(
+    expression: str,
+    read: Input | None = None,
+    write: Output | None = None,
+    compression: Compression = Compression.NONE,
+    scan: tuple[int | None, int | None] | None = None,
+) -> SelectRequest:
+    """A request with what most tests do not care about filled in."""
+    return SelectRequest(
+        expression,
+        read if read is not None else CsvInput(),
+        write if write is not None else CsvOutput(),
+        compression,
+        None if scan is None else ScanRange(*scan),
+    )
+
+
+async def answer(
+    asked: SelectRequest,
+    data: bytes | Sequence[OpenSlice | bytes],
+    limits: SelectLimits = LIMITS,
+    spill: Path | None = None,
+) -> tuple[bytes, Counts]:
+    """The bytes of a result, and what it took."""
+    meter = Meter()
+    source = LocalBytes([data] if isinstance(data, bytes) else list(data))
+    try:
+        execution = await asyncio.to_thread(plan, source, asked, limits, meter, NOW, spill)
+        parts = []
+        while (batch := await execution.next_batch()) is not None:
+            parts.append(execution.writer.write(batch))
+        parts.append(execution.writer.finish())
+        return b"".join(parts), meter.counts
+    finally:
+        source.close()
+
+
+def select(expression: str, data: bytes, read: Input | None = None, write: Output | None = None, **others: Any) -> str:
+    """The text of a result."""
+    return asyncio.run(answer(request(expression, read, write, **others), data))[0].decode()
+
+
+def rows(expression: str, data: bytes, read: Input | None = None, **others: Any) -> list[str]:
+    """The lines of a result in CSV."""
+    return select(expression, data, read, **others).split("\n")[:-1]
+
+
+def objects(expression: str, data: bytes, read: Input | None = None, **others: Any) -> list[Any]:
+    """The records of a result in JSON."""
+    return [json.loads(line) for line in select(expression, data, read, JsonOutput(), **others).split("\n")[:-1]]

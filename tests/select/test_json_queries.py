@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import datetime
+import io
+import json
+
+import fastavro
+import pytest
+
+from lakebed.core.errors import SelectFailure
+from lakebed.select.model import AvroInput, CsvOutput, JsonOutput
+
+from .running import DOCUMENT, LINES, objects, rows, select
+
+RECORDS = b"""{"name":"Ann","age":31,"tags":["x","y"],"home":{"city":"Oslo"}}
+{"name":"Bob","age":28.5,"home":null}
+
+{"name":"Cid","Age":45,"tags":[],"big":12345678901234567890}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("SELECT s.name FROM S3Object s", [{"name": "Ann"}, {"name": "Bob"}, {"name": "Cid"}]),
+        ("SELECT s.home.city FROM S3Object s", [{"city": "Oslo"}, {}, {}]),
+        ("SELECT s.home FROM S3Object s", [{"home": {"city": "Oslo"}}, {"home": None}, {}]),
+        ("SELECT s.tags[1] AS second FROM S3Object[*] s", [{"second": "y"}, {}, {}]),
+        ("SELECT s['name'] FROM S3Object s LIMIT 1", [{"name": "Ann"}]),
+        ("SELECT s.name FROM S3Object s WHERE s.age > 30", [{"name": "Ann"}]),
+        ("SELECT s.name FROM S3Object s WHERE s.age IS MISSING", [{"name": "Cid"}]),
+        ("SELECT s.name FROM S3Object s WHERE s.home IS NULL", [{"name": "Bob"}, {"name": "Cid"}]),
+        ("SELECT s.name FROM S3Object s WHERE s.home IS NOT MISSING AND s.home IS NULL", [{"name": "Bob"}]),
+        ("SELECT COUNT(s.age), SUM(s.age) FROM S3Object s", [{"_1": 2, "_2": 59.5}]),
+        ("SELECT s.age + 1 AS older FROM S3Object s LIMIT 1", [{"older": 32}]),
+        ("SELECT s.name FROM S3Object s WHERE s.home.city = 'Oslo'", [{"name": "Ann"}]),
+        ("SELECT MISSING FROM S3Object s LIMIT 1", [{"_1": None}]),
+    ],
+)
+def test_queries_over_lines(expression: str, expected: list[object]) -> None:
+    assert objects(expression, RECORDS, LINES) == expected
+
+
+def test_a_record_is_written_as_it_was() -> None:
+    lines = [line for line in RECORDS.decode().splitlines() if line]
+    assert select("SELECT * FROM S3Object", RECORDS, LINES, JsonOutput()).splitlines() == lines
+    assert rows("SELECT * FROM S3Object s WHERE s.name = 'Bob'", RECORDS, LINES) == ["Bob,28.5,"]
+
+
+def test_names_are_matched_whatever_their_case_unless_that_is_ambiguous() -> None:
+    with pytest.raises(SelectFailure) as raised:
+        select("SELECT s.AGE FROM S3Object s", RECORDS, LINES)
+    assert raised.value.code == "AmbiguousFieldName"
+    assert objects("SELECT s.NAME FROM S3Object s LIMIT 1", RECORDS, LINES) == [{"name": "Ann"}]
+    assert objects('SELECT s."Age" FROM S3Object s WHERE s."Age" = 45', RECORDS, LINES) == [{"Age": 45}]
+
+
+PLACES = json.dumps(
+    {"root": {"rows": [{"c1": 1, "in": [{"d": 1}, {"d": 2}]}, {"c1": 2, "in": []}, {"c2": 3}]}}, indent=2
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("SELECT _1.c1 FROM S3Object[*].root.rows[*]", [{"c1": 1}, {"c1": 2}, {}]),
+        ("SELECT r.c1 FROM S3Object[*].root.rows[*] r WHERE r.c1 = 2", [{"c1": 2}]),
+        ("SELECT x.d FROM S3Object[*].root.rows[*]['in'][*] x", [{"d": 1}, {"d": 2}, {}, {}]),
+        ("SELECT rows[0].c1 FROM S3Object[*].root", [{"c1": 1}]),
+        ("SELECT root.rows[0].c1 FROM S3Object.root", [{"c1": 1}]),
+        ("SELECT s.root.rows[2].c2 FROM S3Object s", [{"c2": 3}]),
+        ("SELECT COUNT(*) FROM S3Object[*].root.rows[*]", [{"_1": 3}]),
+        ("SELECT COUNT(r.c1) FROM S3Object[*].root.rows[*] r", [{"_1": 2}]),
+        ("SELECT * FROM S3Object[*].nowhere[*]", [{}]),
+        ("SELECT * FROM S3Object[*].root.rows[1]", [{"c1": 2, "in": []}]),
+    ],
+)
+def test_queries_over_a_document(expression: str, expected: list[object]) -> None:
+    assert objects(expression, PLACES, DOCUMENT) == expected
+
+
+def test_a_root_list_is_one_value() -> None:
+    data = b'[{"a":1},{"a":2}]'
+    assert objects("SELECT * FROM S3Object[*][*]", data, DOCUMENT) == [{"a": 1}, {"a": 2}]
+    assert objects("SELECT * FROM S3Object", data, DOCUMENT) == [{"_1": [{"a": 1}, {"a": 2}]}]
+    assert objects("SELECT * FROM S3Object[*][*] x WHERE x.a = 2", data, LINES) == [{"a": 2}]
+
+
+def test_values_of_several_kinds_are_compared_by_what_they_are_compared_with() -> None:
+    data = b'{"v":1}\n{"v":"b"}\n{"v":true}\n{"v":"7"}\n'
+    assert objects("SELECT s.v FROM S3Object s WHERE s.v > 0", data, LINES) == [{"v": 1}, {"v": "7"}]
+    assert objects("SELECT s.v FROM S3Object s WHERE s.v = 'b'", data, LINES) == [{"v": "b"}]
+    assert objects("SELECT s.v FROM S3Object s WHERE s.v = true", data, LINES) == [{"v": True}]
+
+
+def test_what_is_no_json_is_told() -> None:
+    for data, kind in ((b'{"a":1}\n{"a":\n', LINES), (b'{"a":1} {"a"', DOCUMENT)):
+        with pytest.raises(SelectFailure) as raised:
+            select("SELECT * FROM S3Object", data, kind)
+        assert raised.value.code == "JSONParsingError"
+
+
+def test_a_whole_number_that_becomes_a_fraction_later_is_told() -> None:
+    data = b'{"v":1}\n' * 20_000 + b'{"v":1.5}\n'
+    with pytest.raises(SelectFailure) as raised:
+        select("SELECT SUM(s.v) FROM S3Object s", data, LINES)
+    assert raised.value.code == "InvalidDataType"
+    assert rows("SELECT SUM(CAST(s.v AS FLOAT)) FROM S3Object s WHERE s.v < 1.2", data, LINES) == ["20000"]
+
+
+def test_ranges_of_lines_cover_every_record_once() -> None:
+    data = b"".join(b'{"n":%d}\n' % number for number in range(300))
+    found = [
+        line
+        for start in range(0, len(data), 97)
+        for line in rows("SELECT s.n FROM S3Object s", data, LINES, scan=(start, start + 96))
+    ]
+    assert found == [str(number) for number in range(300)]
+
+
+def test_nested_values_are_json_in_csv() -> None:
+    assert select("SELECT s.tags FROM S3Object s LIMIT 1", RECORDS, LINES, CsvOutput()) == '"[""x"",""y""]"\n'
+
+
+def test_avro_is_read_by_what_is_in_it() -> None:
+    sink = io.BytesIO()
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {"name": "a", "type": "long"},
+            {"name": "b", "type": ["null", "string"]},
+            {"name": "d", "type": {"type": "int", "logicalType": "date"}},
+        ],
+    }
+    day = datetime.date(2020, 1, 2)
+    fastavro.writer(sink, schema, [{"a": n, "b": None if n % 2 else f"b{n}", "d": day} for n in range(10_000)])
+    assert rows("SELECT COUNT(*), SUM(s.a), COUNT(s.b) FROM S3Object s", sink.getvalue(), AvroInput()) == [
+        "10000,49995000,5000"
+    ]
+    assert objects("SELECT * FROM S3Object s WHERE s.a = 2", sink.getvalue(), AvroInput()) == [
+        {"a": 2, "b": "b2", "d": "2020-01-02"}
+    ]
+    for damaged in (b"", b"no avro", sink.getvalue()[:5000]):
+        with pytest.raises(SelectFailure) as raised:
+            select("SELECT COUNT(*) FROM S3Object s WHERE s.a > 0", damaged, AvroInput())
+        assert raised.value.code == "UnrecognizedFormatException"

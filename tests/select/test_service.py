@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied, NoSuchKey, SelectFailure, Throttled, Unavailable
+from lakebed.select.model import CsvInput, Input, ParquetInput, SelectLimits, SelectRequest
+from lakebed.select.service import RunningSelect, Selects
+from tests.objects.stores import ROOT, ObjectStore, opened_store, user
+
+from .running import request
+
+LIMITS = SelectLimits(partitions=2)
+ENDLESS = "SELECT COUNT(*) FROM S3Object WHERE CAST(_1 AS INT) >= 0"
+
+
+@pytest.fixture(params=["memory", "folder"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStore]:
+    """An object store on a byte store that streams, and on one that opens files."""
+    async with opened_store(
+        f"sqlite:{tmp_path / 'meta.db'}", request.param, tmp_path / "bytes", ManualClock()
+    ) as opened:
+        await opened.bucket("bucket")
+        yield opened
+
+
+@pytest.fixture
+def selects(store: ObjectStore, tmp_path: Path) -> Selects:
+    return Selects(store.reader, store.lister, store.clock, LIMITS, tmp_path)
+
+
+async def read(running: RunningSelect) -> bytes:
+    try:
+        return b"".join([part async for part in running])
+    finally:
+        await running.aclose()
+
+
+def numbers(count: int) -> bytes:
+    return b"".join(b"%d,%s\n" % (number, b"z" * 20) for number in range(count))
+
+
+@pytest.mark.parametrize("encrypt", [False, True])
+@pytest.mark.parametrize("count", [1, 300_000])
+async def test_an_object_is_read_wherever_its_bytes_are(
+    store: ObjectStore, selects: Selects, encrypt: bool, count: int
+) -> None:
+    data = numbers(count)
+    await store.put("bucket", "k", data, encrypt=encrypt)
+    running = await selects.open(ROOT, "bucket", "k", request("SELECT COUNT(*), MAX(CAST(_1 AS INT)) FROM S3Object"))
+    assert await read(running) == b"%d,%d\n" % (count, count - 1)
+    assert running.counts.scanned == running.counts.processed == len(data)
+    assert running.counts.returned == len(b"%d,%d\n" % (count, count - 1))
+    assert selects.running == 0
+
+
+async def test_parts_of_an_upload_are_one_object(store: ObjectStore, selects: Selects) -> None:
+    data = numbers(400_000)
+    upload = await store.begin("bucket", "k")
+    cuts = [0, 5 * 1024 * 1024 + 3, len(data)]
+    parts = []
+    for number, (start, stop) in enumerate(pairwise(cuts), 1):
+        parts.append((number, (await store.put_part(upload, number, data[start:stop])).etag))
+    await store.complete("bucket", upload, parts)
+    running = await selects.open(ROOT, "bucket", "k", request("SELECT COUNT(*) FROM S3Object"))
+    assert await read(running) == b"400000\n"
+
+
+@pytest.mark.parametrize("encrypt", [False, True])
+async def test_parquet_is_read_wherever_its_bytes_are(store: ObjectStore, selects: Selects, encrypt: bool) -> None:
+    sink = pa.BufferOutputStream()
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"a": list(range(50_000))}), sink, row_group_size=10_000)
+    await store.put("bucket", "k", sink.getvalue().to_pybytes(), encrypt=encrypt)
+    asked = request("SELECT SUM(a) FROM S3Object WHERE a >= 40000", ParquetInput())
+    assert await read(await selects.open(ROOT, "bucket", "k", asked)) == b"449995000\n"
+
+
+async def test_the_version_that_was_found_is_read_to_its_end(store: ObjectStore, selects: Selects) -> None:
+    data = numbers(300_000)
+    await store.put("bucket", "k", data)
+    running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
+    parts = aiter(running)
+    first = await anext(parts)
+    if store.storage.__class__.__name__ == "FolderStorage":
+        await store.put("bucket", "k", b"other\n")
+        await store.reaper.reap() if hasattr(store.reaper, "reap") else None
+    found = first + b"".join([part async for part in parts])
+    await running.aclose()
+    assert found == data
+
+
+async def test_who_may_not_read_may_not_select(store: ObjectStore, selects: Selects) -> None:
+    await store.put("bucket", "k", b"1\n")
+    with pytest.raises(AccessDenied):
+        await selects.open(user("nobody"), "bucket", "k", request("SELECT * FROM S3Object"))
+    with pytest.raises(NoSuchKey):
+        await selects.open(ROOT, "bucket", "absent", request("SELECT * FROM S3Object"))
+    assert selects.running == 0
+
+
+async def test_what_is_wrong_with_a_query_is_told_before_it_runs(store: ObjectStore, selects: Selects) -> None:
+    await store.put("bucket", "k", b"1\n")
+    with pytest.raises(SelectFailure):
+        await selects.open(ROOT, "bucket", "k", request("SELECT nope FROM S3Object"))
+    assert selects.running == 0
+
+
+async def test_as_many_run_as_may(store: ObjectStore) -> None:
+    selects = Selects(store.reader, store.lister, store.clock, SelectLimits(concurrent=1, partitions=2))
+    await store.put("bucket", "k", numbers(10))
+    running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
+    with pytest.raises(Throttled):
+        await selects.open(ROOT, "bucket", "k", request(ENDLESS))
+    await running.aclose()
+    await running.aclose()
+    assert selects.running == 0
+    assert await read(await selects.open(ROOT, "bucket", "k", request(ENDLESS))) == b"10\n"
+
+
+async def test_a_query_has_a_time_to_end_in(store: ObjectStore) -> None:
+    selects = Selects(store.reader, store.lister, store.clock, SelectLimits(seconds=0.0, partitions=2))
+    await store.put("bucket", "k", numbers(300_000))
+    running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
+    with pytest.raises(Unavailable):
+        await read(running)
+    assert selects.running == 0
+
+
+async def test_a_query_that_is_closed_leaves_nothing(store: ObjectStore, selects: Selects) -> None:
+    await store.put("bucket", "k", numbers(600_000))
+    await read(await selects.open(ROOT, "bucket", "k", request("SELECT COUNT(*) FROM S3Object")))
+    before = len(os.listdir("/proc/self/fd"))
+    for expression in ("SELECT * FROM S3Object", ENDLESS):
+        running = await selects.open(ROOT, "bucket", "k", request(expression))
+        if expression != ENDLESS:
+            await anext(aiter(running))
+        else:
+            reading = asyncio.create_task(read(running))
+            await asyncio.sleep(0)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+        await running.aclose()
+        assert running.counts.scanned <= 14 * 1024 * 1024
+    gc.collect()
+    assert selects.running == 0
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def test_a_query_that_needs_too_much_memory_ends(store: ObjectStore) -> None:
+    small = SelectLimits(memory_bytes=1024 * 1024, partitions=2)
+    await store.put("bucket", "k", numbers(200_000))
+    asked = request("SELECT _1, COUNT(*) FROM S3Object GROUP BY _1")
+    selects = Selects(store.reader, store.lister, store.clock, small, spill=None)
+    with pytest.raises(Unavailable):
+        await read(await selects.open(ROOT, "bucket", "k", asked))
+
+
+async def test_what_does_not_fit_into_memory_goes_to_disk(store: ObjectStore, tmp_path: Path) -> None:
+    small = SelectLimits(memory_bytes=24 * 1024 * 1024, partitions=1)
+    count = 400_000
+    await store.put("bucket", "k", b"".join(b"%d,%s\n" % (number * 7919 % count, b"q" * 60) for number in range(count)))
+    asked = request("SELECT _1, _2 FROM S3Object ORDER BY CAST(_1 AS INT)")
+    selects = Selects(store.reader, store.lister, store.clock, small, spill=tmp_path)
+    found = await read(await selects.open(ROOT, "bucket", "k", asked))
+    assert [int(line.split(b",")[0]) for line in found.splitlines()] == list(range(count))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("datafusion")) == []
+
+
+def asked_of(expression: str, given: Input) -> SelectRequest:
+    return request(expression, given)
+
+
+async def test_a_damaged_object_is_told_on_the_way(store: ObjectStore, selects: Selects) -> None:
+    await store.put("bucket", "k", numbers(300_000) + b"1,2,3,4,5\n")
+    running = await selects.open(ROOT, "bucket", "k", asked_of("SELECT * FROM S3Object", CsvInput()))
+    with pytest.raises(SelectFailure) as raised:
+        await read(running)
+    assert raised.value.code == "CSVParsingError"

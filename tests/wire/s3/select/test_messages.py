@@ -1,0 +1,70 @@
+"""The messages that answer a select, as a decoder that is not ours reads them."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from botocore.eventstream import EventStreamBuffer, EventStreamMessage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.select.model import Counts
+from lakebed.wire.s3.select import messages
+
+
+def decoded(data: bytes) -> list[EventStreamMessage]:
+    """The messages, as botocore reads them: it checks both checksums."""
+    buffer = EventStreamBuffer()
+    buffer.add_data(data)
+    return list(buffer)
+
+
+@pytest.mark.parametrize(("message", "event"), [(messages.CONTINUATION, "Cont"), (messages.END, "End")])
+def test_messages_without_content_say_what_they_are(message: bytes, event: str) -> None:
+    (found,) = decoded(message)
+    assert found.headers == {":message-type": "event", ":event-type": event}
+    assert found.payload == b""
+
+
+@given(st.integers(0, 3 * messages.MAX_RECORDS_BYTES + 2))
+def test_records_of_any_size_are_whole_and_no_message_is_too_long(size: int) -> None:
+    piece = bytes(size)
+    sent = list(messages.records(piece))
+
+    assert all(len(message) <= 131_072 - 256 for message in sent)
+    assert len(sent) == -(-size // messages.MAX_RECORDS_BYTES)
+    found = decoded(b"".join(sent))
+    assert b"".join(message.payload for message in found) == piece
+    assert {message.headers[":event-type"] for message in found} <= {"Records"}
+    assert {message.headers[":content-type"] for message in found} <= {"application/octet-stream"}
+
+
+@pytest.mark.parametrize("name", ["Progress", "Stats"])
+def test_counts_are_all_there(name: str) -> None:
+    (found,) = decoded(getattr(messages, name.lower())(Counts(1, 2, 3)))
+
+    assert found.headers == {":message-type": "event", ":event-type": name, ":content-type": "text/xml"}
+    root = ElementTree.fromstring(found.payload)
+    assert root.tag == name
+    assert {child.tag: child.text for child in root} == {
+        "BytesScanned": "1",
+        "BytesProcessed": "2",
+        "BytesReturned": "3",
+    }
+
+
+@given(st.text(max_size=3000))
+def test_an_error_tells_its_code_and_as_much_of_its_words_as_a_header_holds(words: str) -> None:
+    (found,) = decoded(messages.error("CastFailed", words))
+
+    assert found.headers[":message-type"] == "error"
+    assert found.headers[":error-code"] == "CastFailed"
+    assert words.startswith(found.headers[":error-message"])
+    assert len(found.headers[":error-message"].encode()) <= 4096
+    assert found.headers[":error-message"] == words or len(words.encode()) > 4096
+
+
+def test_what_is_no_text_in_an_error_still_arrives() -> None:
+    (found,) = decoded(messages.error("InternalError", "lone \ud800"))
+    assert found.headers[":error-message"] == "lone ?"
