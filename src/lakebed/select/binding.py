@@ -7,13 +7,14 @@ of a client reaches DataFusion as anything but a literal or a quoted name.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from itertools import groupby
 from typing import Final
 
 from sqlglot import exp
 
-from . import functions
+from . import functions, windows
 from .dialect import MISSING_WORD
 from .failures import SelectCode, failure
 from .paths import Index, Name, Path, Step
@@ -112,11 +113,15 @@ class Binder:
         self._row = row
         self._aliases = aliases or {}
         self._resolving: list[str] = []
+        self._distinct = ""
+        self._over = ""
         self.coerce = Coercion(relation)
         self.now = now
 
     def bind(self, node: exp.Expression) -> Bound:
         """An expression in SQL. Raises SelectFailure with the code of what is wrong with it."""
+        if isinstance(node, exp.Window):
+            return windows.window(self, node, self.ordered)
         for name, value in node.args.items():
             if value and name not in _KNOWN_ARGUMENTS and name not in _NO_MATTER.get(type(node), ()):
                 raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"not supported here. found={name.upper()}")
@@ -184,6 +189,36 @@ class Binder:
     def bind_all(self, nodes: list[exp.Expression]) -> list[Bound]:
         """Several expressions."""
         return [self.bind(node) for node in nodes]
+
+    def aggregate(self, name: str, argument: str) -> str:
+        """A call over many records: of those that differ, or over a window, where that is said around it."""
+        return f"{name}({self._distinct}{argument}){self._over}"
+
+    def with_distinct(self, render: Callable[[], Bound]) -> Bound:
+        """What is rendered, of values that differ."""
+        self._distinct = "DISTINCT "
+        try:
+            return render()
+        finally:
+            self._distinct = ""
+
+    def with_over(self, over: str, render: Callable[[], Bound]) -> Bound:
+        """What is rendered, over a window."""
+        self._over = over
+        try:
+            return render()
+        finally:
+            self._over = ""
+
+    def ordered(self, node: exp.Expression, *, natural: bool = True) -> str:
+        """A term of an ORDER BY."""
+        term = node if isinstance(node, exp.Ordered) else exp.Ordered(this=node)
+        bound = self.bind(term.this)
+        if natural:
+            bound = self.coerce.natural(bound)
+        if bound.kind is Kind.TIMESTAMP:
+            bound = Bound(f"s3_instant({bound.sql})", Kind.INT)
+        return f"{bound.sql}{direction(bool(term.args.get('desc')), term.args.get('nulls_first'))}"
 
     def _connected(self, node: exp.Expression) -> Bound:
         """A chain of ANDs or ORs, decided from left to right: what can fail is not tried where it is decided already.
@@ -349,6 +384,12 @@ class Binder:
         )
         # A column may be called as the record is; then it is the column that is meant.
         return path[1:] if is_row and (len(path) > 1 or not self._relation.knows(path)) else path
+
+
+def direction(descending: bool, nulls_first: bool | None) -> str:
+    """The end of a term of an ORDER BY."""
+    nulls = "" if nulls_first is None else " NULLS FIRST" if nulls_first else " NULLS LAST"
+    return f"{' DESC' if descending else ''}{nulls}"
 
 
 def _negated(bound: Bound) -> Bound:

@@ -50,6 +50,11 @@ _TOLD: Final[tuple[tuple[str, SelectCode, str], ...]] = (
         SelectCode.UNSUPPORTED_SQL_STRUCTURE,
         "what is selected is neither grouped by nor a sum",
     ),
+    (
+        r"For SELECT DISTINCT",
+        SelectCode.UNSUPPORTED_SQL_STRUCTURE,
+        "records that differ are sorted by what is selected of them",
+    ),
     (r"recursion limit", SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply"),
     (r"This feature is not implemented", SelectCode.UNSUPPORTED_SQL_OPERATION, "the operation is not supported"),
     (

@@ -26,12 +26,26 @@ class Expressions(Protocol):
         """An expression in SQL."""
         ...
 
+    def aggregate(self, name: str, argument: str) -> str:
+        """A call over many records: of those that differ, or over a window, where that is said around it."""
+        ...
+
+    def with_distinct(self, render: Callable[[], Bound]) -> Bound:
+        """What is rendered, of values that differ."""
+        ...
+
+    def with_over(self, over: str, render: Callable[[], Bound]) -> Bound:
+        """What is rendered, over a window."""
+        ...
+
     def bind_all(self, nodes: list[exp.Expression]) -> list[Bound]:
         """Several."""
         ...
 
 
 Arguments = list[exp.Expression]
+
+AGGREGATES: Final = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
 
 
 class Function(NamedTuple):
@@ -45,6 +59,10 @@ class Function(NamedTuple):
 def call(binder: Expressions, name: str, arguments: Arguments) -> Bound:
     """A call. Raises SelectFailure: no such function, or not with these arguments."""
     known = FUNCTIONS.get(name)
+    if name in AGGREGATES and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        values = arguments[0].expressions
+        if not any(isinstance(value, exp.Star) for value in values):
+            return binder.with_distinct(lambda: call(binder, name, list(values)))
     if known is None:
         raise failure(SelectCode.UNSUPPORTED_FUNCTION, f"no such function. function={name}")
     if any(isinstance(argument, exp.Star) for argument in arguments) and name != "COUNT":
@@ -52,7 +70,7 @@ def call(binder: Expressions, name: str, arguments: Arguments) -> Bound:
     if not known.least <= len(arguments) <= known.most:
         code = (
             SelectCode.PARSE_NON_UNARY_AGGREGATE_FUNCTION_CALL
-            if name in ("COUNT", "SUM", "AVG", "MIN", "MAX")
+            if name in AGGREGATES
             else SelectCode.EVALUATOR_INVALID_ARGUMENTS
         )
         wanted = str(known.least) if known.least == known.most else f"{known.least} to {known.most}"
@@ -101,33 +119,35 @@ def trim(binder: Expressions, of: exp.Expression, characters: exp.Expression | N
 
 def _count(binder: Expressions, arguments: Arguments) -> Bound:
     if isinstance(arguments[0], exp.Star):
-        return Bound("count(*)", Kind.INT)
-    return Bound(f"count({binder.bind(arguments[0]).sql})", Kind.INT)
+        return Bound(binder.aggregate("count", "*"), Kind.INT)
+    return Bound(binder.aggregate("count", binder.bind(arguments[0]).sql), Kind.INT)
 
 
 def _sum(binder: Expressions, arguments: Arguments) -> Bound:
     number = binder.coerce.number(binder.coerce.natural(binder.bind(arguments[0])))
     if number.kind is Kind.INT:
         # DataFusion lets a sum of whole numbers run over without a word; one of decimals has room, and is cast back.
-        return Bound(f"CAST(sum(CAST({number.sql} AS DECIMAL(19, 0))) AS BIGINT)", Kind.INT)
-    return Bound(f"sum({number.sql})", number.kind)
+        total = binder.aggregate("sum", f"CAST({number.sql} AS DECIMAL(19, 0))")
+        return Bound(f"CAST({total} AS BIGINT)", Kind.INT)
+    return Bound(binder.aggregate("sum", number.sql), number.kind)
 
 
 def _avg(binder: Expressions, arguments: Arguments) -> Bound:
     number = binder.coerce.number(binder.coerce.natural(binder.bind(arguments[0])))
     if number.kind is Kind.INT:
-        return Bound(f"avg(CAST({number.sql} AS DECIMAL(29, 10)))", Kind.DECIMAL)
-    return Bound(f"avg({number.sql})", number.kind)
+        return Bound(binder.aggregate("avg", f"CAST({number.sql} AS DECIMAL(29, 10))"), Kind.DECIMAL)
+    return Bound(binder.aggregate("avg", number.sql), number.kind)
 
 
 def _extreme(name: str) -> Callable[[Expressions, Arguments], Bound]:
     def render(binder: Expressions, arguments: Arguments) -> Bound:
         value = binder.coerce.natural(binder.bind(arguments[0]))
         if value.kind is Kind.TIMESTAMP:
-            return Bound(f"s3_from_instant({name}(s3_instant({value.sql})))", Kind.TIMESTAMP)
+            instant = binder.aggregate(name, f"s3_instant({value.sql})")
+            return Bound(f"s3_from_instant({instant})", Kind.TIMESTAMP)
         if value.kind in (Kind.JSON, Kind.RECORD):
             value = binder.coerce.text(value)
-        return Bound(f"{name}({value.sql})", value.kind)
+        return Bound(binder.aggregate(name, value.sql), value.kind)
 
     return render
 
@@ -230,4 +250,14 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "TIMESTAMP": Function(1, 1, _cast_to("timestamp")),
 }
 
-__all__ = ["FUNCTIONS", "Expressions", "call", "date_part", "extract", "substring", "text_literal", "trim"]
+__all__ = [
+    "AGGREGATES",
+    "FUNCTIONS",
+    "Expressions",
+    "call",
+    "date_part",
+    "extract",
+    "substring",
+    "text_literal",
+    "trim",
+]

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from .binding import Binder, chain, check_depth
+from .binding import Binder, chain, check_depth, direction
 from .failures import SelectCode, failure
 from .paths import Every, Name
 from .relation import Field, Kind, Relation, View
@@ -74,16 +74,20 @@ class _Maker:
                 self._output(number, None, of_field(self._relation, field))
                 for number, field in enumerate(self._relation.fields(), 1)
             )
-        clauses = [f"SELECT {', '.join(self._selected)} FROM {TABLE}"]  # noqa: S608  # written by the binder alone
+        distinct = "DISTINCT " if statement.distinct else ""
+        clauses = [f"SELECT {distinct}{', '.join(self._selected)} FROM {TABLE}"]  # noqa: S608  # written by the binder alone
         if statement.where is not None:
             clauses.append("WHERE " + self._condition(statement.where))
         if statement.group:
             clauses.append("GROUP BY " + ", ".join(self._grouped(node) for node in statement.group))
+        if statement.having is not None:
+            clauses.append("HAVING " + self._binder.coerce.truth(self._binder.bind(statement.having)).sql)
         if statement.order:
             clauses.append("ORDER BY " + ", ".join(self._ordered(ordering, outputs) for ordering in statement.order))
         if statement.limit is not None:
             clauses.append(f"LIMIT {statement.limit}")
-        return Query(" ".join(clauses), outputs, not statement.aggregates and not statement.order)
+        in_order = not (statement.aggregates or statement.order or statement.distinct)
+        return Query(" ".join(clauses), outputs, in_order)
 
     def _check(self) -> None:
         statement = self._statement
@@ -91,6 +95,7 @@ class _Maker:
             *(projection.node for projection in statement.projections),
             *([] if statement.where is None else [statement.where]),
             *statement.group,
+            *([] if statement.having is None else [statement.having]),
             *(ordering.node for ordering in statement.order),
         ]
         for node in nodes:
@@ -106,6 +111,9 @@ class _Maker:
 
     def _output(self, number: int, alias: str | None, bound: Bound) -> Output:
         column = f"c{number}"
+        if self._statement.distinct:
+            # 1 and 1.0 are one value, and what is sorted by is what is selected.
+            bound = self._binder.coerce.natural(bound)
         if bound.kind is Kind.JSON and bound.field is not None and not self._named and not self._statement.aggregates:
             # Without names there is nothing around the values either: what they are as text is what is written.
             bound = of_field(self._relation, bound.field, View.TEXT)
@@ -159,20 +167,25 @@ class _Maker:
 
     def _ordered(self, ordering: Ordering, outputs: tuple[Output, ...]) -> str:
         node = ordering.node
+        if self._statement.distinct and (selected := self._selected_as(node, outputs)) is not None:
+            return selected + direction(ordering.descending, ordering.nulls_first)
         if isinstance(node, exp.Literal) and str(node.this).isdigit():
             number = int(str(node.this))
             if not 1 <= number <= len(outputs):
                 raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the list. found={number}")
-            sql = outputs[number - 1].column
-        else:
-            bound = self._binder.bind(node)
-            if not self._statement.aggregates:
-                bound = self._binder.coerce.natural(bound)
-            if bound.kind is Kind.TIMESTAMP:
-                bound = Bound(f"s3_instant({bound.sql})", Kind.INT)
-            sql = bound.sql
-        nulls = "" if ordering.nulls_first is None else " NULLS FIRST" if ordering.nulls_first else " NULLS LAST"
-        return f"{sql}{' DESC' if ordering.descending else ''}{nulls}"
+            return outputs[number - 1].column + direction(ordering.descending, ordering.nulls_first)
+        term = exp.Ordered(this=node, desc=ordering.descending, nulls_first=ordering.nulls_first)
+        return self._binder.ordered(term, natural=not self._statement.aggregates)
+
+    def _selected_as(self, node: exp.Expression, outputs: tuple[Output, ...]) -> str | None:
+        """The column of the result that an expression is: of records that differ, nothing else is left to sort by."""
+        if not self._statement.projections:
+            field = self._binder.bind(node).field
+            return next((each.column for each in outputs if field is not None and each.label == field.label), None)
+        for projection, output in zip(self._statement.projections, outputs, strict=True):
+            if projection.node == node or (isinstance(node, exp.Column) and node.name == projection.alias):
+                return output.column
+        return None
 
 
 def _names_of_the_row(statement: Statement) -> tuple[Name, ...]:

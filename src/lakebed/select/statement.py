@@ -9,13 +9,10 @@ from sqlglot import exp
 
 from .dialect import parse
 from .failures import SelectCode, failure
+from .functions import AGGREGATES
 from .paths import Name, Path
 
-AGGREGATES: Final = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
-
 _NOT_HERE: Final = {
-    "distinct": "DISTINCT",
-    "having": "HAVING",
     "offset": "OFFSET",
     "with": "WITH",
     "with_": "WITH",
@@ -64,8 +61,10 @@ class Statement:
     alias: Name | None = None
     where: exp.Expression | None = None
     group: tuple[exp.Expression, ...] = ()
+    having: exp.Expression | None = None
     order: tuple[Ordering, ...] = ()
     limit: int | None = None
+    distinct: bool = False
 
     @property
     def aggregates(self) -> bool:
@@ -75,7 +74,10 @@ class Statement:
 
 def is_aggregate(node: exp.Expression) -> bool:
     """Whether the expression is one over many records."""
-    return any(str(call.this).upper() in AGGREGATES for call in node.find_all(exp.Anonymous))
+    return any(
+        str(call.this).upper() in AGGREGATES and not isinstance(call.parent, exp.Window)
+        for call in node.find_all(exp.Anonymous)
+    )
 
 
 def read_statement(expression: str) -> Statement:
@@ -88,21 +90,32 @@ def read_statement(expression: str) -> Statement:
         raise failure(
             SelectCode.MULTIPLE_DATA_SOURCES_UNSUPPORTED, "a select reads one object; joins are not supported"
         )
-    if next(select.find_all(exp.Subquery, exp.SetOperation, exp.Window), None) is not None:
-        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "selects within the select and windows are not supported")
+    if next(select.find_all(exp.Subquery, exp.SetOperation), None) is not None:
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "selects within the select are not supported")
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "DISTINCT is of all that is selected")
     projections = _projections(select)
     where = select.args.get("where")
     if where is not None and is_aggregate(where.this):
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "WHERE is about single records, not about sums of them")
+    having = select.args.get("having")
+    for condition in (where, having, select.args.get("group")):
+        if condition is not None and condition.find(exp.Window) is not None:
+            raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "windows are of what is selected")
     statement = Statement(
         projections,
         source,
         _alias(select),
         None if where is None else where.this,
         _group(select),
+        None if having is None else having.this,
         _order(select),
         _limit(select),
+        distinct is not None,
     )
+    if having is not None and not statement.aggregates:
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "HAVING is about groups, of which there are none")
     if statement.aggregates and not projections:
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "* cannot be grouped")
     return statement
