@@ -11,6 +11,7 @@ from typing import Final
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.core.settings import FederationSettings
 from lakebed.events.access_trail import AccessTrail
+from lakebed.events.feed import Feed
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
@@ -74,6 +75,7 @@ from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
 from .governance_events import GovernanceEvents, wire_governance_events
+from .live_events import wire_live_events
 from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000
@@ -116,6 +118,7 @@ def wire_catalog(
     telling: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
     http: Http | None = None,
+    feed: Feed | None = None,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
@@ -216,6 +219,7 @@ def wire_catalog(
             audit_trail(facilities),
             AccessTrail(facilities),
             telling.webhooks,
+            feed or wire_live_events(meta, facilities.outbox, clock).feed,
         ),
     )
     around = telling.announcer.around
