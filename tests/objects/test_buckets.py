@@ -162,6 +162,8 @@ FULL = BucketSettings(
     public_access_block=PublicAccessBlock(),
     ownership=ObjectOwnership.BUCKET_OWNER_ENFORCED,
     tables=True,
+    notification=b"rules",
+    event_mask=1,
 )
 
 

@@ -35,6 +35,10 @@ class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     ownership: ObjectOwnership | None = None
     tables: bool = False
     """Whether the bucket is a table bucket, whose keys have further rules (see `facilities.Guard`)."""
+    notification: bytes | None = None
+    """Which events go where, as `lakebed.events.rules` has it."""
+    event_mask: int = 0
+    """The events that `notification` names, a bit for each (`lakebed.events.names`)."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -11,6 +11,7 @@ from typing import Final
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.core.settings import FederationSettings
 from lakebed.events.access_trail import AccessTrail
+from lakebed.events.feed import Feed
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
@@ -73,6 +74,7 @@ from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
 from .governance_events import GovernanceEvents, wire_governance_events
+from .live_events import wire_live_events
 from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000
@@ -115,6 +117,7 @@ def wire_catalog(
     trace_retention_seconds: float = KEPT_SECONDS,
     telling: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
+    feed: Feed | None = None,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
@@ -212,6 +215,7 @@ def wire_catalog(
             audit_trail(facilities),
             AccessTrail(facilities),
             telling.webhooks,
+            feed or wire_live_events(meta, facilities.outbox, clock).feed,
         ),
     )
     around = telling.announcer.around

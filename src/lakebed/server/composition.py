@@ -58,6 +58,7 @@ from .embedded_worker import WorkerStarter
 from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
 from .instruments import Instruments, access_trace, with_access_log
+from .live_events import LiveEvents, wire_live_events
 from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
@@ -94,6 +95,7 @@ class Parts:
     decisions: Decisions
     outbound: PooledHttp
     """Connections to other catalogs."""
+    live: LiveEvents
 
 
 @asynccontextmanager
@@ -136,6 +138,7 @@ class Ground:
     facilities: Facilities
     reaper: BlobReaper
     decisions: Decisions
+    live: LiveEvents
 
 
 def lay_ground(
@@ -155,9 +158,11 @@ def lay_ground(
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
     reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
     decisions = wire_decisions(settings.decisions, clock)
+    outbox = Outbox(meta)
+    live = wire_live_events(meta, outbox, clock)
     facilities = Facilities(
         meta=meta,
-        outbox=Outbox(meta),
+        outbox=outbox,
         storage=storage,
         ingester=Ingester(
             storage,
@@ -174,8 +179,9 @@ def lay_ground(
         region=settings.server.region,
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
+        onlookers=live.accesses,
     )
-    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, decisions)
+    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, decisions, live)
 
 
 def _wire(
@@ -196,7 +202,13 @@ def _wire(
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
-    services = S3Services.on(facilities, authenticator, policies=ground.decisions.policies, lifecycle_day_ms=day_ms)
+    services = S3Services.on(
+        facilities,
+        authenticator,
+        policies=ground.decisions.policies,
+        lifecycle_day_ms=day_ms,
+        feed=ground.live.feed,
+    )
     session_tokens = TokenService(
         sessions,
         facilities,
@@ -249,6 +261,7 @@ def _wire(
         trace_retention_seconds=settings.tables.trace_retention,
         telling=telling,
         federation=settings.federation,
+        feed=ground.live.feed,
     )
 
     federation = catalog.services.federation
@@ -303,4 +316,5 @@ def _wire(
         telling=telling,
         decisions=ground.decisions,
         outbound=outbound,
+        live=ground.live,
     )

@@ -21,6 +21,7 @@ import uvloop
 from lakebed.core import errors
 from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
+from lakebed.events.rules import trim_versions
 from lakebed.events.webhooks import Tally
 from lakebed.tables.upkeep.planner import Planned
 
@@ -95,6 +96,8 @@ async def _serve(
             asyncio.create_task(_schedule_upkeep(parts)),
             asyncio.create_task(_post_events(parts)),
             asyncio.create_task(parts.telling.recorder.run()),
+            asyncio.create_task(parts.live.interests.run()),
+            asyncio.create_task(parts.live.accesses.run()),
             asyncio.create_task(parts.worker_starter.run()),
             asyncio.create_task(parts.trace.run()),
         ]
@@ -222,6 +225,7 @@ def _trim(parts: Parts, settings: Settings) -> Callable[[], Awaitable[None]]:
         before_ms = parts.clock.now_ms() - round(settings.meta.event_retention * 1000)
         while removed := await parts.outbox.trim(occurred_before_ms=before_ms):
             parts.instruments.swept.of("event").add(removed)
+        await trim_versions(parts.meta, parts.outbox)
 
     return trim
 

@@ -200,6 +200,7 @@ UNGOVERNED: Final = frozenset(
         # Reading what happened, and who is told of it.
         "listEvents",
         "listAudit",
+        "streamEvents",
         "listWebhooks",
         "getWebhook",
         "putWebhook",

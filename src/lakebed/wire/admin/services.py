@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.events.access_trail import AccessTrail
+from lakebed.events.feed import Feed
 from lakebed.events.log import EventLog
 from lakebed.events.webhooks import Webhooks
 from lakebed.meta.tasks import TaskQueue
@@ -24,3 +25,4 @@ class AdminServices:
     audit: EventLog
     trail: AccessTrail
     webhooks: Webhooks
+    feed: Feed

@@ -210,6 +210,11 @@ ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
         "This copy request is illegal because it is trying to copy an object to itself without changing the object's"
         " metadata, storage class, website redirect location or encryption attributes.",
     ),
+    (e.InvalidInput, "notification-destination"): S3Reply(
+        400,
+        "UnsupportedNotification",
+        "Only queues are supported as destinations: their ARNs name targets of this server.",
+    ),
     (e.InvalidInput, "object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
     (e.InvalidInput, "x-amz-object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing ObjectLockConfiguration"),
     (e.InvalidInput, "RetainUntilDate"): S3Reply(

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 from lakebed.core.access import PolicyLanguage
 from lakebed.core.clock import Clock
+from lakebed.events.feed import Feed
+from lakebed.events.interests import Interests
+from lakebed.events.matching import NO_TARGETS, KnownTargets
+from lakebed.events.rules import Notifications
 from lakebed.objects.annotations import Annotations
 from lakebed.objects.buckets import Buckets
 from lakebed.objects.copying import ObjectCopier
 from lakebed.objects.deleting import ObjectDeleter
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.facilities import Facilities, Onlookers
 from lakebed.objects.listing import Lister
 from lakebed.objects.multipart import MultipartUploads
 from lakebed.objects.reading import ObjectReader
@@ -32,6 +36,9 @@ class S3Services:
     uploads: MultipartUploads
     copier: ObjectCopier
     annotations: Annotations
+    notifications: Notifications
+    feed: Feed
+    onlookers: Onlookers
     policies: PolicyLanguage
     clock: Clock
     region: str
@@ -39,9 +46,18 @@ class S3Services:
 
     @classmethod
     def on(
-        cls, facilities: Facilities, authenticator: Authenticator, *, policies: PolicyLanguage, lifecycle_day_ms: int
+        cls,
+        facilities: Facilities,
+        authenticator: Authenticator,
+        *,
+        policies: PolicyLanguage,
+        lifecycle_day_ms: int,
+        feed: Feed | None = None,
+        targets: KnownTargets = NO_TARGETS,
     ) -> S3Services:
-        """Wire the use cases over their facilities."""
+        """Wire the use cases over their facilities. Without a feed it is one that no other process knows of."""
+        if feed is None:
+            feed = Feed(facilities.meta, facilities.outbox, Interests(facilities.meta, facilities.clock, ""))
         reader = ObjectReader(facilities)
         writer = ObjectWriter(facilities)
         uploads = MultipartUploads(facilities, writer)
@@ -55,6 +71,9 @@ class S3Services:
             uploads=uploads,
             copier=ObjectCopier(facilities, reader, writer, uploads),
             annotations=Annotations(facilities, reader),
+            notifications=Notifications(facilities, targets),
+            feed=feed,
+            onlookers=facilities.onlookers,
             policies=policies,
             clock=facilities.clock,
             region=facilities.region,
