@@ -215,7 +215,7 @@ def wire_catalog(
             EventLog(facilities),
             audit_trail(facilities),
             AccessTrail(facilities),
-            telling.webhooks,
+            telling.targets,
         ),
     )
     around = telling.announcer.around

@@ -201,7 +201,7 @@ def _wire(
     )
     instruments = Instruments(metrics)
     delegations, accesses = Delegations(meta), AccessTally(meta, clock)
-    telling = wire_governance_events(facilities, master, settings.listeners, settings.webhooks)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets)
     s3 = S3Application(
         services,
         session_tokens,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, connections, delegations, events, labels, policies, tables, tasks, webhooks
+from .handlers import claims, connections, delegations, events, labels, policies, tables, targets, tasks
 
 BASE = "/lakebed"
 
@@ -15,7 +15,7 @@ def admin_mount() -> Mount:
         *tasks.ROUTES,
         *claims.ROUTES,
         *events.ROUTES,
-        *webhooks.ROUTES,
+        *targets.ROUTES,
         *tables.ROUTES,
         *policies.ROUTES,
         *labels.ROUTES,

@@ -32,6 +32,11 @@ def a_lake(server: RunningServer) -> LakebedClient:
     return client
 
 
+def post_to(client: LakebedClient, receiver: Receiver, *kinds: str) -> None:
+    """Have events posted to a receiver, from now on."""
+    client.targets.put("webhook", "r", {"endpoint": receiver.url, "secret": SECRET.reveal()}, kinds=kinds)
+
+
 def make_table(client: LakebedClient, name: str) -> None:
     path = "/iceberg/v1/lake/namespaces/ns/tables"
     client._connection.call("POST", path, document={"name": name, "schema": SCHEMA})
@@ -53,7 +58,7 @@ def test_events_are_posted_signed_with_the_operation_that_they_came_of(tmp_path:
         running_server(tmp_path / "data") as server,
         a_lake(server) as client,
     ):
-        client.webhooks.put("r", receiver.url, ["Table*"], SECRET)
+        post_to(client, receiver, "Table*")
         make_table(client, "t")
         commit(client, "t", 1)
         wait_until(lambda: len(receiver.accepted()) == 2, "both events arrive")
@@ -61,10 +66,10 @@ def test_events_are_posted_signed_with_the_operation_that_they_came_of(tmp_path:
         assert (created["kind"], created["type"]) == ("TableCreated", "AFTER_CREATE_TABLE")
         assert (committed["kind"], committed["type"]) == ("TableCommitted", "AFTER_UPDATE_TABLE")
         assert committed["subject"] == "lake/ns/t"
-        (told,) = [one for one in client.webhooks.list() if one.name == "r"]
+        (told,) = [one for one in client.targets.list() if one.name == "r"]
         assert (told.waiting, told.dead) == (0, 0)
         assert (
-            'lakebed_webhooks_total{outcome="delivered"} 2'
+            'lakebed_target_sent_total{target="r",type="webhook"} 2'
             in requests.get(f"{server.endpoint}/metrics", timeout=60).text
         )
 
@@ -87,7 +92,7 @@ def test_a_message_that_is_kept_and_sent_again_is_refused(tmp_path: Path) -> Non
         running_server(tmp_path / "data") as server,
         a_lake(server) as client,
     ):
-        client.webhooks.put("r", receiver.url, ["TableCreated"], SECRET)
+        post_to(client, receiver, "TableCreated")
         make_table(client, "t")
         arrived(receiver, "lake/ns/t")
         (kept,) = receiver.requests()
@@ -110,7 +115,7 @@ def test_a_failing_receiver_gets_everything_in_order_once_it_is_back(tmp_path: P
         running_server(tmp_path / "data") as server,
         a_lake(server) as client,
     ):
-        client.webhooks.put("r", receiver.url, ["Table*"], SECRET)
+        post_to(client, receiver, "Table*")
         receiver.break_down("lake/ns/a")
         for name in ("a", "b"):
             make_table(client, name)
@@ -119,12 +124,12 @@ def test_a_failing_receiver_gets_everything_in_order_once_it_is_back(tmp_path: P
             commit(client, "b", number)
         # The table that fails holds no other up.
         wait_until(lambda: receiver.subjects() == ["lake/ns/b"] * 4, "all of b arrives")
-        wait_until(lambda: client.webhooks.get("r").waiting == 4, "all of a waits")
-        assert client.webhooks.get("r").failure == "answered 500"
-        waiting = list(client.webhooks.undelivered("r", "waiting"))
+        wait_until(lambda: client.targets.get("webhook", "r").waiting == 4, "all of a waits")
+        assert client.targets.get("webhook", "r").failure == "answered 500"
+        waiting = list(client.targets.undelivered("webhook", "r", "waiting"))
         assert [one.event.kind for one in waiting] == ["TableCreated"] + ["TableCommitted"] * 3
         receiver.recover()
-        wait_until(lambda: client.webhooks.get("r").waiting == 0, "what waited is delivered")
+        wait_until(lambda: client.targets.get("webhook", "r").waiting == 0, "what waited is delivered")
         of_a = [event for event in receiver.accepted() if event["subject"] == "lake/ns/a"]
         assert [event["seq"] for event in of_a] == sorted(event["seq"] for event in of_a)
         assert len(of_a) == 4
@@ -133,19 +138,19 @@ def test_a_failing_receiver_gets_everything_in_order_once_it_is_back(tmp_path: P
 def test_a_dead_letter_is_seen_and_tried_again(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
-        running_server(tmp_path / "data", "--set", "webhooks.max_attempts=1") as server,
+        running_server(tmp_path / "data", "--set", "targets.max_attempts=1") as server,
         a_lake(server) as client,
     ):
-        client.webhooks.put("r", receiver.url, ["TableCreated"], SECRET)
+        post_to(client, receiver, "TableCreated")
         receiver.break_down()
         make_table(client, "t")
-        wait_until(lambda: client.webhooks.get("r").dead == 1, "the event is given up")
-        (dead,) = client.webhooks.undelivered("r")
+        wait_until(lambda: client.targets.get("webhook", "r").dead == 1, "the event is given up")
+        (dead,) = client.targets.undelivered("webhook", "r")
         assert (dead.event.subject, dead.attempts, dead.failure) == ("lake/ns/t", 1, "answered 500")
         receiver.recover()
-        assert client.webhooks.redrive("r") == 1
+        assert client.targets.redrive("webhook", "r") == 1
         arrived(receiver, "lake/ns/t")
-        wait_until(lambda: client.webhooks.get("r").dead == 0, "nothing is left")
+        wait_until(lambda: client.targets.get("webhook", "r").dead == 0, "nothing is left")
 
 
 def test_nothing_is_lost_when_the_server_is_killed_in_between(tmp_path: Path) -> None:
@@ -154,13 +159,13 @@ def test_nothing_is_lost_when_the_server_is_killed_in_between(tmp_path: Path) ->
     try:
         with running_receiver(folder, SECRET) as receiver, a_lake(server) as client:
             port = receiver.port
-            client.webhooks.put("r", receiver.url, ["TableCreated"], SECRET)
+            post_to(client, receiver, "TableCreated")
             make_table(client, "t0")
             arrived(receiver, "lake/ns/t0")
         # The receiver is gone: what happens now cannot be told, and some of it was tried in vain.
         with LakebedClient(access=access_to(server)) as client:
             make_table(client, "t1")
-            wait_until(lambda: client.webhooks.get("r").waiting == 1, "one waits")
+            wait_until(lambda: client.targets.get("webhook", "r").waiting == 1, "one waits")
             make_table(client, "t2")
         server.kill()
         server = start_server(tmp_path / "data", port=server.port)
@@ -178,7 +183,7 @@ def test_another_worker_takes_over_from_the_one_that_was_killed(tmp_path: Path) 
         running_server(tmp_path / "data") as server,
         a_lake(server) as client,
     ):
-        client.webhooks.put("r", receiver.url, ["TableCreated"], SECRET)
+        post_to(client, receiver, "TableCreated")
         make_table(client, "t0")
         arrived(receiver, "lake/ns/t0")
         for number, pid in enumerate(sorted(workers_of(server)), 1):
@@ -189,19 +194,20 @@ def test_another_worker_takes_over_from_the_one_that_was_killed(tmp_path: Path) 
         arrived(receiver, "lake/ns/t1", "lake/ns/t2")
 
 
-def test_subscribers_of_the_settings_are_served_too(tmp_path: Path) -> None:
+def test_targets_of_the_settings_are_served_too(tmp_path: Path) -> None:
     with running_receiver(tmp_path / "receiver", SECRET) as receiver:
-        subscriber = f'{{url = "{receiver.url}", secret = "{SECRET.reveal()}", kinds = ["AFTER_CREATE_TABLE"]}}'
+        stated = f'{{endpoint = "{receiver.url}", secret = "{SECRET.reveal()}"}}'
+        target = f'{{type = "webhook", settings = {stated}, kinds = ["AFTER_CREATE_TABLE"]}}'
         with (
-            running_server(tmp_path / "data", LAKEBED_WEBHOOKS__SUBSCRIBERS__R=subscriber) as server,
+            running_server(tmp_path / "data", LAKEBED_TARGETS__NAMED__R=target) as server,
             a_lake(server) as client,
         ):
-            wait_until(lambda: client.webhooks.get("r").after is not None, "it has its place")
+            wait_until(lambda: client.targets.get("webhook", "r").after is not None, "it has its place")
             make_table(client, "t")
             # The metadata file is an object, which came of the same operation.
             wait_until(lambda: "TableCreated" in [event["kind"] for event in receiver.accepted()], "it arrives")
             assert {event["type"] for event in receiver.accepted()} == {"AFTER_CREATE_TABLE"}
-            assert client.webhooks.get("r").origin == "settings"
+            assert client.targets.get("webhook", "r").origin == "settings"
             assert SECRET.reveal() not in server.log_text()
 
 
