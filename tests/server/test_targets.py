@@ -68,10 +68,9 @@ def test_events_are_posted_signed_with_the_operation_that_they_came_of(tmp_path:
         assert committed["subject"] == "lake/ns/t"
         (told,) = [one for one in client.targets.list() if one.name == "r"]
         assert (told.waiting, told.dead) == (0, 0)
-        assert (
-            'lakebed_target_sent_total{target="r",type="webhook"} 2'
-            in requests.get(f"{server.endpoint}/metrics", timeout=60).text
-        )
+        # Counted once the cursor has moved, which may be a moment after the receiver has them.
+        sent = 'lakebed_target_sent_total{target="r",type="webhook"} 2'
+        wait_until(lambda: sent in requests.get(f"{server.endpoint}/metrics", timeout=60).text, "both are counted")
 
 
 def test_an_operation_is_not_that_of_what_follows_on_the_same_connection(tmp_path: Path) -> None:

@@ -97,8 +97,10 @@ async def test_a_crash_of_a_target_holds_up_what_it_crashed_of(office: Office, r
     await office.put()
     receiver.box().failure = crash
     await office.tell("a", "b")
-    async with Running(office):
-        await until(lambda: receiver.subjects == ["b"])
+    async with Running(office) as counts:
+        # Counted once it is written.
+        await until(lambda: any(tally.failed for _, tally in counts.tallies))
+        assert receiver.subjects == ["b"]
         receiver.box().failure = lambda message: None
         office.clock.advance(2)
         await until(lambda: receiver.subjects == ["b", "a"])

@@ -60,6 +60,9 @@ class _Answer:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
     is_complete: bool = False
+    is_last: bool = True
+    """Whether the connection ends with it."""
+    parser: Any = None  # Any: httptools comes without types
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
@@ -70,6 +73,8 @@ class _Answer:
 
     def on_message_complete(self) -> None:
         self.is_complete = True
+        # Here and not later: the parser forgets it when it gets ready for the next answer.
+        self.is_last = not self.parser.should_keep_alive()
 
 
 class _Stale(Exception):
@@ -140,7 +145,7 @@ class HttpConnections:
         is_reusable = False
         try:
             answer = _Answer(request.max_answer_bytes)
-            parser = httptools.HttpResponseParser(answer)
+            parser = answer.parser = httptools.HttpResponseParser(answer)
             has_begun = False
             try:
                 connection.writer.write(_head(request) + request.body)
@@ -167,7 +172,7 @@ class HttpConnections:
             status: int = parser.get_status_code()
             if not answer.is_complete and ("content-length" in answer.headers or "transfer-encoding" in answer.headers):
                 raise EOFError
-            is_reusable = answer.is_complete and parser.should_keep_alive()
+            is_reusable = answer.is_complete and not answer.is_last
             return HttpAnswer(status, bytes(answer.body), answer.headers)
         finally:
             idle = self._idle.setdefault(place, [])
