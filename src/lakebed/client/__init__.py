@@ -19,9 +19,10 @@ from .events import Event, EventPage, Events
 from .labels import LabelStore
 from .policies import Policies
 from .tables import TableHealth, TableRef, Tables
+from .targets import Target, Targets
 from .tasks import ClaimedTask, Task, Tasks, TaskState
 from .trace import Delegation, ObjectAccess, Trace
-from .webhooks import SeenMessages, WebhookMessage, Webhooks, verify_webhook
+from .webhooks import SeenMessages, WebhookMessage, verify_webhook
 
 __all__ = [
     "ClaimedTask",
@@ -34,6 +35,7 @@ __all__ = [
     "ServerAccess",
     "TableHealth",
     "TableRef",
+    "Target",
     "Task",
     "TaskState",
     "WebhookMessage",
@@ -73,7 +75,7 @@ class LakebedClient:
         self.policies = Policies(self._connection)
         self.labels = LabelStore(self._connection)
         self.trace = Trace(self._connection)
-        self.webhooks = Webhooks(self._connection)
+        self.targets = Targets(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -36,6 +36,7 @@ AUDIT: Final = Selection(
         "Labels",
         "Policy",
         "PrincipalRole",
+        "Target",
         "TokenKey",
         "User",
         "Webhook",

@@ -214,7 +214,7 @@ def wire_catalog(
             EventLog(facilities),
             audit_trail(facilities),
             AccessTrail(facilities),
-            telling.webhooks,
+            telling.targets,
             feed or wire_live_events(meta, facilities.outbox, clock).feed,
         ),
     )

@@ -202,12 +202,14 @@ def _wire(
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets)
     services = S3Services.on(
         facilities,
         authenticator,
         policies=ground.decisions.policies,
         lifecycle_day_ms=day_ms,
         feed=ground.live.feed,
+        targets=telling.records,
     )
     session_tokens = TokenService(
         sessions,
@@ -217,7 +219,6 @@ def _wire(
     )
     instruments = Instruments(metrics)
     delegations, accesses = Delegations(meta), AccessTally(meta, clock)
-    telling = wire_governance_events(facilities, master, settings.listeners, settings.webhooks)
     s3 = S3Application(
         services,
         session_tokens,

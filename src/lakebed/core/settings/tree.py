@@ -19,7 +19,7 @@ from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
-from .telling import ListenersSettings, WebhooksSettings
+from .telling import ListenersSettings, TargetsSettings
 
 ByteCount: TypeAlias = Annotated[int, BYTES]
 """A size, written as `8MiB`."""
@@ -361,4 +361,4 @@ class Settings:
     federation: FederationSettings = field(default_factory=FederationSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     listeners: ListenersSettings = field(default_factory=ListenersSettings)
-    webhooks: WebhooksSettings = field(default_factory=WebhooksSettings)
+    targets: TargetsSettings = field(default_factory=TargetsSettings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -58,6 +58,16 @@ class TargetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     def validate(self) -> None:
         """Raises InvalidInput with the name of the field that is wrong as its argument."""
+
+    def completed(self) -> Self:
+        """These, with what was left out and can be made up: a secret to sign with, say."""
+        return self
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}={'***' if name in self.secrets else repr(getattr(self, name))}" for name in self.__struct_fields__
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 S = TypeVar("S", bound=TargetSettings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, connections, delegations, events, labels, policies, stream, tables, tasks, webhooks
+from .handlers import claims, connections, delegations, events, labels, policies, stream, tables, targets, tasks
 
 BASE = "/lakebed"
 
@@ -16,7 +16,7 @@ def admin_mount() -> Mount:
         *claims.ROUTES,
         *events.ROUTES,
         *stream.ROUTES,
-        *webhooks.ROUTES,
+        *targets.ROUTES,
         *tables.ROUTES,
         *policies.ROUTES,
         *labels.ROUTES,

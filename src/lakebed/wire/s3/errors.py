@@ -150,6 +150,8 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header",
     ),
+    # It is for dead letters, and never the answer to a request.
+    e.Undeliverable: S3Reply(500, "InternalError"),
     e.NotSupported: S3Reply(501, "NotImplemented"),
     e.Throttled: S3Reply(503, "SlowDown", "Please reduce your request rate."),
     e.Unavailable: S3Reply(503, "ServiceUnavailable", "Please try again."),
