@@ -9,7 +9,6 @@ from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import LoadedSettings, SettingsFile, describe, load_settings
 from lakebed.core.webhooks import new_secret
 from lakebed.events.delivery import Origin, TargetRecord, wish
-from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.webhook import WebhookSettings
 from lakebed.server.targets import read_targets, target_kinds
 
@@ -36,7 +35,7 @@ def load(text: str = GOOD) -> LoadedSettings:
 
 def read(text: str = GOOD) -> dict[str, TargetRecord]:
     settings = load(text).settings.targets
-    return read_targets(settings, TargetKinds(target_kinds(settings, ManualClock())))
+    return read_targets(settings, target_kinds(settings, ManualClock()))
 
 
 def test_targets_are_those_of_the_settings() -> None:
@@ -63,7 +62,7 @@ def test_secrets_are_not_shown() -> None:
 def test_one_can_be_named_in_the_environment() -> None:
     spelled = f'{{type = "webhook", settings = {{endpoint = "http://127.0.0.1/", secret = "{SECRET}"}}}}'
     settings = load_settings(environ={"LAKEBED_TARGETS__NAMED__R": spelled}).settings.targets
-    (record,) = read_targets(settings, TargetKinds(target_kinds(settings, ManualClock()))).values()
+    (record,) = read_targets(settings, target_kinds(settings, ManualClock())).values()
     assert record.settings == WebhookSettings(endpoint="http://127.0.0.1/", secret=SECRET)
 
 

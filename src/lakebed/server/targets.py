@@ -7,18 +7,17 @@ import random
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import InvalidInput, InvalidSetting
+from lakebed.core.errors import InvalidInput, InvalidSetting, NotSupported
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import TargetEntry, TargetsSettings
 from lakebed.events.delivery import Dispatcher, Origin, TargetRecord, TargetRecords, Targets, wish
 from lakebed.events.delivery.model import check_form
 from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.rules import RuleMatcher
+from lakebed.events.targets.kinds import kind_named
 from lakebed.events.targets.registry import TargetKinds
-from lakebed.events.targets.seam import TargetKind
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.vault import MasterKeys, Vault
 from lakebed.meta.leases import Leases
@@ -37,7 +36,7 @@ class Deliveries:
 def wire_targets(facilities: Facilities, master: MasterKeys, settings: TargetsSettings) -> Deliveries:
     """All of it as the settings have it. Raises InvalidSetting."""
     f = facilities
-    kinds = TargetKinds(target_kinds(settings, f.clock))
+    kinds = target_kinds(settings, f.clock)
     records = TargetRecords(f.meta, Vault(master, PURPOSE), kinds, read_targets(settings, kinds))
     return Deliveries(
         Targets(f, records, kinds),
@@ -55,9 +54,10 @@ def wire_targets(facilities: Facilities, master: MasterKeys, settings: TargetsSe
     )
 
 
-def target_kinds(settings: TargetsSettings, clock: Clock) -> list[TargetKind[Any]]:  # Any: as many settings as kinds
+def target_kinds(settings: TargetsSettings, clock: Clock) -> TargetKinds:
     """Every kind of target that this build has."""
-    return [webhook_kind(clock, timeout_seconds=settings.timeout, allow_http=settings.allow_http)]
+    webhook = webhook_kind(clock, timeout_seconds=settings.timeout, allow_http=settings.allow_http)
+    return TargetKinds([webhook], kind_named)
 
 
 def read_targets(settings: TargetsSettings, kinds: TargetKinds) -> dict[str, TargetRecord]:
@@ -74,6 +74,9 @@ def read_targets(settings: TargetsSettings, kinds: TargetKinds) -> dict[str, Tar
                 path += ".kinds"
             elif error.argument:
                 path += f".settings.{error.argument}"
+            raise InvalidSetting(f"{path}: {error}", argument=path) from None
+        except NotSupported as error:
+            path = f"targets.named.{name}.type"
             raise InvalidSetting(f"{path}: {error}", argument=path) from None
         found[record.id] = record
     return found

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 import ssl
 from collections.abc import AsyncIterator
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.events.targets.http_connections import HttpConnections, TlsFiles
+from lakebed.events.targets.http_connections import HttpConnections
+from lakebed.events.targets.tls import TlsFiles
 from lakebed.storage.credentials.http import HttpRequest
 from tests.wire.http.certificate import Certificate, make_certificate
 
@@ -158,20 +160,20 @@ async def test_whom_no_authority_vouches_for_is_refused_unless_anybody_is_truste
     own = a_certificate(tmp_path / "own")
     other = a_certificate(tmp_path / "other")
     async with raw_server(serving(own)) as server:
-        assert await status(TlsFiles(authorities=str(own.certificate)), server) == 200
-        for tls in (TlsFiles(), TlsFiles(authorities=str(other.certificate))):
+        assert await status(TlsFiles(ca=str(own.certificate)), server) == 200
+        for tls in (TlsFiles(), TlsFiles(ca=str(other.certificate))):
             with pytest.raises(Unavailable, match="certificate refused"):
                 await status(tls, server)
         assert await status(TlsFiles(verifies=False), server) == 200
-        with pytest.raises(Unavailable, match="certificates cannot be used"):
-            await status(TlsFiles(authorities=str(tmp_path / "none.pem")), server)
+        with pytest.raises(Unavailable, match="files for TLS cannot be used"):
+            await status(TlsFiles(ca=str(tmp_path / "none.pem")), server)
 
 
 async def test_who_wants_to_see_a_certificate_is_shown_one(tmp_path: Path) -> None:
     own, mine = a_certificate(tmp_path / "own"), a_certificate(tmp_path / "mine")
-    trusting = TlsFiles(authorities=str(own.certificate))
+    trusting = TlsFiles(ca=str(own.certificate))
     async with raw_server(serving(own, mine)) as server:
-        shown = trusting._replace(certificate=str(mine.certificate), key=str(mine.key))
+        shown = dataclasses.replace(trusting, cert=str(mine.certificate), key=str(mine.key))
         assert await status(shown, server) == 200
         with pytest.raises(Unavailable):
             await status(trusting, server)
@@ -181,7 +183,7 @@ async def test_files_that_are_replaced_are_used_by_the_next_connection(tmp_path:
     old, new = a_certificate(tmp_path / "old"), a_certificate(tmp_path / "new")
     trusted = tmp_path / "trusted.pem"
     shutil.copy(old.certificate, trusted)
-    http = HttpConnections(TlsFiles(authorities=str(trusted)))
+    http = HttpConnections(TlsFiles(ca=str(trusted)))
     async with raw_server(serving(old)) as server:
         assert (await http(post(server, scheme="https"))).status == 200
         await server.stop()

@@ -96,6 +96,11 @@ async def test_any_answer_at_the_root_means_that_somebody_is_there() -> None:
     assert (sent.method, sent.url) == ("HEAD", "https://receiver.example/")
 
 
+async def test_a_token_that_is_no_good_is_told() -> None:
+    with pytest.raises(Unavailable, match=r"answered 401\. reason=Unauthorized"):
+        await target(Way(401), auth_token="word").check()
+
+
 async def test_its_connections_end_with_it() -> None:
     way = Way()
     await target(way).close()
@@ -138,7 +143,7 @@ def test_a_url_that_events_cannot_be_posted_to_is_refused(url: str) -> None:
         ({"auth_token": "a b c"}, "auth_token"),
         ({"auth_token": "a\r\nX-Evil: 1"}, "auth_token"),
         ({"secret": SECRET, "client_ca": "ca.pem"}, "client_ca"),
-        ({"secret": SECRET, "client_cert": "/c.pem"}, "client_cert"),
+        ({"secret": SECRET, "client_cert": "/c.pem"}, "client_key"),
         ({"secret": SECRET, "client_key": "/k.pem"}, "client_cert"),
         ({"secret": SECRET, "client_ca": "/ca.pem", "skip_tls_verify": True}, "client_ca"),
     ],

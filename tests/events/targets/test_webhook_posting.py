@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
 
-from lakebed.core.clock import ManualClock
-from lakebed.core.webhooks import new_secret
-from lakebed.events.targets.seam import Target
-from lakebed.events.targets.webhook import WebhookSettings, webhook_kind
-
-from .basics import TargetContract
-from .http_server import RawServer, raw_server
+from tests.contracts.targets import TargetContract
+from tests.fixtures.brokers.webhook import WebhookService, running_receiver
 
 
-class WebhookBench:
-    """A receiver that takes everything."""
-
-    def __init__(self, server: RawServer) -> None:
-        self._server = server
-        self._kind = webhook_kind(ManualClock(), timeout_seconds=30, allow_http=False)
-
-    def make(self) -> Target:
-        return self._kind.make(WebhookSettings(endpoint=self._server.url(), secret=new_secret().reveal()))
-
-    async def received(self, at_least: int) -> list[bytes]:
-        bodies = [body for body in self._server.bodies if body]
-        assert len(bodies) >= at_least
-        return bodies
-
-    async def stop(self) -> None:
-        await self._server.stop()
-
-    async def start(self) -> None:
-        await self._server.start()
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookService]:
+    with running_receiver(tmp_path_factory.mktemp("receiver")) as service:
+        yield service
 
 
 class TestWebhook(TargetContract):
-    @pytest.fixture
-    async def bench(self) -> AsyncIterator[WebhookBench]:
-        async with raw_server() as server:
-            yield WebhookBench(server)
+    """The contract."""

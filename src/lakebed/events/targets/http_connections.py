@@ -7,7 +7,7 @@ events a message that comes twice is nothing new. Redirects are never followed.
 from __future__ import annotations
 
 import asyncio
-import os
+import logging
 import ssl
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -18,35 +18,13 @@ import httptools
 from lakebed.core.errors import InvalidSetting, Unavailable
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest, proxy_authorization, proxy_for
 
+from .tls import Sight, TlsFiles, TlsWatch
+
+log = logging.getLogger("lakebed.events")
+
 _READ_BYTES: Final = 65536
 _IDLE_SECONDS: Final = 30.0
 _MOST_IDLE: Final = 32
-
-
-class TlsFiles(NamedTuple):
-    """What a connection is secured with: files that are read again when they change."""
-
-    authorities: str = ""
-    """In place of the system's."""
-    certificate: str = ""
-    key: str = ""
-    verifies: bool = True
-
-    def context(self) -> ssl.SSLContext:
-        """As the files are now. Raises OSError, ssl.SSLError."""
-        context = ssl.create_default_context(cafile=self.authorities or None)
-        if not self.verifies:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if self.certificate:
-            # With a password for a key that has one, OpenSSL does not ask for it on the terminal.
-            context.load_cert_chain(self.certificate, self.key, password="")
-        return context
-
-    def stamp(self) -> tuple[tuple[int, int], ...]:
-        """What differs when a file was replaced. Raises OSError."""
-        found = (os.stat(path) for path in (self.authorities, self.certificate, self.key) if path)
-        return tuple((one.st_mtime_ns, one.st_size) for one in found)
 
 
 _SYSTEM: Final = TlsFiles()
@@ -98,7 +76,7 @@ class HttpConnections:
         self._tls = tls
         self._idle: dict[tuple[str, str], list[_Connection]] = {}
         self._context: ssl.SSLContext | None = None
-        self._stamp: object = None
+        self._watch = TlsWatch(tls)
         self._is_closed = False
 
     async def __call__(self, request: HttpRequest) -> HttpAnswer:
@@ -207,14 +185,20 @@ class HttpConnections:
         return connection
 
     async def _secured(self) -> ssl.SSLContext:
+        """What connections are made with. Files that were replaced by some that are no good leave it as it was."""
+        context = self._context
+        if context is not None and self._watch.look() is not Sight.OTHER:
+            return context
+        # Before the files are read: what is written meanwhile is seen as a change.
+        self._watch.remember()
         try:
-            stamp = self._tls.stamp()
-            if self._context is None or stamp != self._stamp:
-                # Off the loop: reading the authorities takes milliseconds.
-                self._context = await asyncio.to_thread(self._tls.context)
-                self._stamp = stamp
-        except OSError as error:
-            raise Unavailable(f"the certificates cannot be used: {error.strerror or type(error).__name__}") from error
+            # Off the loop: reading the authorities takes milliseconds.
+            self._context = await asyncio.to_thread(self._tls.context)
+        except Unavailable as error:
+            if context is None:
+                raise
+            log.warning("certificates that were replaced cannot be used: %s", error)
+            return context
         return self._context
 
 

@@ -56,7 +56,7 @@ class MemoryTarget:
     async def send(self, message: Message) -> None:
         """Put it into the box, or fail as the box says."""
         if self._is_closed:
-            raise RuntimeError("a target that was closed is sent nothing")
+            raise Unavailable("the target is closed")
         box = self._box
         box.tried += 1
         if message.key in box.under_way:

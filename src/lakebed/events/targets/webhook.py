@@ -6,6 +6,8 @@ Redirects are not followed: the event was meant for who was named.
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
+from http.client import responses
 from typing import ClassVar, Final, Protocol, Self
 from urllib.parse import SplitResult, urlsplit
 
@@ -17,8 +19,9 @@ from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import check_secret, new_secret, signed_headers
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
 
-from .http_connections import HttpConnections, TlsFiles
+from .http_connections import HttpConnections
 from .seam import Message, TargetKind, TargetSettings
+from .tls import TlsFiles
 
 NAME: Final = "webhook"
 AT_ONCE: Final = 16
@@ -26,7 +29,6 @@ CHECK_SECONDS: Final = 5.0
 MAX_URL_CHARS: Final = 2048
 
 _MAX_ANSWER_BYTES: Final = 64 * 1024
-_TOO_LARGE: Final = 413
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _HEADER: Final = re.compile(r"[!-~]+( [!-~]+)?")
 
@@ -63,14 +65,16 @@ class WebhookSettings(TargetSettings, frozen=True, forbid_unknown_fields=True, k
             raise InvalidInput("a secret or an auth_token tells the other side who sends: give one", argument="secret")
         if self.auth_token and not _HEADER.fullmatch(self.auth_token):
             raise InvalidInput("auth_token has one or two words of visible ASCII characters", argument="auth_token")
-        for name in ("client_cert", "client_key", "client_ca"):
-            path: str = getattr(self, name)
-            if path and not path.startswith("/"):
-                raise InvalidInput(f"{name} is the absolute path of a file", argument=name)
-        if bool(self.client_cert) != bool(self.client_key):
-            raise InvalidInput("client_cert and client_key come together", argument="client_cert")
         if self.client_ca and self.skip_tls_verify:
             raise InvalidInput("client_ca says whom to trust, skip_tls_verify to trust anybody", argument="client_ca")
+        self.tls.validate(("client_ca", "client_cert", "client_key"))
+
+    @property
+    def tls(self) -> TlsFiles:
+        """What connections are secured with."""
+        return TlsFiles(
+            self.client_ca or None, self.client_cert or None, self.client_key or None, verifies=not self.skip_tls_verify
+        )
 
 
 class Posting(Protocol):
@@ -120,21 +124,23 @@ class WebhookTarget:
                 max_answer_bytes=_MAX_ANSWER_BYTES,
             )
         )
-        if answer.status == _TOO_LARGE:
+        if answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             raise Undeliverable(f"answered {answer.status}: the event is too large. size={len(message.body)}")
         if not 200 <= answer.status < 300:
-            raise Unavailable(f"answered {answer.status}")
+            raise _refusal(answer)
 
     async def check(self) -> None:
-        """Ask for the head of whatever is at the root: any answer means that somebody is there."""
+        """Ask for the head of whatever is at the root: any answer but that the token is no good will do."""
         parts = urlsplit(self._settings.endpoint)
         url = f"{parts.scheme}://{parts.netloc}/"
         seconds = min(CHECK_SECONDS, self._timeout_seconds)
-        await self._http(
+        answer = await self._http(
             HttpRequest(
                 "HEAD", url, self._headers, b"", seconds, through_proxy=True, max_answer_bytes=_MAX_ANSWER_BYTES
             )
         )
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise _refusal(answer)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -148,15 +154,13 @@ def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> T
         parts = _parsed(settings.endpoint)
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
             raise InvalidInput("events are posted over https, unless targets.allow_http is set", argument="endpoint")
-        tls = TlsFiles(
-            authorities=settings.client_ca,
-            certificate=settings.client_cert,
-            key=settings.client_key,
-            verifies=not settings.skip_tls_verify,
-        )
-        return WebhookTarget(settings, HttpConnections(tls), clock, timeout_seconds=timeout_seconds)
+        return WebhookTarget(settings, HttpConnections(settings.tls), clock, timeout_seconds=timeout_seconds)
 
     return TargetKind(NAME, WebhookSettings, make)
+
+
+def _refusal(answer: HttpAnswer) -> Unavailable:
+    return Unavailable(f"answered {answer.status}. reason={responses.get(answer.status, 'unknown')}")
 
 
 def _parsed(url: str) -> SplitResult:
