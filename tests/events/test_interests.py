@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.events.interests import ALL_BUCKETS, KEPT_MS, Interests, mask_of_selection
+from lakebed.events.interests import ALL_BUCKETS, KEPT_MS, Interests, asked_by, mask_of_selection
 from lakebed.events.names import EventName
 from lakebed.events.selection import EVERYTHING, Selection, parse_selection
 from lakebed.objects.bucket import Bucket
@@ -119,3 +119,19 @@ async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectSto
 )
 def test_who_asks_by_name_asks_for_reads_and_who_asks_for_everything_does_not(selection: Selection, mask: int) -> None:
     assert mask_of_selection(selection) == mask
+
+
+async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bucket: Bucket) -> None:
+    one, two = process(store, "one"), process(store, "two")
+    one.ask_lastingly([asked_by(parse_selection("ObjectAccessed:*", subject="b-1/in")), asked_by(EVERYTHING)])
+    await one.share()
+    await two.share()
+    other = await store.bucket("b-2")
+    for interests in (one, two):
+        assert interests.want(bucket, GET)
+        assert not interests.want(other, GET)
+    one.ask_lastingly(())
+    await one.share()
+    await two.share()
+    assert not one.want(bucket, GET)
+    assert not two.want(bucket, GET)

@@ -162,7 +162,6 @@ FULL = BucketSettings(
     public_access_block=PublicAccessBlock(),
     ownership=ObjectOwnership.BUCKET_OWNER_ENFORCED,
     tables=True,
-    notification=b"rules",
     event_mask=1,
 )
 

@@ -35,6 +35,11 @@ _FORGET: Final = "DELETE FROM event_listeners WHERE holder = ? OR expires_ms <= 
 _ADD: Final = "INSERT INTO event_listeners (holder, bucket, mask, expires_ms) VALUES (?, ?, ?, ?)"
 
 
+def asked_by(selection: Selection) -> tuple[str, int]:
+    """The bucket that a selection is about, or all, and what changes nothing and is asked for of it."""
+    return selection.subject.partition("/")[0] or ALL_BUCKETS, mask_of_selection(selection)
+
+
 def mask_of_selection(selection: Selection) -> int:
     """What changes nothing and is asked for by name. Who asks for everything asks for what there is."""
     return sum(bit for kind, bit in _BITS.items() if selection.names_kind(kind))
@@ -49,6 +54,7 @@ class Interests:
         self._clock = clock
         self._holder = holder
         self._own: list[tuple[str, int]] = []
+        self._lasting: list[tuple[str, int]] = []
         self._others: dict[str, int] = {}
         self._listened: dict[str, int] = {}
         """By bucket, what anybody listens for."""
@@ -79,6 +85,13 @@ class Interests:
             self._own.remove(asked)
             self._changed()
 
+    def ask_lastingly(self, asked: Iterable[tuple[str, int]]) -> None:
+        """What the targets ask for that this process serves, by bucket. In place of what they asked for before."""
+        lasting = sorted(_united((bucket, mask & ON_DEMAND) for bucket, mask in asked if mask & ON_DEMAND).items())
+        if lasting != self._lasting:
+            self._lasting = lasting
+            self._changed()
+
     async def run(self) -> None:
         """Let others know, and look what they ask for, until cancelled; then nobody of this process listens."""
         try:
@@ -101,7 +114,7 @@ class Interests:
         """Write down what is asked for here, if that has changed or would be forgotten; read what is elsewhere."""
         self._news.clear()
         now_ms = self._clock.now_ms()
-        own = _united(self._own)
+        own = _united([*self._own, *self._lasting])
         if own != self._written or (own and now_ms >= self._renew_ms):
             await self._write(own)
         self._others = _united(await self._meta.rows(_OF_OTHERS, self._holder, now_ms))
@@ -126,7 +139,7 @@ class Interests:
         self._news.set()
 
     def _unite(self) -> None:
-        self._listened = _united([*self._own, *self._others.items()])
+        self._listened = _united([*self._own, *self._lasting, *self._others.items()])
 
 
 def _united(asked: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -130,7 +130,7 @@ class Buckets:
                 await forget_upload(tx, UploadId(row[0]), displaced)
             await tx.run(rows.DELETE_BUCKET, bucket.id)
             seq = await tell_of_bucket(f.outbox, tx, "BucketRemoved", bucket, caller, now_ms)
-            if bucket.settings.notification is not None:
+            if bucket.settings.event_mask:
                 await record_version(tx, name, seq, None)
 
         await f.meta.transact(work)

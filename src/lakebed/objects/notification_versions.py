@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader, Transaction
 
 _INSERT: Final = "INSERT INTO notification_versions (bucket, since_seq, document) VALUES (?, ?, ?)"
+
+_LATEST: Final = "SELECT document FROM notification_versions WHERE bucket = ? ORDER BY since_seq DESC LIMIT 1"
+
+
+async def latest_version(reader: Reader, bucket: str) -> bytes | None:
+    """The configuration of a bucket now."""
+    row = await reader.row(_LATEST, bucket)
+    return None if row is None else row[0]
 
 
 async def record_version(tx: Transaction, bucket: str, since_seq: int, document: bytes | None) -> None:

@@ -202,7 +202,7 @@ def _wire(
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
-    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
     services = S3Services.on(
         facilities,
         authenticator,
@@ -210,6 +210,7 @@ def _wire(
         lifecycle_day_ms=day_ms,
         feed=ground.live.feed,
         targets=telling.records,
+        rules_per_bucket=settings.targets.rules_per_bucket,
     )
     session_tokens = TokenService(
         sessions,

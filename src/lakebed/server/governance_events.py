@@ -10,6 +10,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
 from lakebed.events.delivery import Dispatcher, TargetRecords, Targets
+from lakebed.events.interests import Interests
 from lakebed.governance.attempts import AttemptRecorder
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
 from lakebed.governance.vault import MasterKeys
@@ -45,8 +46,12 @@ def wire_governance_events(
     master: MasterKeys,
     listeners: ListenersSettings | None = None,
     targets: TargetsSettings | None = None,
+    interests: Interests | None = None,
 ) -> GovernanceEvents:
-    """All of it as the settings have it, or without any listener and target. Raises InvalidSetting."""
+    """All of it as the settings have it, or without any listener and target.
+
+    Without interests, they are some that no other process knows of. Raises InvalidSetting.
+    """
     listeners = listeners or ListenersSettings()
     f, clock = facilities, facilities.clock
     announcer = Announcer(
@@ -56,7 +61,7 @@ def wire_governance_events(
         clock,
         told_reads=parse_operations(listeners.after_reads),
     )
-    deliveries = wire_targets(f, master, targets or TargetsSettings())
+    deliveries = wire_targets(f, master, targets or TargetsSettings(), interests or Interests(f.meta, clock, ""))
     return GovernanceEvents(
         announcer,
         AttemptRecorder(f.meta, f.outbox, clock),

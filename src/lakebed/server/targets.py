@@ -15,6 +15,7 @@ from lakebed.core.settings import TargetEntry, TargetsSettings
 from lakebed.events.delivery import Dispatcher, Origin, TargetRecord, TargetRecords, Targets, wish
 from lakebed.events.delivery.model import check_form
 from lakebed.events.delivery.records import PURPOSE
+from lakebed.events.interests import Interests
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.kinds import kind_named
 from lakebed.events.targets.registry import TargetKinds
@@ -33,7 +34,9 @@ class Deliveries:
     dispatcher: Dispatcher
 
 
-def wire_targets(facilities: Facilities, master: MasterKeys, settings: TargetsSettings) -> Deliveries:
+def wire_targets(
+    facilities: Facilities, master: MasterKeys, settings: TargetsSettings, interests: Interests
+) -> Deliveries:
     """All of it as the settings have it. Raises InvalidSetting."""
     f = facilities
     kinds = target_kinds(settings, f.clock)
@@ -46,6 +49,7 @@ def wire_targets(facilities: Facilities, master: MasterKeys, settings: TargetsSe
             records,
             kinds,
             RuleMatcher(f.meta),
+            interests,
             Leases(f.meta, f.clock),
             f"{socket.gethostname()}:{os.getpid()}",
             random.SystemRandom(),

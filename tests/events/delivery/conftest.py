@@ -25,6 +25,7 @@ from lakebed.events.delivery import (
 )
 from lakebed.events.delivery.delivering import Courier
 from lakebed.events.delivery.records import PURPOSE
+from lakebed.events.interests import Interests
 from lakebed.events.matching import Matcher
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.memory import NAME, Mailbox, MemorySettings, MemoryTarget
@@ -103,6 +104,7 @@ class Office:
     records: TargetRecords
     targets: Targets
     dispatcher: Dispatcher
+    interests: Interests
 
     async def tell(self, *subjects: str, kind: str = "TableCommitted", operation: str = "", table: str = "") -> None:
         """Have something happen."""
@@ -153,19 +155,21 @@ def open_office(
     """One process on the store."""
     master = MasterKeys({"first": b"1" * 32}, active="first")
     kinds = TargetKinds([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
+    interests = Interests(facilities.meta, clock, holder)
     records = TargetRecords(facilities.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
     dispatcher = Dispatcher(
         facilities,
         records,
         kinds,
         matcher or RuleMatcher(facilities.meta),
+        interests,
         Leases(facilities.meta, clock),
         holder,
         Random(1),
         max_attempts=3,
     )
     targets = Targets(facilities, records, kinds)
-    return Office(facilities, clock, receiver, records, targets, dispatcher)
+    return Office(facilities, clock, receiver, records, targets, dispatcher, interests)
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from lakebed.core.errors import LakebedError, Unavailable
+from lakebed.core.ids import BucketId
 from lakebed.events.delivery import Standing, dispatching
 from lakebed.events.targets.memory import NAME, MemorySettings, MemoryTarget
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.meta.outbox import Entry
+from lakebed.objects.bucket import Bucket, BucketSettings, encode_settings
 from tests.objects.stores import ROOT
 
 from .conftest import Counts, Office, Receiver, a_target, open_office
@@ -197,3 +199,20 @@ async def test_old_dead_letters_and_too_many_of_them_go(
     office.clock.advance(31 * 86_400)
     await office.dispatcher._forget(["r:memory"])
     assert await office.counts() == (0, 0)
+
+
+async def test_what_is_told_only_on_demand_is_asked_for_while_a_target_wants_it(office: Office) -> None:
+    bucket = Bucket(BucketId(1), "photos", "me", "us-east-1", 0, "", encode_settings(BucketSettings()))
+    await office.put(kinds=["ObjectAccessed:Get"])
+    assert await office.dispatcher._held.take()
+    await office.dispatcher.look(Counts())
+    assert office.interests.want(bucket, "ObjectAccessed:Get")
+    assert not office.interests.want(bucket, "ObjectAccessed:Head")
+    # What happens while it is paused is kept for it.
+    await office.targets.pause(ROOT, "r", NAME, is_paused=True)
+    await office.dispatcher.look(Counts())
+    assert office.interests.want(bucket, "ObjectAccessed:Get")
+    await office.targets.delete(ROOT, "r", NAME)
+    await office.dispatcher.look(Counts())
+    assert not office.interests.want(bucket, "ObjectAccessed:Get")
+    await office.dispatcher._stop(list(office.dispatcher._served))

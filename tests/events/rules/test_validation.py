@@ -9,7 +9,8 @@ from lakebed.events.names import EventName
 from lakebed.events.rules import NO_RULES, Configuration, Rule
 from lakebed.events.rules.compiled import CompiledRules
 from lakebed.events.rules.model import decode_configuration, encode_configuration
-from lakebed.events.rules.validation import MAX_RULES, check_configuration
+from lakebed.events.rules.patterns import ends_of, pattern_of
+from lakebed.events.rules.validation import MAX_RULES, check_configuration, first_ambiguous
 
 REGION = "us-east-1"
 HOOK = "arn:lakebed:sqs::1:webhook"
@@ -111,3 +112,20 @@ def test_checked_rules_name_a_target_once_for_an_event(rules: list[Rule], key: s
         targets = [target for found in by_one for target in found]
         assert len(targets) == len(set(targets))
         assert CompiledRules(configuration).matches(name, key) == {k: v for found in by_one for k, v in found.items()}
+
+
+@given(st.lists(RULES, max_size=6), st.text("ab/.", max_size=4))
+def test_rules_that_are_not_ambiguous_share_no_event_and_some_key_shows_those_that_are(
+    rules: list[Rule], middle: str
+) -> None:
+    found = first_ambiguous(rules)
+    if found is None:
+        return
+    one, other = found
+    shared = next(name for name in EventName if not name.is_compound and name.mask & one.mask & other.mask)
+    heads = sorted((ends_of(pattern_of(rule.prefix, rule.suffix))[0] for rule in found), key=len)
+    tails = sorted((ends_of(pattern_of(rule.prefix, rule.suffix))[1] for rule in found), key=len)
+    between = [pattern_of(rule.prefix, rule.suffix).split("*")[1:-1] for rule in found]
+    key = heads[1] + "".join(piece for pieces in between for piece in pieces) + middle + tails[1]
+    assert all(CompiledRules(Configuration((rule,))).matches(shared, key) for rule in found)
+    assert one.target_id == other.target_id

@@ -18,6 +18,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 
+from ..interests import Interests, asked_by
 from ..matching import Matcher
 from ..targets.registry import TargetKinds
 from ..targets.seam import Target
@@ -92,6 +93,7 @@ class Dispatcher:
         records: TargetRecords,
         kinds: TargetKinds,
         matcher: Matcher,
+        interests: Interests,
         leases: Leases,
         holder: str,
         random: Random,
@@ -102,6 +104,7 @@ class Dispatcher:
         self._records = records
         self._kinds = kinds
         self._feed = Feed(facilities.outbox, matcher)
+        self._interests = interests
         self._leases = leases
         self._held = HeldLease(facilities.meta, leases, facilities.clock, LEASE, holder, LEASE_SECONDS)
         self._random = random
@@ -136,6 +139,9 @@ class Dispatcher:
         ended = [name for name, served in self._served.items() if served.task.done()]
         await self._stop({*changed, *ended})
         await self._settle_cursors(present)
+        # Of those who are paused too: what happens meanwhile is kept for them.
+        wishes = (selection for record in present.values() for selection in record.wish.selections)
+        self._interests.ask_lastingly(map(asked_by, wishes))
         for name, record in present.items():
             if name not in self._served and not record.is_paused:
                 task = asyncio.create_task(self._serve(record, observer), name=f"target {name}")
@@ -275,6 +281,7 @@ class Dispatcher:
     async def _rest(self, observer: Observer) -> None:
         """Leave it to others."""
         await self._stop(list(self._served))
+        self._interests.ask_lastingly(())
         for name in self._measured:
             observer.measure(name, NOTHING)
         self._measured = set()

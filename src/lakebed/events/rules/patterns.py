@@ -7,7 +7,6 @@ one pattern with at least one star, so that prefix and suffix never share charac
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
 _STAR: Final = "*"
@@ -44,22 +43,10 @@ def matches(pattern: str, key: str) -> bool:
     return True
 
 
-def overlap(one: str, other: str) -> bool:
-    """Whether some key is of both patterns. Both have a star.
+def ends_of(pattern: str) -> tuple[str, str]:
+    """What is before the first star of a pattern with one, and what is after the last.
 
-    Then only what is before the first star and what is after the last can keep them apart: all that has to be in
-    between, of one and of the other, may follow each other.
+    Only these can keep two patterns apart: all that has to be in between, of one and of the other, may follow each
+    other in a key.
     """
-    heads = sorted((_head(one), _head(other)), key=len)
-    tails = sorted((_tail(one), _tail(other)), key=len)
-    return heads[1].startswith(heads[0]) and tails[1].endswith(tails[0])
-
-
-@lru_cache(maxsize=1024)
-def _head(pattern: str) -> str:
-    return pattern.partition(_STAR)[0]
-
-
-@lru_cache(maxsize=1024)
-def _tail(pattern: str) -> str:
-    return pattern.rpartition(_STAR)[2]
+    return pattern.partition(_STAR)[0], pattern.rpartition(_STAR)[2]

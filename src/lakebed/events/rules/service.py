@@ -13,11 +13,11 @@ from lakebed.objects.bucket import encode_settings
 from lakebed.objects.events import tell_of_bucket
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
-from lakebed.objects.notification_versions import record_version
+from lakebed.objects.notification_versions import latest_version, record_version
 
 from ..matching import KnownTargets
 from .model import Configuration, decode_configuration, encode_configuration
-from .validation import check_configuration
+from .validation import MAX_RULES, check_configuration
 
 READ: Final = "s3:GetBucketNotification"
 WRITE: Final = "s3:PutBucketNotification"
@@ -26,16 +26,17 @@ WRITE: Final = "s3:PutBucketNotification"
 class Notifications:
     """The use cases."""
 
-    def __init__(self, facilities: Facilities, targets: KnownTargets) -> None:
+    def __init__(self, facilities: Facilities, targets: KnownTargets, *, max_rules: int = MAX_RULES) -> None:
         self._f = facilities
         self._targets = targets
+        self._max_rules = max_rules
 
     async def read(self, caller: Caller, bucket_name: str) -> Configuration:
         """What is set on a bucket. Raises NoSuchBucket, AccessDenied."""
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
         await f.authorize(caller, bucket, READ)
-        return decode_configuration(bucket.settings.notification)
+        return decode_configuration(await latest_version(f.meta, bucket.name))
 
     async def admit(self, caller: Caller, bucket_name: str) -> None:
         """Return if the caller may change what is set. Raises NoSuchBucket, AccessDenied."""
@@ -52,7 +53,7 @@ class Notifications:
         """
         f = self._f
         await self.admit(caller, bucket_name)
-        check_configuration(configuration, f.region)
+        check_configuration(configuration, f.region, max_rules=self._max_rules)
         document = encode_configuration(configuration)
         now_ms = f.clock.now_ms()
 
@@ -60,7 +61,7 @@ class Notifications:
             bucket = await f.bucket(tx, bucket_name)
             if checks_targets:
                 await self._check_targets(tx, configuration)
-            settings = msgspec.structs.replace(bucket.settings, notification=document, event_mask=configuration.mask)
+            settings = msgspec.structs.replace(bucket.settings, event_mask=configuration.mask)
             await tx.run(rows.UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
             seq = await tell_of_bucket(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
             await record_version(tx, bucket.name, seq, document)

@@ -9,7 +9,7 @@ from lakebed.core.clock import Clock
 from lakebed.events.feed import Feed
 from lakebed.events.interests import Interests
 from lakebed.events.matching import NO_TARGETS, KnownTargets
-from lakebed.events.rules import Notifications
+from lakebed.events.rules import MAX_RULES, Notifications
 from lakebed.objects.annotations import Annotations
 from lakebed.objects.buckets import Buckets
 from lakebed.objects.copying import ObjectCopier
@@ -54,6 +54,7 @@ class S3Services:
         lifecycle_day_ms: int,
         feed: Feed | None = None,
         targets: KnownTargets = NO_TARGETS,
+        rules_per_bucket: int = MAX_RULES,
     ) -> S3Services:
         """Wire the use cases over their facilities. Without a feed it is one that no other process knows of."""
         if feed is None:
@@ -71,7 +72,7 @@ class S3Services:
             uploads=uploads,
             copier=ObjectCopier(facilities, reader, writer, uploads),
             annotations=Annotations(facilities, reader),
-            notifications=Notifications(facilities, targets),
+            notifications=Notifications(facilities, targets, max_rules=rules_per_bucket),
             feed=feed,
             onlookers=facilities.onlookers,
             policies=policies,
