@@ -28,6 +28,7 @@ from tests.server.processes import wait_until
 
 from .data_folder import metadata_of, release_leases
 from .killing import SEED
+from .rounds import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -58,7 +59,7 @@ def test_every_committed_change_is_delivered_though_the_server_is_killed_in_betw
                 with _held(receiver) if number % 2 else _free(receiver):
                     _write_until_killed(server, seen, random)
                     seen.undelivered += asyncio.run(_is_behind(data))
-                server = start_server(data, workers=1, port=server.port)
+                server = start_server(data, workers=1, port=server.port, within_seconds=PATIENCE_SECONDS)
             _check(server, receiver, seen, kills)
     finally:
         server.kill()

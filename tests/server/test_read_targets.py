@@ -9,6 +9,7 @@ from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import LoadedSettings, SettingsFile, describe, load_settings
 from lakebed.core.webhooks import new_secret
 from lakebed.events.delivery import Origin, TargetRecord, wish
+from lakebed.events.targets.pipeline import ArrivedFile
 from lakebed.events.targets.webhook import WebhookSettings
 from lakebed.server.targets import read_targets, target_kinds
 
@@ -33,9 +34,13 @@ def load(text: str = GOOD) -> LoadedSettings:
     return load_settings(file=SettingsFile("lakebed.toml", text))
 
 
+async def nowhere(file: ArrivedFile) -> None:
+    raise AssertionError(file)
+
+
 def read(text: str = GOOD) -> dict[str, TargetRecord]:
     settings = load(text).settings.targets
-    return read_targets(settings, target_kinds(settings, ManualClock()))
+    return read_targets(settings, target_kinds(settings, ManualClock(), nowhere))
 
 
 def test_targets_are_those_of_the_settings() -> None:
@@ -62,7 +67,7 @@ def test_secrets_are_not_shown() -> None:
 def test_one_can_be_named_in_the_environment() -> None:
     spelled = f'{{type = "webhook", settings = {{endpoint = "http://127.0.0.1/", secret = "{SECRET}"}}}}'
     settings = load_settings(environ={"LAKEBED_TARGETS__NAMED__R": spelled}).settings.targets
-    (record,) = read_targets(settings, target_kinds(settings, ManualClock())).values()
+    (record,) = read_targets(settings, target_kinds(settings, ManualClock(), nowhere)).values()
     assert record.settings == WebhookSettings(endpoint="http://127.0.0.1/", secret=SECRET)
 
 

@@ -14,9 +14,11 @@ from types import TracebackType
 from lakebed.core.secrets import Secret
 
 from .access import ServerAccess, find_access
+from .arrivals import Arrival, Arrivals
 from .connection import Connection
 from .events import Event, EventPage, Events
 from .labels import LabelStore
+from .objects import Objects
 from .policies import Policies
 from .tables import TableHealth, TableRef, Tables
 from .targets import Target, Targets
@@ -25,6 +27,7 @@ from .trace import Delegation, ObjectAccess, Trace
 from .webhooks import SeenMessages, WebhookMessage, verify_webhook
 
 __all__ = [
+    "Arrival",
     "ClaimedTask",
     "Delegation",
     "Event",
@@ -76,6 +79,8 @@ class LakebedClient:
         self.labels = LabelStore(self._connection)
         self.trace = Trace(self._connection)
         self.targets = Targets(self._connection)
+        self.arrivals = Arrivals(self._connection)
+        self.objects = Objects(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

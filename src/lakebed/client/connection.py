@@ -115,6 +115,7 @@ class Connection:
         *,
         query: Mapping[str, str] | None = None,
         document: object = None,
+        headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
         wait_seconds: float = 0.0,
     ) -> Reply:
@@ -130,7 +131,7 @@ class Connection:
             attempt += 1
             reply = None
             try:
-                reply = self._send(method, path, query or {}, document, wait_seconds)
+                reply = self._send(method, path, query or {}, document, wait_seconds, headers)
                 if 200 <= reply.status < 300:
                     return reply
                 raise failure_of(reply.status, reply.body, f"{method} {path}")
@@ -139,10 +140,18 @@ class Connection:
                     raise
                 self._sleep(self._pause_seconds(attempt, reply))
 
-    def _send(self, method: str, path: str, query: Mapping[str, str], document: object, wait_seconds: float) -> Reply:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        document: object,
+        wait_seconds: float,
+        further: Mapping[str, str] | None = None,
+    ) -> Reply:
         access = self.access
         body = b"" if document is None else _encode(document)
-        headers = {"user-agent": f"lakebed/{__version__}", "accept": "application/json"}
+        headers = {"user-agent": f"lakebed/{__version__}", "accept": "application/json", **(further or {})}
         if document is not None:
             headers["content-type"] = "application/json"
         sent_query = canonical_query(query.items())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +16,6 @@ from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
-from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
@@ -126,7 +124,7 @@ def wire_catalog(
     telling = telling or wire_governance_events(facilities, master)
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
-    tasks = TaskQueue(meta, clock, random.SystemRandom())
+    tasks = telling.tasks
     gate = Gate(facilities)
     cache = MetadataCache()
     files = TableFiles(facilities, writer, reader)
@@ -215,6 +213,7 @@ def wire_catalog(
             audit_trail(facilities),
             AccessTrail(facilities),
             telling.targets,
+            telling.arrivals,
             feed or wire_live_events(meta, facilities.outbox, clock).feed,
         ),
     )

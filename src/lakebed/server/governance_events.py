@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -14,8 +15,10 @@ from lakebed.events.interests import Interests
 from lakebed.governance.attempts import AttemptRecorder
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
 from lakebed.governance.vault import MasterKeys
+from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
 from lakebed.storage.credentials.http import blocking_http
+from lakebed.tables.upkeep.arrivals import Arrivals
 from lakebed.wire.announcing import Announcer
 from lakebed.wire.governed_routes import OPERATION_OF
 from lakebed.wire.refusals import Refused, refusal_notes
@@ -35,6 +38,8 @@ class GovernanceEvents:
     targets: Targets
     records: TargetRecords
     dispatcher: Dispatcher
+    tasks: TaskQueue
+    arrivals: Arrivals
 
     def refused_at(self, edge: str) -> Refused:
         """Notes the refusals of an edge."""
@@ -61,13 +66,19 @@ def wire_governance_events(
         clock,
         told_reads=parse_operations(listeners.after_reads),
     )
-    deliveries = wire_targets(f, master, targets or TargetsSettings(), interests or Interests(f.meta, clock, ""))
+    tasks = TaskQueue(f.meta, clock, random.SystemRandom())
+    arrivals = Arrivals(f, tasks)
+    deliveries = wire_targets(
+        f, master, targets or TargetsSettings(), interests or Interests(f.meta, clock, ""), arrivals
+    )
     return GovernanceEvents(
         announcer,
         AttemptRecorder(f.meta, f.outbox, clock),
         deliveries.targets,
         deliveries.records,
         deliveries.dispatcher,
+        tasks,
+        arrivals,
     )
 
 

@@ -18,11 +18,13 @@ from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.interests import Interests
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.kinds import kind_named
+from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_kind
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.vault import MasterKeys, Vault
 from lakebed.meta.leases import Leases
 from lakebed.objects.facilities import Facilities
+from lakebed.tables.upkeep.arrivals import Arrival, Arrivals, Destination
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,11 @@ class Deliveries:
 
 
 def wire_targets(
-    facilities: Facilities, master: MasterKeys, settings: TargetsSettings, interests: Interests
+    facilities: Facilities, master: MasterKeys, settings: TargetsSettings, interests: Interests, arrivals: Arrivals
 ) -> Deliveries:
     """All of it as the settings have it. Raises InvalidSetting."""
     f = facilities
-    kinds = target_kinds(settings, f.clock)
+    kinds = target_kinds(settings, f.clock, _noted_in(arrivals))
     records = TargetRecords(f.meta, Vault(master, PURPOSE), kinds, read_targets(settings, kinds))
     return Deliveries(
         Targets(f, records, kinds),
@@ -58,10 +60,21 @@ def wire_targets(
     )
 
 
-def target_kinds(settings: TargetsSettings, clock: Clock) -> TargetKinds:
+def _noted_in(arrivals: Arrivals) -> Arrive:
+    async def arrive(file: ArrivedFile) -> None:
+        warehouse, namespace, table, event, source, version, etag, size, format = file
+        await arrivals.arrive(
+            Destination(warehouse, namespace, table),
+            Arrival(event=event, source=source, version=version, etag=etag, bytes=size, format=format),
+        )
+
+    return arrive
+
+
+def target_kinds(settings: TargetsSettings, clock: Clock, arrive: Arrive) -> TargetKinds:
     """Every kind of target that this build has."""
     webhook = webhook_kind(clock, timeout_seconds=settings.timeout, allow_http=settings.allow_http)
-    return TargetKinds([webhook], kind_named)
+    return TargetKinds([webhook, pipeline_kind(arrive)], kind_named)
 
 
 def read_targets(settings: TargetsSettings, kinds: TargetKinds) -> dict[str, TargetRecord]:

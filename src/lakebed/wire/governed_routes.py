@@ -211,6 +211,9 @@ UNGOVERNED: Final = frozenset(
         "resumeTarget",
         "listTargetDeliveries",
         "redriveTarget",
+        # Files on their way into tables, for workers.
+        "listArrivals",
+        "takeArrivals",
         "listDelegations",
         "getDelegation",
         "listDelegatedAccesses",

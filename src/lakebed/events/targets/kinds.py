@@ -22,7 +22,7 @@ CLIENT_LIBRARIES: Final = {
 }
 """By kind, the package that its module imports; the extra that brings it is `targets-<kind>`."""
 
-MADE_BY_THE_SERVER: Final = ("webhook",)
+MADE_BY_THE_SERVER: Final = ("pipeline", "webhook")
 """Kinds that need something of the server's own settings: it has them itself."""
 
 

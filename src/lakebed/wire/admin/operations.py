@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, connections, delegations, events, labels, policies, stream, tables, targets, tasks
+from .handlers import (
+    arrivals,
+    claims,
+    connections,
+    delegations,
+    events,
+    labels,
+    policies,
+    stream,
+    tables,
+    targets,
+    tasks,
+)
 
 BASE = "/lakebed"
 
@@ -17,6 +29,7 @@ def admin_mount() -> Mount:
         *events.ROUTES,
         *stream.ROUTES,
         *targets.ROUTES,
+        *arrivals.ROUTES,
         *tables.ROUTES,
         *policies.ROUTES,
         *labels.ROUTES,

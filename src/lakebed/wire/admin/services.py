@@ -9,6 +9,7 @@ from lakebed.events.delivery import Targets
 from lakebed.events.feed import Feed
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
+from lakebed.tables.upkeep.arrivals import Arrivals
 from lakebed.tables.upkeep.service import Upkeep
 from lakebed.tables.upkeep.tasks import Tasks
 
@@ -25,4 +26,5 @@ class AdminServices:
     audit: EventLog
     trail: AccessTrail
     targets: Targets
+    arrivals: Arrivals
     feed: Feed
