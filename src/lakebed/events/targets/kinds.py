@@ -12,6 +12,7 @@ from .seam import TargetKind
 CLIENT_LIBRARIES: Final = {
     "amqp": "aio_pika",
     "elasticsearch": "",
+    "honker": "honker",
     "kafka": "aiokafka",
     "mqtt": "paho",
     "mysql": "aiomysql",
@@ -21,6 +22,9 @@ CLIENT_LIBRARIES: Final = {
     "redis": "redis",
 }
 """By kind, the package that its module imports; the extra that brings it is `targets-<kind>`."""
+
+WITHOUT_EXTRA: Final = frozenset({"honker"})
+"""Whose library is installed by its own name: where it has no wheel, it takes a Rust compiler."""
 
 MADE_BY_THE_SERVER: Final = ("pipeline", "webhook")
 """Kinds that need something of the server's own settings: it has them itself."""
@@ -36,6 +40,7 @@ def kind_named(name: str) -> TargetKind[Any]:  # Any: each kind has settings of 
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != CLIENT_LIBRARIES[name]:
             raise
-        raise NotSupported(f"the client library is not installed: pip install 'lakebed[targets-{name}]'") from error
+        what = CLIENT_LIBRARIES[name] if name in WITHOUT_EXTRA else f"'lakebed[targets-{name}]'"
+        raise NotSupported(f"the client library is not installed: pip install {what}") from error
     kind: TargetKind[Any] = module.KIND
     return kind
