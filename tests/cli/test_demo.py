@@ -26,6 +26,8 @@ STEPS = (
     "leave a table to itself",
     "attach policies to its namespace",
     "Spark sees to it",
+    "files arrive in a bucket",
+    "Spark adds them to a table",
     "every change left its event",
 )
 
@@ -87,7 +89,9 @@ def test_the_demo_plays_its_steps_in_a_new_folder_and_leaves_nothing_running(tmp
     assert reasons == ["compact-table", "rewrite-manifests", "expire-snapshots", "remove-orphans"]
     assert re.search(r"^ +data files +60 +1$", told, re.MULTILINE)
     assert re.search(r"^ +delete files +\d+ +0$", told, re.MULTILINE)
-    assert "lakebed:TaskSucceeded × 4" in told
+    assert "arn:lakebed:sqs:us-east-1:orders:pipeline" in told
+    assert re.search(r"3,000 rows of 12 events in \d+ commits?: each file once", told)
+    assert re.search(r"lakebed:TaskSucceeded × [5-9]", told)
     assert "NO" not in told
     assert played.stderr == ""
     assert processes_on(folder) == []
@@ -98,5 +102,6 @@ def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) 
     played = play(folder, "-c", WITHOUT_JAVA, PATH=str(tmp_path), JAVA_HOME="", LAKEBED_PIPELINE__EMBEDDED_WORKER="off")
     assert played.returncode == 0, played.stdout + played.stderr
     assert "left out: Spark needs Java 17 or 21: install one" in played.stdout
-    assert "lakebed:TaskPlanned × 4" in played.stdout
+    assert "The files wait until a worker can add them." in played.stdout
+    assert "lakebed:TaskPlanned × 5" in played.stdout
     assert played.stderr == ""

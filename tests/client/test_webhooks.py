@@ -4,14 +4,10 @@ import json
 
 import pytest
 
-from lakebed.client import LakebedClient, SeenMessages, verify_webhook
-from lakebed.client.webhooks import Undelivered
-from lakebed.core.errors import InvalidInput, NotFound, Unauthenticated
+from lakebed.client import SeenMessages, verify_webhook
+from lakebed.core.errors import InvalidInput, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import new_secret, signed_headers
-from tests.fixtures.server import RunningServer
-
-from .conftest import access_to
 
 SECRET = new_secret()
 NOW = 1_700_000_000
@@ -71,21 +67,3 @@ def test_a_message_that_comes_again_is_known_within_bounds() -> None:
     assert seen.is_new("c")
     # The oldest has made room.
     assert seen.is_new("a")
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_webhooks_are_looked_after_over_the_wire(lakebed_server: RunningServer) -> None:
-    with LakebedClient(access=access_to(lakebed_server)) as client:
-        made = client.webhooks.put("over-the-wire", "https://receiver.example/x", ["Nothing"])
-        assert made.secret is not None
-        try:
-            assert [one.name for one in client.webhooks.list()] == ["over-the-wire"]
-            shown = client.webhooks.get("over-the-wire")
-            assert (shown.kinds, shown.secret, shown.dead) == (["Nothing"], None, 0)
-            assert list(client.webhooks.undelivered("over-the-wire")) == list[Undelivered]()
-            assert client.webhooks.redrive("over-the-wire") == 0
-        finally:
-            client.webhooks.delete("over-the-wire")
-        with pytest.raises(NotFound):
-            client.webhooks.get("over-the-wire")

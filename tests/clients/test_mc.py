@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ import urllib3
 from tests.clients.boto import all_keys, body_of
 from tests.clients.contract import PAST_INLINE, ClientContract, ConditionFailed, Level, Missing
 from tests.clients.plain_http import fetch
+from tests.clients.repeating import again_and_again
 from tests.clients.tls import TlsServer
 from tests.fixtures.mc import find_or_build_mc
 from tests.fixtures.server import RunningServer
@@ -58,6 +60,17 @@ class Mc:
         if printed.returncode:
             raise Refused({"message": printed.stderr.decode()})
         return documents
+
+    @contextmanager
+    def started(self, *words: str) -> Iterator[Iterator[dict[str, Any]]]:  # Any: JSON documents
+        """The documents that a command prints which goes on until it is ended."""
+        command: list[str | Path] = [self._binary, "--json", *words]
+        with subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE) as process:
+            try:
+                assert process.stdout is not None
+                yield map(json.loads, process.stdout)
+            finally:
+                process.kill()
 
     def _run(self, *words: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run([self._binary, *words], env=self._environment, input=stdin, capture_output=True)
@@ -211,6 +224,18 @@ def test_tags_are_set_and_read(mc: Mc, s3: Any, bucket: str) -> None:
     assert {item["Key"]: item["Value"] for item in found} == {"stage": "raw", "team": "data"}
     (listed,) = mc.run("tag", "list", f"lakebed/{bucket}/k")
     assert listed["tagset"] == {"stage": "raw", "team": "data"}
+
+
+def test_watching_shows_what_happens(mc: Mc, s3: Any, bucket: str) -> None:
+    with mc.started("watch", "--recursive", "--events", "put,delete", f"lakebed/{bucket}/in") as printed:
+        with again_and_again(lambda: s3.put_object(Bucket=bucket, Key="in/made.csv", Body=b"abc")):
+            made = next(printed)
+        s3.put_object(Bucket=bucket, Key="out/made.csv")
+        s3.delete_object(Bucket=bucket, Key="in/made.csv")
+        gone = next(event for event in printed if event["events"]["type"] != made["events"]["type"])
+    assert made["events"]["path"].endswith(f"/{bucket}/in/made.csv")
+    assert (made["events"]["size"], made["events"]["type"]) == (3, "s3:ObjectCreated:Put")
+    assert (gone["events"]["path"], gone["events"]["type"]) == (made["events"]["path"], "s3:ObjectRemoved:Delete")
 
 
 @pytest.mark.parametrize("body", [b"", b"a few bytes", PAST_INLINE], ids=len)

@@ -264,7 +264,20 @@ def wire(
 OpenObjectStore = Callable[[ManualClock], AbstractAsyncContextManager[ObjectStore]]
 """Opens an empty object store, closed at the end."""
 
-_TABLES = ("buckets", "objects", "versions", "contents", "blobs", "garbage", "uploads", "parts", "outbox")
+_TABLES = (
+    "buckets",
+    "objects",
+    "versions",
+    "contents",
+    "blobs",
+    "garbage",
+    "uploads",
+    "parts",
+    "outbox",
+    "outbox_cursors",
+    "notification_versions",
+    "event_listeners",
+)
 
 
 @asynccontextmanager

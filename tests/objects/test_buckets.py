@@ -162,6 +162,7 @@ FULL = BucketSettings(
     public_access_block=PublicAccessBlock(),
     ownership=ObjectOwnership.BUCKET_OWNER_ENFORCED,
     tables=True,
+    event_mask=1,
 )
 
 

@@ -7,7 +7,7 @@ from lakebed.objects.events import decode_event
 from lakebed.objects.model import ObjectAttributes
 
 from .consistency import check_tables
-from .stores import ObjectStore
+from .stores import ROOT, ObjectStore, user
 
 
 async def test_events_tell_of_changes_in_their_order(store: ObjectStore) -> None:
@@ -66,3 +66,47 @@ async def test_deleting_what_is_absent_from_an_unversioned_bucket_tells_nothing(
     await light_store.delete("b-1", "k")
     await light_store.delete("b-1", "k", "null")
     assert len(await light_store.events()) == before
+
+
+async def test_event_names_the_client_and_where_it_sent_its_request(light_store: ObjectStore) -> None:
+    await light_store.bucket("b-1")
+    strange = "agent \udcff" + "x" * 1000
+    await light_store.put("b-1", "k", caller=ROOT._replace(user_agent="boto", host="store:9000"))
+    await light_store.put("b-1", "k", caller=ROOT._replace(user_agent=strange, host=""))
+    first, second = (decode_event(entry.event.payload) for entry in (await light_store.events())[-2:])
+    assert (first.user_agent, first.host) == ("boto", "store:9000")
+    assert (second.user_agent[:7], len(second.user_agent), second.host) == ("agent ?", 512, "")
+
+
+async def test_event_says_whose_the_bucket_is_if_it_is_not_the_callers(light_store: ObjectStore) -> None:
+    await light_store.bucket("b-1")
+    policy = (
+        b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"s3:PutObject",'
+        b'"Resource":"arn:aws:s3:::b-1/*"}}'
+    )
+    await light_store.buckets.set(ROOT, "b-1", "s3:PutBucketPolicy", policy=policy)
+    allowed = b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}'
+    await light_store.put("b-1", "k", caller=user("guest", allowed, account="111111111111"))
+    await light_store.put("b-1", "k")
+    guest, own = (decode_event(entry.event.payload) for entry in (await light_store.events())[-2:])
+    assert (guest.account, guest.owner) == ("111111111111", "000000000000")
+    assert (own.account, own.owner) == ("000000000000", "")
+
+
+async def test_event_of_a_removed_version_says_whether_the_key_has_an_object_all_the_same(
+    light_store: ObjectStore,
+) -> None:
+    store = light_store
+    await store.bucket("b-1", Versioning.ENABLED)
+    old = (await store.put("b-1", "k", b"1")).version
+    new = (await store.put("b-1", "k", b"2")).version
+
+    async def remains_after(version: str | None) -> bool:
+        await store.delete("b-1", "k", version)
+        return decode_event((await store.events())[-1].event.payload).remains
+
+    assert await remains_after(old)
+    marker = await store.delete("b-1", "k")
+    assert await remains_after(marker.marker), "the object is uncovered"
+    assert not await remains_after(new)
+    assert not await remains_after(None)

@@ -65,7 +65,8 @@ async def test_expired_object_is_hidden_where_versions_are_kept(store: ObjectSto
     assert await store.get("bucket", "k", version) == BIG
     told = (await store.events())[-1].event
     assert told.kind == "LifecycleExpiration:DeleteMarkerCreated"
-    assert decode_event(told.payload).principal == "lifecycle:rule"
+    payload = decode_event(told.payload)
+    assert (payload.principal, payload.user_agent) == ("lifecycle:rule", "Internal: [ILM-Expiry]")
     # The marker is not expired again and again.
     store.clock.advance(10 * DAY_SECONDS)
     assert await store.lifecycle.run() == LifecycleReport()
@@ -82,8 +83,16 @@ async def test_replaced_versions_go_and_then_the_marker_that_hides_nothing(store
     for body in (BIG, b"current"):
         await store.put("bucket", "kept", body)
     store.clock.advance(3 * DAY_SECONDS)
+    before = (await store.events())[-1].seq
     assert await store.lifecycle.run() == LifecycleReport(versions_removed=3)
     assert await store.lifecycle.run() == LifecycleReport(markers_removed=1)
+    told = [entry.event for entry in await store.events(before)]
+    assert [(event.kind, event.subject, decode_event(event.payload).remains) for event in told] == [
+        ("LifecycleExpiration:Delete", "bucket/gone", False),
+        ("LifecycleExpiration:Delete", "bucket/gone", False),
+        ("LifecycleExpiration:Delete", "bucket/kept", True),
+        ("LifecycleDelMarkerExpiration:Delete", "bucket/gone", False),
+    ]
     versions = await all_versions(store, "bucket", lambda: 10)
     assert [item.key for item in versions if isinstance(item, ListedVersion)] == ["kept"]
     assert await store.get("bucket", "kept") == b"current"

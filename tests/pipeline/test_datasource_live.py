@@ -104,11 +104,11 @@ def test_refused_attempts_are_read_with_who_what_where_and_why(spark: SparkSessi
         place.lake.server.endpoint, place.worker_keys.access_key, Secret(place.worker_keys.secret_key)
     )
     with LakebedClient(access=access) as worker, pytest.raises(AccessDenied):
-        worker.webhooks.list()
+        worker.targets.list()
     wait_until(lambda: bool(place.client.audit.read(kinds=["AttemptDenied"]).events), "it is in the trail")
-    (row,) = read(spark, place, "attempts").where("route = 'listWebhooks'").collect()
+    (row,) = read(spark, place, "attempts").where("route = 'listTargets'").collect()
     assert (row.outcome, row.edge, row.status, row.source_ip) == ("denied", "admin", 403, "127.0.0.1")
-    assert "lakebed:ManageWebhooks" in row.reason
+    assert "lakebed:ManageTargets" in row.reason
     assert read(spark, place, "attempts", principal=row.principal).count() >= 1
     assert read(spark, place, "attempts", principal="somebody-else").count() == 0
 

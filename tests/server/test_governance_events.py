@@ -9,12 +9,10 @@ from lakebed.core.settings import (
     ListenerHook,
     ListenersSettings,
     SettingsFile,
-    WebhooksSettings,
-    WebhookSubscriber,
     load_settings,
 )
 from lakebed.core.webhooks import new_secret
-from lakebed.server.governance_events import read_listeners, read_subscribers
+from lakebed.server.governance_events import read_listeners
 
 SECRET = new_secret()
 GOOD = f"""
@@ -28,25 +26,14 @@ secret = "{SECRET.reveal()}"
 operations = ["DROP_TABLE"]
 timeout = "2s"
 on_failure = "allow"
-
-[webhooks.subscribers.warehouse]
-url = "https://receiver.example/events"
-secret = "{SECRET.reveal()}"
-kinds = ["Table*", "AFTER_DROP_VIEW"]
 """
 
 
-def test_listeners_and_subscribers_are_those_of_the_settings_in_their_order() -> None:
+def test_listeners_are_those_of_the_settings_in_their_order() -> None:
     settings = load_settings(file=SettingsFile("lakebed.toml", GOOD)).settings
     python, hook = read_listeners(settings.listeners, ManualClock())
     assert python.name == "tests.governance.listeners.offered:Asynchronous"
     assert (hook.name, hook.operations) == ("review", frozenset({Operation.DROP_TABLE}))
-    found = read_subscribers(settings.webhooks)["warehouse"]
-    assert (found.url, found.secret, found.kinds) == (
-        "https://receiver.example/events",
-        SECRET,
-        ("Table*", "AFTER_DROP_VIEW"),
-    )
     assert SECRET.reveal() not in repr(settings)
 
 
@@ -60,8 +47,6 @@ def test_listeners_and_subscribers_are_those_of_the_settings_in_their_order() ->
         (("hooks.review", 'hooks."a b"'), "expected a name"),
         (('timeout = "2s"', 'timeout = "2h"'), "timeout: expected a duration"),
         (('"allow"', '"shrug"'), "on_failure: expected one of refuse, allow"),
-        (("https://receiver.example", "http://receiver.example"), "webhooks.subscribers.warehouse.url: plain HTTP"),
-        (('kinds = ["Table*", "AFTER_DROP_VIEW"]', "kinds = []"), "webhooks.subscribers.warehouse.kinds"),
         ((SECRET.reveal(), "hunter2"), "listeners.hooks.review.secret: expected whsec_"),
     ],
 )
@@ -73,14 +58,8 @@ def test_settings_that_cannot_be_are_refused_by_their_path(change: tuple[str, st
 
 
 def test_plain_http_is_for_who_allows_it() -> None:
-    allowed = GOOD.replace("[listeners]", "[webhooks]\nallow_http = true\n[listeners]\nallow_http = true")
+    allowed = GOOD.replace("[listeners]", "[listeners]\nallow_http = true")
     load_settings(file=SettingsFile("lakebed.toml", allowed.replace("https://", "http://")))
-
-
-def test_kinds_that_name_nothing_are_refused_by_their_path() -> None:
-    subscriber = WebhookSubscriber("https://receiver.example/", SECRET, ("a*b",))
-    with pytest.raises(InvalidSetting, match=r"webhooks\.subscribers\.r\.kinds: kind is a list"):
-        read_subscribers(WebhooksSettings({"r": subscriber}))
 
 
 def test_a_hook_that_names_no_operations_is_asked_about_all() -> None:

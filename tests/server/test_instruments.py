@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.events.delivery import Standing, Tally
+from lakebed.events.delivery.dispatching import NOTHING
 from lakebed.select.model import Counts
-from lakebed.server.instruments import Instruments
+from lakebed.server.instruments import DeliveryInstruments, Instruments
 from lakebed.server.metrics import Metrics
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
@@ -60,3 +62,30 @@ def test_selects_are_counted_by_how_they_ended(tmp_path: Path) -> None:
     ):
         assert line in told
     metrics.close()
+
+
+def test_targets_are_told_apart_by_name_and_type(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0)
+    try:
+        deliveries = DeliveryInstruments(metrics)
+        deliveries.count("r:webhook", Tally(delivered=5, failed=2, given_up=1, skipped=0))
+        deliveries.count("r:webhook", Tally(delivered=1, failed=0, given_up=0, skipped=3))
+        deliveries.measure("r:webhook", Standing(behind=7, waiting=4, dead=1, under_way=2))
+        deliveries.measure("r:kafka", Standing(behind=9, waiting=0, dead=0))
+        deliveries.measure("r:kafka", NOTHING)
+        told = metrics.render().decode()
+        webhook = '{target="r",type="webhook"}'
+        for name, value in (
+            ("sent_total", 6),
+            ("failed_total", 2),
+            ("given_up_total", 1),
+            ("skipped_total", 3),
+            ("behind", 7),
+            ("waiting", 4),
+            ("dead", 1),
+            ("sending", 2),
+        ):
+            assert f"lakebed_target_{name}{webhook} {value}\n" in told
+        assert 'lakebed_target_behind{target="r",type="kafka"} 0\n' in told
+    finally:
+        metrics.close()

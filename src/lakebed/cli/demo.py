@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.errors import NotSupported, Unavailable
 
+from .demo_ingest import IngestDemo
 from .demo_tables import BUCKET, TableDemo
 from .demo_upkeep import UpkeepDemo
 from .output import console
@@ -58,6 +59,7 @@ class _Demo:
     keys: dict[str, str] = field(default_factory=dict)
     tables: TableDemo | None = None
     upkeep: UpkeepDemo | None = None
+    ingest: IngestDemo | None = None
     tell: Callable[[str], None] = lambda text: None
     """Told how far a long step is; shown on a terminal."""
 
@@ -79,6 +81,8 @@ class _Demo:
             ("leave a table to itself: small files, deletes, a writer that crashed", self._make_untidy),
             ("attach policies to its namespace: the event wakes the scheduler", lambda: self._upkeep().attach()),
             ("Spark sees to it: the server starts a worker by itself", lambda: self._upkeep().work()),
+            ("files arrive in a bucket: a rule of it starts a job", self._files_arrive),
+            ("Spark adds them to a table, once each", lambda: self._ingest().work()),
             ("every change left its event", self._events),
         ]
         screen = console()
@@ -100,8 +104,9 @@ class _Demo:
         )
 
     def stop(self) -> None:
-        if self.upkeep is not None:
-            self.upkeep.close()
+        for part in (self.upkeep, self.ingest):
+            if part is not None:
+                part.close()
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(timeout=30)
@@ -258,6 +263,17 @@ class _Demo:
     def _upkeep(self) -> UpkeepDemo:
         assert self.upkeep is not None  # noqa: S101  # the step before has made it
         return self.upkeep
+
+    def _files_arrive(self) -> str:
+        catalog = self._tables().catalog
+        self.ingest = IngestDemo(
+            f"http://127.0.0.1:{self.port}", self.keys, BUCKET, self._client(), catalog, lambda text: self.tell(text)
+        )
+        return self.ingest.arrive()
+
+    def _ingest(self) -> IngestDemo:
+        assert self.ingest is not None  # noqa: S101  # the step before has made it
+        return self.ingest
 
     def _events(self) -> str:
         self.stop()

@@ -123,7 +123,7 @@ class UpkeepDemo:
 
     def work(self) -> str:
         """The server starts a worker by itself, and the worker Spark; what it came to."""
-        missing = _missing()
+        missing = missing_for_spark()
         if missing:
             return f"left out: {missing}. The tasks wait until a worker can do them."
         deadline = time.monotonic() + _WORK_SECONDS
@@ -208,7 +208,7 @@ class UpkeepDemo:
             duck.execute(f"DELETE FROM lake.{_NAMESPACE}.{_NAME} WHERE {condition}")  # noqa: S608  # words of ours
 
 
-def _missing() -> str:
+def missing_for_spark() -> str:
     """What Spark lacks to run here, and what to do about it; nothing if it has all."""
     from lakebed.pipeline.java import find_java
 

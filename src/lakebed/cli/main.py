@@ -50,6 +50,7 @@ COMMANDS: Final = (
     Command("shell", "lakebed.cli.shell", "open a PySpark shell on the catalog"),
     Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),
     Command("check", "lakebed.cli.check", "try a store step by step, and say what is wrong with it"),
+    Command("events", "lakebed.cli.events", "follow what happens, and say where events are sent"),
     Command("trace", "lakebed.cli.trace", "trace what was done to files to who was handed the keys for it"),
     Command("conform", "lakebed.cli.conform", "try a catalog with a real client; print what is claimed"),
     Command("version", "lakebed.cli.version", "print the version"),

@@ -14,17 +14,21 @@ from types import TracebackType
 from lakebed.core.secrets import Secret
 
 from .access import ServerAccess, find_access
+from .arrivals import Arrival, Arrivals
 from .connection import Connection
 from .events import Event, EventPage, Events
 from .labels import LabelStore
+from .objects import Objects
 from .policies import Policies
 from .selects import ListedObject, SelectCounts, Selection, Selects
 from .tables import TableHealth, TableRef, Tables
+from .targets import Target, Targets
 from .tasks import ClaimedTask, Task, Tasks, TaskState
 from .trace import Delegation, ObjectAccess, Trace
-from .webhooks import SeenMessages, WebhookMessage, Webhooks, verify_webhook
+from .webhooks import SeenMessages, WebhookMessage, verify_webhook
 
 __all__ = [
+    "Arrival",
     "ClaimedTask",
     "Delegation",
     "Event",
@@ -38,6 +42,7 @@ __all__ = [
     "ServerAccess",
     "TableHealth",
     "TableRef",
+    "Target",
     "Task",
     "TaskState",
     "WebhookMessage",
@@ -78,7 +83,9 @@ class LakebedClient:
         self.labels = LabelStore(self._connection)
         self.selects = Selects(self._connection)
         self.trace = Trace(self._connection)
-        self.webhooks = Webhooks(self._connection)
+        self.targets = Targets(self._connection)
+        self.arrivals = Arrivals(self._connection)
+        self.objects = Objects(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

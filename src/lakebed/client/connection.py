@@ -116,6 +116,7 @@ class Connection:
         *,
         query: Mapping[str, str] | None = None,
         document: object = None,
+        headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
         wait_seconds: float = 0.0,
     ) -> Reply:
@@ -131,7 +132,7 @@ class Connection:
             attempt += 1
             reply = None
             try:
-                reply = self._send(method, path, query or {}, document, wait_seconds)
+                reply = self._send(method, path, query or {}, document, wait_seconds, headers)
                 if 200 <= reply.status < 300:
                     return reply
                 raise failure_of(reply.status, reply.body, f"{method} {path}")
@@ -175,9 +176,17 @@ class Connection:
                 yield reply.pieces
                 return
 
-    def _send(self, method: str, path: str, query: Mapping[str, str], document: object, wait_seconds: float) -> Reply:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        document: object,
+        wait_seconds: float,
+        further: Mapping[str, str] | None = None,
+    ) -> Reply:
         body = b"" if document is None else _encode(document)
-        headers = {"accept": "application/json"}
+        headers = {"accept": "application/json", **(further or {})}
         if document is not None:
             headers["content-type"] = "application/json"
         signed, target = self._signed(method, path, query, body, headers)

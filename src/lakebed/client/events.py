@@ -108,10 +108,16 @@ class Events:
             after = page.next_after
 
     def follow(
-        self, after: int = 0, *, kinds: Sequence[str] = (), wait_seconds: float = MAX_WAIT_SECONDS
+        self,
+        after: int = 0,
+        *,
+        kinds: Sequence[str] = (),
+        subject: str = "",
+        principal: str = "",
+        wait_seconds: float = MAX_WAIT_SECONDS,
     ) -> Iterator[Event]:
         """Every event after `after`, and then each as it comes, for as long as somebody asks for the next."""
         while True:
-            page = self.read(after, wait_seconds=wait_seconds, kinds=kinds)
+            page = self.read(after, wait_seconds=wait_seconds, kinds=kinds, subject=subject, principal=principal)
             yield from page.events
             after = page.next_after

@@ -44,6 +44,7 @@ _BY_STATUS: Final[Mapping[int, Callable[[str], e.LakebedError]]] = {
     405: e.NotSupported,
     406: e.NotSupported,
     409: e.StateConflict,
+    412: e.PreconditionFailed,
     413: e.TooLarge,
     422: e.InvalidInput,
     429: e.Throttled,

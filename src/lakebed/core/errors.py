@@ -68,6 +68,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   └── Vetoed                 a listener refused the operation; its reason is told
     ├── IntegrityMismatch          bytes do not match their digest; send them again from the source
     ├── Incomplete                 the sender stopped before the promised length
+    ├── Undeliverable              a receiver will never take the message as it is; keep it for somebody to look at
     ├── NotSupported               a feature this build does not have; on the printed list
     ├── Throttled                  too many requests; retry after a longer pause
     ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
@@ -409,6 +410,10 @@ class IntegrityMismatch(LakebedError):
 
 class Incomplete(LakebedError):
     """The sender stopped before the promised length."""
+
+
+class Undeliverable(LakebedError):
+    """A receiver will never take the message as it is: no other attempt, somebody has to look."""
 
 
 class NotSupported(LakebedError):

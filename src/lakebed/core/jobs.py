@@ -25,6 +25,7 @@ class JobKind(StrEnum):
     REWRITE_LAYOUT = "rewrite-layout"
     EXPORT_EVENTS = "export-events"
     COPY_RESTRICTED = "copy-restricted"
+    INGEST = "ingest-files"
 
 
 Option: TypeAlias = str | int | float | bool | list[str]

@@ -36,6 +36,7 @@ AUDIT: Final = Selection(
         "Labels",
         "Policy",
         "PrincipalRole",
+        "Target",
         "TokenKey",
         "User",
         "Webhook",
@@ -68,9 +69,13 @@ class EventLog:
         self._action = action
         self._within = within
 
+    async def admit(self, caller: Caller) -> None:
+        """Return if the caller may read it. Raises AccessDenied."""
+        await self._f.authorize_account(caller, self._action, "*")
+
     async def read(self, caller: Caller, selection: Selection, *, after: int, limit: int) -> EventPage:
         """Up to `limit` events after a number, oldest first. Raises AccessDenied."""
-        await self._f.authorize_account(caller, self._action, "*")
+        await self.admit(caller)
         meta, outbox = self._f.meta, self._f.outbox
         last = await outbox.last_seq(meta)
         first = await outbox.first_seq(meta)

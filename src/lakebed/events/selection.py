@@ -35,6 +35,10 @@ class Selection:
             return False
         return not self.principal or payload_text(event.payload, "principal") == self.principal
 
+    def names_kind(self, kind: str) -> bool:
+        """Whether events of a kind are asked for by name, and not with all others."""
+        return "" not in self.beginnings and self._names(kind)
+
     @property
     def is_everything(self) -> bool:
         """Whether no event is left out."""

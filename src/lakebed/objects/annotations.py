@@ -66,6 +66,7 @@ class Annotations:
         _need_lock(found_bucket)
         if found.attributes.retention is None:
             raise NoSuchConfiguration("object-retention", "the version has no retention")
+        self._f.onlookers.note("ObjectAccessed:GetRetention", found_bucket, found, caller)
         return found.attributes.retention
 
     async def set_retention(
@@ -86,7 +87,7 @@ class Annotations:
         if caller.bypass_governance:
             await f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key, facts)
         action = "s3:PutObjectRetention"
-        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectRetention:Put", change)
+        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectCreated:PutRetention", change)
 
     async def legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None) -> bool:
         """Whether the version is on legal hold. Raises NoSuchConfiguration if it was never said."""
@@ -96,6 +97,7 @@ class Annotations:
         _need_lock(found_bucket)
         if found.attributes.legal_hold is None:
             raise NoSuchConfiguration("object-retention", "the version has no legal hold")
+        self._f.onlookers.note("ObjectAccessed:GetLegalHold", found_bucket, found, caller)
         return found.attributes.legal_hold
 
     async def set_legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None, on: bool) -> None:
@@ -107,7 +109,7 @@ class Annotations:
 
         action = "s3:PutObjectLegalHold"
         facts = lock_facts(None, on, self._f.clock.now_ms())
-        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectLegalHold:Put", change)
+        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectCreated:PutLegalHold", change)
 
     async def _change(
         self,
@@ -141,7 +143,7 @@ class Annotations:
                 await tx.run(rows.UPDATE_OBJECT_ATTRIBUTES, pack(attributes), bucket.id, key)
             else:
                 await tx.run(rows.UPDATE_VERSION_ATTRIBUTES, pack(attributes), bucket.id, key, found.rank)
-            await tell_of_object(f.outbox, tx, event, bucket.name, found, caller, now_ms)
+            await tell_of_object(f.outbox, tx, event, bucket, found, caller, now_ms)
             return bucket, found._replace(attributes=attributes)
 
         return await f.meta.transact(work)

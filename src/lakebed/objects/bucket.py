@@ -35,6 +35,11 @@ class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     ownership: ObjectOwnership | None = None
     tables: bool = False
     """Whether the bucket is a table bucket, whose keys have further rules (see `facilities.Guard`)."""
+    event_mask: int = 0
+    """The events that its notification configuration names, a bit for each (`lakebed.events.names`).
+
+    The rules themselves are elsewhere (`notification_versions`): every request reads what is here.
+    """
 
 
 _encode = msgspec.msgpack.Encoder().encode

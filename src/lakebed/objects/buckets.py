@@ -29,6 +29,7 @@ from .listing import successor
 from .model import Caller
 from .multipart import forget_upload
 from .names import check_bucket_name
+from .notification_versions import record_version
 from .publish import Displaced
 
 
@@ -90,7 +91,7 @@ class Buckets:
                 if bucket.owner == caller.principal.account:
                     raise BucketAlreadyOwned(f"you own this bucket already. bucket={name}")
                 raise BucketAlreadyExists(f"this bucket name is taken. bucket={name}")
-            await tell_of_bucket(f.outbox, tx, "BucketCreated", name, caller, now_ms)
+            await tell_of_bucket(f.outbox, tx, "BucketCreated", bucket, caller, now_ms)
             return bucket
 
         return await f.meta.transact(work)
@@ -128,7 +129,9 @@ class Buckets:
             for row in await tx.rows(rows.BUCKET_UPLOADS, bucket.id):
                 await forget_upload(tx, UploadId(row[0]), displaced)
             await tx.run(rows.DELETE_BUCKET, bucket.id)
-            await tell_of_bucket(f.outbox, tx, "BucketRemoved", name, caller, now_ms)
+            seq = await tell_of_bucket(f.outbox, tx, "BucketRemoved", bucket, caller, now_ms)
+            if bucket.settings.event_mask:
+                await record_version(tx, name, seq, None)
 
         await f.meta.transact(work)
         if displaced.blobs:
@@ -139,6 +142,10 @@ class Buckets:
         bucket = await self._f.bucket(self._f.meta, name)
         await self._f.authorize(caller, bucket, action)
         return bucket
+
+    async def admit_to_all(self, caller: Caller, action: str) -> None:
+        """Return if the caller may do `action` to all buckets at once. Raises AccessDenied."""
+        await self._f.authorize_account(caller, action, "arn:aws:s3:::*")
 
     async def find(self, name: str) -> Bucket:
         """The bucket, whoever asks: for what is checked before permissions. Raises NoSuchBucket."""
@@ -168,7 +175,7 @@ class Buckets:
             bucket = await f.bucket(tx, name)
             packed = encode_settings(change(bucket))
             await tx.run(rows.UPDATE_BUCKET_SETTINGS, packed, bucket.id)
-            await tell_of_bucket(f.outbox, tx, "BucketConfigured", name, caller, now_ms)
+            await tell_of_bucket(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
             return bucket._replace(packed_settings=packed)
 
         return await f.meta.transact(work)
@@ -189,6 +196,6 @@ class Buckets:
             bucket = await f.bucket(tx, name)
             check_versioning_change(status, locked=bucket.settings.object_lock is not None)
             await tx.run(rows.UPDATE_BUCKET_VERSIONING, status, bucket.packed_settings, bucket.id)
-            await tell_of_bucket(f.outbox, tx, "BucketConfigured", name, caller, now_ms)
+            await tell_of_bucket(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
 
         await f.meta.transact(work)

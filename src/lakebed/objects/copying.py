@@ -169,7 +169,7 @@ class ObjectCopier:
                 ),
             )
             stored = await make_current(tx, bucket, current, stored, displaced)
-            await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket.name, stored, caller, now_ms)
+            await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket, stored, caller, now_ms)
             return WrittenObject(bucket, stored)
 
         written = await f.meta.transact(work)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakebed.core.errors import LakebedError, NoSuchBucket, VersionProtected
-from lakebed.core.ids import VersionId
+from lakebed.core.ids import NULL_VERSION, VersionId
 from lakebed.meta.seam import Transaction
 
 from . import rows
@@ -16,14 +16,17 @@ from .config.object_lock import LegalHold, may_delete_version
 from .events import tell_of_object
 from .facilities import Facilities
 from .facts import match_facts, version_facts
-from .model import Caller, StoredObject
+from .model import DEFAULT_ATTRIBUTES, Caller, StoredObject
 from .names import check_key
-from .publish import Displaced, add_marker, remove_current, remove_version
+from .publish import Displaced, add_marker, current_of, remove_current, remove_version
 from .rows import version_from
 from .writing import target
 
 _KEYS_A_COMMIT = 64
 """Keys of one DeleteObjects that share a transaction: few enough that other requests get their turn in between."""
+
+NO_OP = "ObjectRemoved:NoOP"
+"""The kind of the event of a deletion that found nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +133,13 @@ class ObjectDeleter:
         if not bucket.keeps_versions:
             if current is not None:
                 await remove_current(tx, bucket, current, displaced)
-                await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket.name, current, caller, now_ms)
+                await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
+            else:
+                await self._tell_of_absence(tx, caller, bucket, doomed, now_ms)
             return Deleted(doomed.key)
         version = bucket.new_version(self._f.clock)
         marker = await add_marker(tx, bucket, current, doomed.key, version, now_ms, displaced)
-        await tell_of_object(
-            self._f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket.name, marker, caller, now_ms
-        )
+        await tell_of_object(self._f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
         return Deleted(doomed.key, marker=version, made_marker=True)
 
     async def _delete_version(
@@ -157,6 +160,7 @@ class ObjectDeleter:
             found = None if row is None else version_from(row)
         if found is None:
             check_delete(doomed.conditions, None, 0, 0)
+            await self._tell_of_absence(tx, caller, bucket, doomed, now_ms)
             return Deleted(doomed.key, version=doomed.version)
         check_delete(doomed.conditions, found.etag, found.size, found.modified_ms)
         if is_protected(found, now_ms, bypass=caller.bypass_governance):
@@ -165,9 +169,21 @@ class ObjectDeleter:
             await remove_current(tx, bucket, found, displaced)
         else:
             await remove_version(tx, bucket, found, has_current=current is not None, displaced=displaced)
-        await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket.name, found, caller, now_ms)
+        remains = bucket.keeps_versions and await current_of(tx, bucket, doomed.key) is not None
+        await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket, found, caller, now_ms, remains=remains)
         marker = found.version if found.is_marker else None
         return Deleted(doomed.key, version=doomed.version, marker=marker)
+
+    async def _tell_of_absence(
+        self, tx: Transaction, caller: Caller, bucket: Bucket, doomed: Doomed, now_ms: int
+    ) -> None:
+        """Nothing was there, and nothing has changed: told to who asked for that."""
+        if not self._f.onlookers.want(bucket, NO_OP):
+            return
+        version = VersionId(doomed.version or NULL_VERSION)
+        absent = StoredObject(doomed.key, 0, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
+        remains = doomed.version is not None and await current_of(tx, bucket, doomed.key) is not None
+        await tell_of_object(self._f.outbox, tx, NO_OP, bucket, absent, caller, now_ms, remains=remains)
 
 
 def is_protected(version: StoredObject, now_ms: int, *, bypass: bool = False) -> bool:

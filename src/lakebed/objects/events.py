@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import Transaction
 
+from .bucket import Bucket
 from .model import Caller, StoredObject
+
+MAX_HEADER_CHARS: Final = 512
+"""Of what is kept of a request's headers: strangers choose them."""
 
 
 class ObjectEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -26,19 +32,26 @@ class ObjectEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     source_ip: str = ""
     delegation: str = ""
     """The id of the key that the catalog handed out for it, if it was done with one."""
+    user_agent: str = ""
+    host: str = ""
+    """Where the request was sent to, as its client says: a name or an address, and a port if it is not the usual."""
+    owner: str = ""
+    """The account that the bucket is of, if it is not that of who did it."""
+    remains: bool = False
+    """Of a version that was removed: whether the key has an object all the same."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_event = msgspec.msgpack.Decoder(ObjectEvent).decode
 
 
-async def tell_of_object(
-    outbox: Outbox, tx: Transaction, name: str, bucket: str, stored: StoredObject, caller: Caller, now_ms: int
-) -> None:
-    """Record what became of one version of an object."""
+def event_of_object(
+    name: str, bucket: Bucket, stored: StoredObject, caller: Caller, now_ms: int, *, remains: bool = False
+) -> Event:
+    """What became of one version of an object, or was done with it."""
     principal = caller.principal
     event = ObjectEvent(
-        bucket=bucket,
+        bucket=bucket.name,
         key=stored.key,
         version=stored.version if stored.version != "null" else "",
         size=stored.size,
@@ -50,18 +63,49 @@ async def tell_of_object(
         request_id=caller.request_id,
         source_ip=caller.source_ip,
         delegation="" if principal.session is None else principal.session.delegation,
+        user_agent=_storable(caller.user_agent),
+        host=_storable(caller.host),
+        owner="" if bucket.owner == principal.account else bucket.owner,
+        remains=remains,
     )
-    await outbox.append(tx, Event(name, f"{bucket}/{stored.key}", _encode(event), now_ms))
+    return Event(name, f"{bucket.name}/{stored.key}", _encode(event), now_ms)
 
 
-async def tell_of_bucket(outbox: Outbox, tx: Transaction, name: str, bucket: str, caller: Caller, now_ms: int) -> None:
-    """Record what became of a bucket."""
+async def tell_of_object(
+    outbox: Outbox,
+    tx: Transaction,
+    name: str,
+    bucket: Bucket,
+    stored: StoredObject,
+    caller: Caller,
+    now_ms: int,
+    *,
+    remains: bool = False,
+) -> None:
+    """Record what became of one version of an object."""
+    await outbox.append(tx, event_of_object(name, bucket, stored, caller, now_ms, remains=remains))
+
+
+async def tell_of_bucket(
+    outbox: Outbox, tx: Transaction, name: str, bucket: Bucket, caller: Caller, now_ms: int
+) -> int:
+    """Record what became of a bucket; the number of the event."""
     principal = caller.principal
     event = ObjectEvent(
-        bucket=bucket,
+        bucket=bucket.name,
         principal=principal.name,
         account=principal.account,
         request_id=caller.request_id,
         source_ip=caller.source_ip,
+        user_agent=_storable(caller.user_agent),
+        host=_storable(caller.host),
+        owner="" if bucket.owner == principal.account else bucket.owner,
     )
-    await outbox.append(tx, Event(name, bucket, _encode(event), now_ms))
+    return await outbox.append(tx, Event(name, bucket.name, _encode(event), now_ms))
+
+
+def _storable(header: str) -> str:
+    """A header's value, short, and without what is no text: it may hold bytes that were never decoded."""
+    if header.isascii():
+        return header[:MAX_HEADER_CHARS]
+    return header.encode("utf-8", "replace").decode()[:MAX_HEADER_CHARS]

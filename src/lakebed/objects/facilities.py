@@ -18,7 +18,7 @@ from .bucket import Bucket, bucket_from
 from .contents import Contents
 from .facts import Facts
 from .ingest import Ingester
-from .model import Caller
+from .model import Caller, StoredObject
 from .rows import BUCKET_BY_NAME
 
 
@@ -75,6 +75,32 @@ class Closed:
 CLOSED: Final = Closed()
 
 
+class Onlookers(Protocol):
+    """Those who have asked to be told of what changes nothing: of reads, and of deletions of what was not there."""
+
+    def want(self, bucket: Bucket, kind: str) -> bool:
+        """Whether an event of that kind is to be made of something in the bucket."""
+        ...
+
+    def note(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
+        """Something was done with an object: has an event made of it, soon, if somebody wants one."""
+        ...
+
+
+class Nobody:
+    """Nobody has asked."""
+
+    def want(self, bucket: Bucket, kind: str) -> bool:
+        """No."""
+        return False
+
+    def note(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
+        """It is let go."""
+
+
+NOBODY: Final = Nobody()
+
+
 @dataclass(frozen=True, slots=True)
 class Facilities:
     """The stores and the gate. Made once, in `server`."""
@@ -93,6 +119,7 @@ class Facilities:
     """How long a dropped blob stays for readers that have not opened it yet; a local file needs none."""
     guard: Guard = CLOSED
     """Asked besides the authorizer about keys of buckets that hold tables."""
+    onlookers: Onlookers = NOBODY
 
     async def authorize(
         self,

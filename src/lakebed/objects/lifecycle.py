@@ -33,6 +33,8 @@ from .rows import upload_from, version_from
 
 _BATCH = 500
 _KEYS_A_COMMIT = 64
+_USER_AGENT = "Internal: [ILM-Expiry]"
+"""What events name in place of a client, as other servers do."""
 
 
 @dataclass(slots=True)
@@ -149,10 +151,10 @@ class LifecycleRunner:
                 version = bucket.new_version(f.clock)
                 marker = await add_marker(tx, bucket, current, key, version, now_ms, displaced)
                 event = "LifecycleExpiration:DeleteMarkerCreated"
-                await tell_of_object(f.outbox, tx, event, bucket.name, marker, caller, now_ms)
+                await tell_of_object(f.outbox, tx, event, bucket, marker, caller, now_ms)
             else:
                 await remove_current(tx, bucket, current, displaced)
-                await tell_of_object(f.outbox, tx, "LifecycleExpiration:Delete", bucket.name, current, caller, now_ms)
+                await tell_of_object(f.outbox, tx, "LifecycleExpiration:Delete", bucket, current, caller, now_ms)
             return True
         row = await tx.row(rows.VERSION, bucket.id, key, action.version_id)
         if row is None:
@@ -161,7 +163,10 @@ class LifecycleRunner:
         if is_protected(found, now_ms):
             return False
         await remove_version(tx, bucket, found, has_current=current is not None, displaced=displaced)
-        await tell_of_object(f.outbox, tx, "LifecycleExpiration:Delete", bucket.name, found, caller, now_ms)
+        is_marker = action.kind is DueKind.DELETE_MARKER
+        event = "LifecycleDelMarkerExpiration:Delete" if is_marker else "LifecycleExpiration:Delete"
+        remains = await current_of(tx, bucket, key) is not None
+        await tell_of_object(f.outbox, tx, event, bucket, found, caller, now_ms, remains=remains)
         return True
 
     async def _abort_uploads(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
@@ -193,4 +198,4 @@ class LifecycleRunner:
 
 def _caller(bucket: Bucket, rule: str) -> Caller:
     principal = Principal(name=f"lifecycle:{rule}", account=bucket.owner, arn=f"arn:aws:iam::{bucket.owner}:root")
-    return Caller(principal)
+    return Caller(principal, user_agent=_USER_AGENT)

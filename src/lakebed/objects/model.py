@@ -151,6 +151,10 @@ class Caller(NamedTuple):
     bypass_governance: bool = False
     """The caller asks to pass governance-mode retention, which needs a permission of its own."""
 
+    user_agent: str = ""
+    host: str = ""
+    """What the request says of its client, and of where it was sent to: for events."""
+
 
 _attributes_decoder = msgspec.msgpack.Decoder(ObjectAttributes)
 _upload_decoder = msgspec.msgpack.Decoder(UploadAttributes)

@@ -269,9 +269,7 @@ class MultipartUploads:
                 stored.attributes.encrypted,
             )
             await tx.run(rows.FINISH_UPLOAD, now_ms, pack(result), upload.id)
-            await tell_of_object(
-                f.outbox, tx, "ObjectCreated:CompleteMultipartUpload", bucket.name, stored, caller, now_ms
-            )
+            await tell_of_object(f.outbox, tx, "ObjectCreated:CompleteMultipartUpload", bucket, stored, caller, now_ms)
             return _completed(bucket, key, result)
 
         completed = await f.meta.transact(work)

@@ -172,7 +172,7 @@ class ObjectWriter:
             finish_attributes(bucket, new.attributes, now_ms, encrypted=encrypted),
         )
         stored = await make_current(tx, bucket, current, stored, displaced)
-        await tell_of_object(f.outbox, tx, event, bucket.name, stored, caller, now_ms)
+        await tell_of_object(f.outbox, tx, event, bucket, stored, caller, now_ms)
         return WrittenObject(bucket, stored)
 
 

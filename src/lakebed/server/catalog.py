@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 from dataclasses import dataclass
 from typing import Final
@@ -11,12 +10,12 @@ from typing import Final
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.core.settings import FederationSettings
 from lakebed.events.access_trail import AccessTrail
+from lakebed.events.feed import Feed
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
-from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
@@ -73,6 +72,7 @@ from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
 from .governance_events import GovernanceEvents, wire_governance_events
+from .live_events import wire_live_events
 from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000
@@ -115,6 +115,7 @@ def wire_catalog(
     trace_retention_seconds: float = KEPT_SECONDS,
     telling: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
+    feed: Feed | None = None,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
@@ -123,7 +124,7 @@ def wire_catalog(
     telling = telling or wire_governance_events(facilities, master)
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
-    tasks = TaskQueue(meta, clock, random.SystemRandom())
+    tasks = telling.tasks
     gate = Gate(facilities)
     cache = MetadataCache()
     files = TableFiles(facilities, writer, reader)
@@ -211,7 +212,9 @@ def wire_catalog(
             EventLog(facilities),
             audit_trail(facilities),
             AccessTrail(facilities),
-            telling.webhooks,
+            telling.targets,
+            telling.arrivals,
+            feed or wire_live_events(meta, facilities.outbox, clock).feed,
         ),
     )
     around = telling.announcer.around

@@ -58,6 +58,7 @@ from .embedded_worker import WorkerStarter
 from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
 from .instruments import Instruments, access_trace, with_access_log
+from .live_events import LiveEvents, wire_live_events
 from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
@@ -95,6 +96,7 @@ class Parts:
     decisions: Decisions
     outbound: PooledHttp
     """Connections to other catalogs."""
+    live: LiveEvents
 
 
 @asynccontextmanager
@@ -137,6 +139,7 @@ class Ground:
     facilities: Facilities
     reaper: BlobReaper
     decisions: Decisions
+    live: LiveEvents
 
 
 def lay_ground(
@@ -156,9 +159,11 @@ def lay_ground(
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
     reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
     decisions = wire_decisions(settings.decisions, clock)
+    outbox = Outbox(meta)
+    live = wire_live_events(meta, outbox, clock)
     facilities = Facilities(
         meta=meta,
-        outbox=Outbox(meta),
+        outbox=outbox,
         storage=storage,
         ingester=Ingester(
             storage,
@@ -175,8 +180,9 @@ def lay_ground(
         region=settings.server.region,
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
+        onlookers=live.accesses,
     )
-    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, decisions)
+    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, decisions, live)
 
 
 def _wire(
@@ -198,6 +204,7 @@ def _wire(
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
     instruments = Instruments(metrics)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
     services = S3Services.on(
         facilities,
         authenticator,
@@ -205,6 +212,9 @@ def _wire(
         lifecycle_day_ms=day_ms,
         selects=wire_selects(settings, facilities),
         select_ended=instruments.selects.ended,
+        feed=ground.live.feed,
+        targets=telling.records,
+        rules_per_bucket=settings.targets.rules_per_bucket,
     )
     session_tokens = TokenService(
         sessions,
@@ -213,7 +223,6 @@ def _wire(
         max_seconds=int(settings.sts.max_duration),
     )
     delegations, accesses = Delegations(meta), AccessTally(meta, clock)
-    telling = wire_governance_events(facilities, master, settings.listeners, settings.webhooks)
     s3 = S3Application(
         services,
         session_tokens,
@@ -257,6 +266,7 @@ def _wire(
         trace_retention_seconds=settings.tables.trace_retention,
         telling=telling,
         federation=settings.federation,
+        feed=ground.live.feed,
     )
 
     federation = catalog.services.federation
@@ -315,4 +325,5 @@ def _wire(
         telling=telling,
         decisions=ground.decisions,
         outbound=outbound,
+        live=ground.live,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lakebed.core.clock import Clock
+from lakebed.events.delivery import Standing, Tally
 from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.select.model import Counts
 from lakebed.wire.http.message import Request, Response
@@ -83,6 +84,41 @@ class SelectInstruments:
             self._bytes.of(kind).add(size)
 
 
+class DeliveryInstruments:
+    """What is told of targets, each by its name and type. An `Observer` of deliveries."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        labels = ("target", "type")
+        self._sent = metrics.counter("lakebed_target_sent_total", "Events delivered.", labels)
+        self._failed = metrics.counter("lakebed_target_failed_total", "Attempts to deliver that failed.", labels)
+        self._given_up = metrics.counter("lakebed_target_given_up_total", "Events that became dead letters.", labels)
+        self._skipped = metrics.counter("lakebed_target_skipped_total", "Events passed over: not asked for.", labels)
+        self._behind = metrics.gauge("lakebed_target_behind", "Events not gone through yet, asked for or not.", labels)
+        self._waiting = metrics.gauge("lakebed_target_waiting", "Events that wait to be tried again.", labels)
+        self._dead = metrics.gauge("lakebed_target_dead", "Dead letters.", labels)
+        self._under_way = metrics.gauge("lakebed_target_sending", "Events that are being sent.", labels)
+
+    def count(self, target: str, tally: Tally) -> None:
+        """Something was done for a target."""
+        labels = _name_and_type(target)
+        for family, count in (
+            (self._sent, tally.delivered),
+            (self._failed, tally.failed),
+            (self._given_up, tally.given_up),
+            (self._skipped, tally.skipped),
+        ):
+            if count:
+                family.of(*labels).add(count)
+
+    def measure(self, target: str, standing: Standing) -> None:
+        """How a target stands now."""
+        labels = _name_and_type(target)
+        self._behind.of(*labels).set(standing.behind)
+        self._waiting.of(*labels).set(standing.waiting)
+        self._dead.of(*labels).set(standing.dead)
+        self._under_way.of(*labels).set(standing.under_way)
+
+
 class Instruments:
     """What the server counts: the edges' answers, and its own chores."""
 
@@ -96,12 +132,15 @@ class Instruments:
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
         self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
-        self.posted = metrics.counter(
-            "lakebed_webhooks_total", "Attempts to post events, by what came of them.", ("outcome",)
-        )
+        self.deliveries = DeliveryInstruments(metrics)
         self.tended = metrics.counter(
             "lakebed_tables_tended_total", "What the catalog's chores did and removed, by kind.", ("kind",)
         )
+
+
+def _name_and_type(target: str) -> tuple[str, str]:
+    name, _, type_ = target.partition(":")
+    return name, type_
 
 
 def promised_bytes(request: Request, response: Response) -> int:

@@ -21,7 +21,7 @@ import uvloop
 from lakebed.core import errors
 from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
-from lakebed.events.webhooks import Tally
+from lakebed.events.rules import trim_versions
 from lakebed.tables.upkeep.planner import Planned
 
 from .composition import Parts, compose
@@ -41,7 +41,7 @@ _DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
 _PURGE_PAUSE_SECONDS: Final = 5.0
 _UPKEEP_PAUSE_SECONDS: Final = 5.0
-_WEBHOOKS_PAUSE_SECONDS: Final = 5.0
+_TARGETS_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
 _FAILURE_BYTES: Final = 8192
 _GARBAGE_THRESHOLD: Final = 10_000
@@ -95,8 +95,10 @@ async def _serve(
             asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),
             asyncio.create_task(_purge_tables(parts)),
             asyncio.create_task(_schedule_upkeep(parts)),
-            asyncio.create_task(_post_events(parts)),
+            asyncio.create_task(_deliver_events(parts)),
             asyncio.create_task(parts.telling.recorder.run()),
+            asyncio.create_task(parts.live.interests.run()),
+            asyncio.create_task(parts.live.accesses.run()),
             asyncio.create_task(parts.worker_starter.run()),
             asyncio.create_task(parts.trace.run()),
         ]
@@ -226,6 +228,7 @@ def _trim(parts: Parts, settings: Settings) -> Callable[[], Awaitable[None]]:
         before_ms = parts.clock.now_ms() - round(settings.meta.event_retention * 1000)
         while removed := await parts.outbox.trim(occurred_before_ms=before_ms):
             parts.instruments.swept.of("event").add(removed)
+        await trim_versions(parts.meta, parts.outbox)
 
     return trim
 
@@ -298,23 +301,16 @@ async def _schedule_upkeep(parts: Parts) -> None:
         await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
 
 
-async def _post_events(parts: Parts) -> None:
-    """Post events to who asked for them, in one process of all that share the metadata store at a time."""
-    posted = parts.instruments.posted
-
-    def told(tally: Tally) -> None:
-        posted.of("delivered").add(tally.delivered)
-        posted.of("failed").add(tally.failed)
-        posted.of("given_up").add(tally.given_up)
-
+async def _deliver_events(parts: Parts) -> None:
+    """Send events to targets, in one process of all that share the metadata store at a time."""
     while True:
         try:
-            await parts.telling.dispatcher.run(told)
+            await parts.telling.dispatcher.run(parts.instruments.deliveries)
         except LakebedError as error:
-            log.warning("events cannot be posted; it is tried again", extra={"chore": "webhooks"}, exc_info=error)
+            log.warning("events cannot be delivered; it is tried again", extra={"chore": "targets"}, exc_info=error)
         except Exception:
-            log.exception("the posting of events crashed; it is tried again", extra={"chore": "webhooks"})
-        await asyncio.sleep(_WEBHOOKS_PAUSE_SECONDS)
+            log.exception("the delivery of events crashed; it is tried again", extra={"chore": "targets"})
+        await asyncio.sleep(_TARGETS_PAUSE_SECONDS)
 
 
 async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:

@@ -19,7 +19,7 @@ _NAMES: Final = (
     "principal",
     "catalog-role",
     "principal-role",
-    "webhook",
+    "target",
     "task",
 )
 """What a path may be about, by the names of its segments; of several, the first."""

@@ -33,7 +33,7 @@ def test_the_receiver_of_the_documentation_takes_each_message_once(capsys: pytes
 
     secret = new_secret()
     names: dict[str, Any] = {}
-    exec(EXAMPLES[2].replace("whsec_…", secret.reveal()), names)
+    exec(EXAMPLES[-1].replace("whsec_…", secret.reveal()), names)
     headers = signed_headers(secret, "evt_7", time.time_ns() // 1_000_000, BODY)
     for _ in range(2):
         names["receive"](headers, BODY)

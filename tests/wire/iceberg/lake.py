@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -105,6 +105,20 @@ class Lake:
         host: str = HOST,
     ) -> Answer:
         """Send a request, signed unless there are no keys; without keys, with these headers as they are."""
+        return await _answer(await self.respond(method, path, body, headers, keys=keys, host=host))
+
+    async def respond(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        keys: Keys | None = ROOT_KEYS,
+        host: str = HOST,
+        may_wait: Callable[[], bool] = lambda: True,
+    ) -> Response:
+        """The same, before the answer is read: for those that go on."""
         sent = dict(headers or {})
         if keys is not None:
             at = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)
@@ -118,11 +132,13 @@ class Lake:
         received = {"host": host, "content-length": str(len(body))} | {
             name.lower(): value for name, value in sent.items()
         }
-        request = Request(method, parts.path, parts.query, received, incoming, "http", "127.0.0.1", "R1")
+        request = Request(
+            method, parts.path, parts.query, received, incoming, "http", "127.0.0.1", "R1", may_wait=may_wait
+        )
         for edge in (self.catalog, self.admin, self.management):
             if edge.handles(parts.path):
-                return await _answer(await edge(request))
-        return await _answer(await self.s3(request))
+                return await edge(request)
+        return await self.s3(request)
 
     async def call(
         self,

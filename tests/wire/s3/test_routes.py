@@ -68,6 +68,8 @@ RENAMED = {
     "DeleteBucketLifecycle": "DeleteBucketLifecycleConfiguration",
     "GetBucketLifecycle": "GetBucketLifecycleConfiguration",
     "PutBucketLifecycle": "PutBucketLifecycleConfiguration",
+    "GetBucketNotification": "GetBucketNotificationConfiguration",
+    "PutBucketNotification": "PutBucketNotificationConfiguration",
     # Told apart by the endpoint alone, and we have no directory buckets.
     "ListDirectoryBuckets": "ListBuckets",
 }
@@ -91,8 +93,6 @@ LEFT_OUT = {
     "GetBucketMetadataConfiguration",
     "GetBucketMetadataTableConfiguration",
     "GetBucketMetricsConfiguration",
-    "GetBucketNotification",
-    "GetBucketNotificationConfiguration",
     "GetObjectAnnotation",
     "GetObjectTorrent",
     "ListBucketAnalyticsConfigurations",
@@ -106,8 +106,6 @@ LEFT_OUT = {
     "PutBucketIntelligentTieringConfiguration",
     "PutBucketInventoryConfiguration",
     "PutBucketMetricsConfiguration",
-    "PutBucketNotification",
-    "PutBucketNotificationConfiguration",
     "PutBucketReplication",
     "PutBucketWebsite",
     "PutObjectAnnotation",
@@ -159,8 +157,8 @@ def test_every_operation_of_the_model_is_served_or_clearly_left_out(name: str) -
 
 
 def _tables() -> Iterator[tuple[Shape, str]]:
-    for method, operation in routes._SERVICE.items():
-        yield Shape(method), operation.name
+    for (method, subresource), operation in routes._SERVICE.items():
+        yield Shape(method, query={subresource: ""} if subresource else {}), operation.name
     for (method, subresource), operation in routes._BUCKET.items():
         yield Shape(method, "bucket", "", {subresource: ""} if subresource else {}), operation.name
     for (method, subresource), operation in routes._OBJECT.items():
@@ -337,6 +335,10 @@ _CASES: dict[str, list[tuple[str, str, str, dict[str, str], bytes]]] = {
     "Storage classes other than STANDARD": [("PUT", "/bucket/k", "", {"x-amz-storage-class": "GLACIER"}, b"")],
     "Lifecycle transitions": [("PUT", "/bucket", "lifecycle", {}, _TRANSITION)],
     "Lifecycle expiration in table buckets": [("PUT", "/tables", "lifecycle", {}, _EXPIRATION)],
+    "Notifications to SNS topics, Lambda functions and EventBridge": [
+        ("PUT", "/bucket", "notification", {}, _document("NotificationConfiguration", f"<{kind}/>"))
+        for kind in ("TopicConfiguration", "CloudFunctionConfiguration", "EventBridgeConfiguration")
+    ],
     "MFA delete": [("PUT", "/bucket", "versioning", {}, _MFA)],
     "Requester pays": [("PUT", "/bucket", "requestPayment", {}, _REQUESTER)],
     "Access points and object lambda": [

@@ -8,7 +8,7 @@ from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
 from .selects import SelectSettings
-from .telling import HookFailure, ListenerHook, ListenersSettings, WebhooksSettings, WebhookSubscriber
+from .telling import HookFailure, ListenerHook, ListenersSettings, TargetEntry, TargetsSettings
 from .tree import (
     CommitValidation,
     ConditionalPut,
@@ -66,10 +66,10 @@ __all__ = [
     "StorageSettings",
     "StsSettings",
     "TablesSettings",
+    "TargetEntry",
+    "TargetsSettings",
     "TokenMode",
     "TokensSettings",
-    "WebhookSubscriber",
-    "WebhooksSettings",
     "active_master_key",
     "check_settings",
     "decode_master_key",

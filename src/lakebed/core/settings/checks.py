@@ -16,7 +16,7 @@ from ..webhooks import check_secret
 from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
-from .telling import ListenersSettings, WebhooksSettings
+from .telling import ListenersSettings, TargetsSettings
 from .tree import (
     EncryptionSettings,
     MetaSettings,
@@ -61,7 +61,7 @@ def check_settings(settings: Settings) -> None:
     _check_federation(settings.federation)
     _check_pipeline(settings.pipeline)
     _check_listeners(settings.listeners)
-    _check_webhooks(settings.webhooks)
+    _check_targets(settings.targets)
 
 
 def decode_master_key(key_id: str, key: Secret) -> bytes:
@@ -294,13 +294,13 @@ def _check_operations(path: str, words: tuple[str, ...]) -> frozenset[Operation]
         raise _refusal(path, str(error)) from error
 
 
-def _check_webhooks(webhooks: WebhooksSettings) -> None:
-    for name, subscriber in webhooks.subscribers.items():
-        path = f"webhooks.subscribers.{name}"
-        allow_http = webhooks.allow_http
-        _check_called(path, name, subscriber.url, subscriber.secret, "webhooks.allow_http", allow_http=allow_http)
-        if not subscriber.kinds:
-            raise _refusal(f"{path}.kinds", 'names no events; ["*"] is all of them')
+def _check_targets(targets: TargetsSettings) -> None:
+    for name, target in targets.named.items():
+        path = f"targets.named.{name}"
+        if not _KEY_ID.fullmatch(name):
+            raise _refusal(path, f"expected a name of letters, digits, - and _. found={name!r}")
+        if not target.type:
+            raise _refusal(f"{path}.type", "missing: what kind of target it is")
 
 
 def _check_called(path: str, name: str, url: str, secret: Secret, switch: str, *, allow_http: bool) -> None:

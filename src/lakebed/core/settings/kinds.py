@@ -100,6 +100,33 @@ class SecretText(Kind):
         return '"***"' if value else '""'
 
 
+class Anything(Kind):
+    """A plain value whose meaning is known elsewhere. Since it may be a secret, a text is treated as one."""
+
+    expected = "a text, a number, true or false, or a list of texts"
+    is_secret = True
+
+    def from_text(self, text: str) -> object:
+        """The text, hidden."""
+        return Secret(text)
+
+    def from_toml(self, raw: object) -> object:
+        """The value, with texts hidden."""
+        if isinstance(raw, bool | int | float):
+            return raw
+        if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
+            return tuple(Secret(item) for item in raw)
+        return super().from_toml(raw)
+
+    def show(self, value: object) -> str:
+        """Numbers and switches as they are, stars for texts."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return "[" + ", ".join(map(self.show, value)) + "]"
+        return repr(value) if isinstance(value, int | float) else '"***"'
+
+
 class Switch(Kind):
     """True or false."""
 
@@ -312,6 +339,7 @@ class Group(Kind):
         hints = typing.get_type_hints(group, include_extras=True)
         self._kinds = {item.name: kind_of(hints[item.name]) for item in dataclasses.fields(group)}
         self.expected = f"a table of {', '.join(self._kinds)}"
+        self.is_secret = any(kind.is_secret for kind in self._kinds.values())
 
     def from_text(self, text: str) -> object:
         """An inline table of TOML."""
@@ -344,6 +372,7 @@ class Group(Kind):
 
 _PLAIN: Final[Mapping[object, type[Kind]]] = {
     str: Text,
+    object: Anything,
     Secret: SecretText,
     bool: Switch,
     Path: FolderOrFile,

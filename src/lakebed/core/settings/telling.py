@@ -62,32 +62,46 @@ class ListenersSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookSubscriber:
-    """Somebody to whom events are posted."""
+class TargetEntry:
+    """Somewhere that events go."""
 
-    url: str = ""
-    secret: Secret = NO_SECRET
-    """What requests are signed with: `whsec_` and base64 of 24 to 64 bytes."""
+    type: str = ""
+    """What kind of server it is: `webhook`, say."""
 
-    kinds: tuple[str, ...] = ("*",)
-    """Which events: names of kinds or `AFTER_` names of operations, or beginnings of them followed by `*`."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """What a target of that type has to be told; texts are taken for secrets, and not shown."""
 
-    ca_bundle: Path | None = None
-    """Certificates of the authorities that vouch for it, in place of the system's."""
+    kinds: tuple[str, ...] = ()
+    """Which events it is sent, besides what bucket rules have sent to it: names of kinds or `AFTER_` names of
+    operations, or beginnings of them followed by `*`."""
+
+    subject: str = ""
+    """Of those kinds, what is about this, or in it."""
+
+    audit: bool = False
+    """Send it what the audit trail is made of, too."""
+
+    form: str = ""
+    """What events look like to it."""
+
+    paused: bool = False
+    """Send it nothing for now, and keep what it has not had."""
 
 
 @dataclass(frozen=True, slots=True)
-class WebhooksSettings:
-    """Events that are posted to others."""
+class TargetsSettings:
+    """Events that are sent to others."""
 
-    subscribers: Mapping[str, WebhookSubscriber] = field(default_factory=dict)
-    """By names of your choice: `[webhooks.subscribers.NAME]`. Others may be added by the API."""
+    named: Mapping[str, TargetEntry] = field(default_factory=dict)
+    """By names of your choice: `[targets.named.NAME]`. Others may be added by the API."""
 
     timeout: Annotated[float, SECONDS, Within(0.01, 60)] = 10.0
-    """How long a receiver may take to answer."""
+    """How long a receiver of webhooks may take to answer."""
 
     max_attempts: Annotated[int, Within(1, 1000)] = 50
+    rules_per_bucket: Annotated[int, Within(1, 10_000)] = 100
+    """How many rules the notification configuration of a bucket has at most; 100 with Amazon's S3."""
     """After that many an event is a dead letter. Pauses double, up to five minutes: fifty take about four hours."""
 
     allow_http: bool = False
-    """Post by plain HTTP, beyond this machine too."""
+    """Post webhooks by plain HTTP, beyond this machine too."""

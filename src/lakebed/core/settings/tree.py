@@ -20,7 +20,7 @@ from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
 from .selects import SelectSettings
-from .telling import ListenersSettings, WebhooksSettings
+from .telling import ListenersSettings, TargetsSettings
 
 ByteCount: TypeAlias = Annotated[int, BYTES]
 """A size, written as `8MiB`."""
@@ -363,4 +363,4 @@ class Settings:
     select: SelectSettings = field(default_factory=SelectSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     listeners: ListenersSettings = field(default_factory=ListenersSettings)
-    webhooks: WebhooksSettings = field(default_factory=WebhooksSettings)
+    targets: TargetsSettings = field(default_factory=TargetsSettings)

@@ -20,6 +20,7 @@ MODULES: Final[Mapping[JobKind, str]] = {
     JobKind.REWRITE_LAYOUT: "layout",
     JobKind.EXPORT_EVENTS: "events",
     JobKind.COPY_RESTRICTED: "restricted_copies",
+    JobKind.INGEST: "ingestion",
 }
 
 

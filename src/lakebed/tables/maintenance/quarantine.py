@@ -100,10 +100,10 @@ async def take_away(
     """The step of a transaction that removes a file as a client of the bucket would."""
     if not bucket.keeps_versions:
         await remove_current(tx, bucket, current, displaced)
-        await tell_of_object(f.outbox, tx, "ObjectRemoved:Delete", bucket.name, current, caller, now_ms)
+        await tell_of_object(f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
         return
     marker = await add_marker(tx, bucket, current, current.key, bucket.new_version(f.clock), now_ms, displaced)
-    await tell_of_object(f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket.name, marker, caller, now_ms)
+    await tell_of_object(f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
 
 
 class Quarantine:
@@ -186,7 +186,7 @@ class Quarantine:
         # As written now: its owner has the safety window to make use of it.
         restored = await _share(f, tx, bucket, stored, held.key, now_ms, displaced)
         await remove_current(tx, bucket, stored, displaced)
-        await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket.name, restored, caller, now_ms)
+        await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket, restored, caller, now_ms)
         return True
 
     async def _purge(self, tx: Transaction, held: Held, now_ms: int, displaced: Displaced) -> bool:

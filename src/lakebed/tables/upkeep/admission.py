@@ -37,7 +37,7 @@ MAX_REASON_CHARS: Final = 1024
 _AFTER_ALL: Final = "\U0010ffff"
 """Greater than any key."""
 
-_MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS})
+_MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST})
 """Jobs whose table may come into being by them."""
 
 

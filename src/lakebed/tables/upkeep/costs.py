@@ -21,6 +21,7 @@ BYTES_PER_SECOND: Final[Mapping[JobKind, int]] = {
     JobKind.REWRITE_LAYOUT: 24 * MIB,
     JobKind.IMPORT: 32 * MIB,
     JobKind.COPY_RESTRICTED: 32 * MIB,
+    JobKind.INGEST: 32 * MIB,
     # Decoded and looked at.
     JobKind.COMPUTE_STATISTICS: 64 * MIB,
     JobKind.VERIFY: 128 * MIB,

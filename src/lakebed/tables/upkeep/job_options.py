@@ -47,6 +47,7 @@ JOB_OPTIONS: Final[Mapping[JobKind, Mapping[str, Reading]]] = {
     JobKind.REWRITE_LAYOUT: {"target-file-size-bytes": whole(1), "max-file-group-size-bytes": whole(1)},
     JobKind.EXPORT_EVENTS: {"batch-limit": whole(1)},
     JobKind.COPY_RESTRICTED: {},
+    JobKind.INGEST: {"batch-limit": whole(1), "batch-bytes": whole(1)},
 }
 """All that a job can be told."""
 

@@ -47,14 +47,14 @@ class Orders:
         self._queue = queue
 
     async def place(
-        self, tx: Transaction, order: TaskOrder, told: list[Event], *, run_at_ms: int | None = None
+        self, tx: Transaction, order: TaskOrder, told: list[Event], *, run_at_ms: int | None = None, turn: int = 0
     ) -> Placed:
-        """Ask for a job."""
+        """Ask for a job. There may be another open task of it for every `turn`."""
         added = await self._queue.add(
             tx,
             order.job,
             encode_order(order),
-            dedupe=_subject(order),
+            dedupe=_subject(order) + (f"\x1f{turn}" if turn else ""),
             run_at_ms=run_at_ms,
             max_attempts=MAX_ATTEMPTS,
         )

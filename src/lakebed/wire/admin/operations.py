@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from lakebed.wire.iceberg.routes import Mount, RouteTable
 
-from .handlers import claims, connections, delegations, events, labels, policies, tables, tasks, webhooks
+from .handlers import (
+    arrivals,
+    claims,
+    connections,
+    delegations,
+    events,
+    labels,
+    policies,
+    stream,
+    tables,
+    targets,
+    tasks,
+)
 
 BASE = "/lakebed"
 
@@ -15,7 +27,9 @@ def admin_mount() -> Mount:
         *tasks.ROUTES,
         *claims.ROUTES,
         *events.ROUTES,
-        *webhooks.ROUTES,
+        *stream.ROUTES,
+        *targets.ROUTES,
+        *arrivals.ROUTES,
         *tables.ROUTES,
         *policies.ROUTES,
         *labels.ROUTES,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.events.access_trail import AccessTrail
+from lakebed.events.delivery import Targets
+from lakebed.events.feed import Feed
 from lakebed.events.log import EventLog
-from lakebed.events.webhooks import Webhooks
 from lakebed.meta.tasks import TaskQueue
+from lakebed.tables.upkeep.arrivals import Arrivals
 from lakebed.tables.upkeep.service import Upkeep
 from lakebed.tables.upkeep.tasks import Tasks
 
@@ -23,4 +25,6 @@ class AdminServices:
     events: EventLog
     audit: EventLog
     trail: AccessTrail
-    webhooks: Webhooks
+    targets: Targets
+    arrivals: Arrivals
+    feed: Feed

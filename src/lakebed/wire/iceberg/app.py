@@ -141,7 +141,15 @@ def _caller(request: Request, who: Authenticated) -> Caller:
             facts["aws:Referer"] = headers["referer"]
         return facts
 
-    return Caller(who.principal, request.request_id, request.peer, request.scheme == "https", conditions)
+    return Caller(
+        who.principal,
+        request.request_id,
+        request.peer,
+        request.scheme == "https",
+        conditions,
+        user_agent=headers.get("user-agent", ""),
+        host=headers.get("host", ""),
+    )
 
 
 def _told(error: LakebedError, refusal: Refusal) -> str:

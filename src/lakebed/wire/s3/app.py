@@ -192,4 +192,6 @@ def _caller(request: Request, who: Authenticated, clock: Clock) -> Caller:
         request.scheme == "https",
         lambda: request_facts(request, who, clock.now_ms()),
         request.headers.get("x-amz-bypass-governance-retention", "").lower() == "true",
+        request.headers.get("user-agent", ""),
+        request.headers.get("host", ""),
     )

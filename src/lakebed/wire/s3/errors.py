@@ -152,6 +152,8 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header",
     ),
+    # It is for dead letters, and never the answer to a request.
+    e.Undeliverable: S3Reply(500, "InternalError"),
     e.NotSupported: S3Reply(501, "NotImplemented"),
     e.Throttled: S3Reply(503, "SlowDown", "Please reduce your request rate."),
     e.Unavailable: S3Reply(503, "ServiceUnavailable", "Please try again."),
@@ -220,6 +222,11 @@ ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
         "InvalidRequest",
         "This copy request is illegal because it is trying to copy an object to itself without changing the object's"
         " metadata, storage class, website redirect location or encryption attributes.",
+    ),
+    (e.InvalidInput, "notification-destination"): S3Reply(
+        400,
+        "UnsupportedNotification",
+        "Only queues are supported as destinations: their ARNs name targets of this server.",
     ),
     (e.InvalidInput, "object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
     (e.InvalidInput, "x-amz-object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing ObjectLockConfiguration"),

@@ -22,6 +22,8 @@ NEVER_ANONYMOUS: Final[Mapping[str, str]] = {
     "UploadPartCopy": "Access Denied.",
     "SelectObjectContent": _NEEDS_SIGNATURE,
     "SelectObjects": _NEEDS_SIGNATURE,
+    "ListenBucketNotification": _NEEDS_SIGNATURE,
+    "ListenNotification": _NEEDS_SIGNATURE,
     "CreateMultipartUpload": "Anonymous users cannot initiate multipart uploads. Please authenticate.",
     "GetBucketOwnershipControls": "s3:GetBucketOwnershipControls does not support Anonymous requests!",
     "PutBucketOwnershipControls": "s3:PutBucketOwnershipControls does not support Anonymous requests!",

@@ -14,8 +14,10 @@ from .handlers import (
     batches,
     buckets,
     copies,
+    listening,
     listings,
     multipart,
+    notification,
     objects,
     post,
     select,
@@ -38,7 +40,10 @@ class Operation(NamedTuple):
     handle: Handler
 
 
-_SERVICE: Final[Mapping[str, Operation]] = {"GET": Operation("ListBuckets", listings.list_buckets)}
+_SERVICE: Final[Mapping[tuple[str, str], Operation]] = {
+    ("GET", ""): Operation("ListBuckets", listings.list_buckets),
+    ("GET", "events"): Operation("ListenNotification", listening.listen_to_all),
+}
 
 _BUCKET: Final[Mapping[tuple[str, str], Operation]] = {
     ("PUT", ""): Operation("CreateBucket", buckets.create_bucket),
@@ -56,6 +61,9 @@ _BUCKET: Final[Mapping[tuple[str, str], Operation]] = {
     ("PUT", "versioning"): Operation("PutBucketVersioning", versions.put_versioning),
     ("GET", "object-lock"): Operation("GetObjectLockConfiguration", object_lock.get_lock_configuration),
     ("PUT", "object-lock"): Operation("PutObjectLockConfiguration", object_lock.put_lock_configuration),
+    ("GET", "notification"): Operation("GetBucketNotificationConfiguration", notification.get_notification),
+    ("PUT", "notification"): Operation("PutBucketNotificationConfiguration", notification.put_notification),
+    ("GET", "events"): Operation("ListenBucketNotification", listening.listen_to_bucket),
     ("GET", "acl"): Operation("GetBucketAcl", buckets.get_bucket_acl),
     ("PUT", "acl"): Operation("PutBucketAcl", buckets.put_acl),
     **{key: Operation(name, handler) for key, (name, handler) in settings.ROUTES.items()},
@@ -86,6 +94,7 @@ _OBJECT: Final[Mapping[tuple[str, str], Operation]] = {
     ("PUT", "acl"): Operation("PutObjectAcl", buckets.put_acl),
 }
 
+_SERVICE_SUBRESOURCES: Final = frozenset({name for _, name in _SERVICE if name})
 _BUCKET_SUBRESOURCES: Final = frozenset({name for _, name in _BUCKET if name}) | set(UNSUPPORTED_BUCKET)
 _OBJECT_SUBRESOURCES: Final = (
     frozenset({name for _, name in _OBJECT if name and " " not in name}) | set(UNSUPPORTED_OBJECT)
@@ -96,7 +105,7 @@ def find_operation(request: S3Request) -> Operation:
     """The operation of a request. Raises S3Fault for one that does not exist or is not supported."""
     method = request.http.method
     if not request.bucket:
-        operation = _SERVICE.get(method)
+        operation = _SERVICE.get((method, _subresource(request, _SERVICE_SUBRESOURCES)))
         if operation is None:
             raise method_not_allowed(method, "SERVICE")
         return operation

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from lakebed.core.access import PolicyLanguage
 from lakebed.core.clock import Clock
+from lakebed.events.feed import Feed
+from lakebed.events.interests import Interests
+from lakebed.events.matching import NO_TARGETS, KnownTargets
+from lakebed.events.rules import MAX_RULES, Notifications
 from lakebed.objects.annotations import Annotations
 from lakebed.objects.buckets import Buckets
 from lakebed.objects.copying import ObjectCopier
 from lakebed.objects.deleting import ObjectDeleter
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.facilities import Facilities, Onlookers
 from lakebed.objects.listing import Lister
 from lakebed.objects.multipart import MultipartUploads
 from lakebed.objects.reading import ObjectReader
@@ -35,6 +39,9 @@ class S3Services:
     uploads: MultipartUploads
     copier: ObjectCopier
     annotations: Annotations
+    notifications: Notifications
+    feed: Feed
+    onlookers: Onlookers
     policies: PolicyLanguage
     clock: Clock
     region: str
@@ -54,8 +61,13 @@ class S3Services:
         lifecycle_day_ms: int,
         selects: Selecting | None = None,
         select_ended: Callable[[str, Counts], None] = lambda *_: None,
+        feed: Feed | None = None,
+        targets: KnownTargets = NO_TARGETS,
+        rules_per_bucket: int = MAX_RULES,
     ) -> S3Services:
-        """Wire the use cases over their facilities."""
+        """Wire the use cases over their facilities. Without a feed it is one that no other process knows of."""
+        if feed is None:
+            feed = Feed(facilities.meta, facilities.outbox, Interests(facilities.meta, facilities.clock, ""))
         reader = ObjectReader(facilities)
         writer = ObjectWriter(facilities)
         uploads = MultipartUploads(facilities, writer)
@@ -69,6 +81,9 @@ class S3Services:
             uploads=uploads,
             copier=ObjectCopier(facilities, reader, writer, uploads),
             annotations=Annotations(facilities, reader),
+            notifications=Notifications(facilities, targets, max_rules=rules_per_bucket),
+            feed=feed,
+            onlookers=facilities.onlookers,
             policies=policies,
             clock=facilities.clock,
             region=facilities.region,

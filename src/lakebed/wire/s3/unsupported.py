@@ -37,7 +37,6 @@ UNSUPPORTED_BUCKET: Final[Mapping[str, Unsupported]] = {
     "intelligent-tiering": Unsupported("Intelligent tiering"),
     "accelerate": Unsupported("Transfer acceleration", reads_empty=True),
     "logging": Unsupported("Server access logging", reads_empty=True),
-    "notification": Unsupported("Bucket notification", note="events are recorded in the outbox already"),
     "session": Unsupported("Directory buckets (CreateSession)"),
     "metadataTable": Unsupported("S3 Metadata tables"),
     "metadataConfiguration": Unsupported("S3 Metadata configuration"),
@@ -45,7 +44,6 @@ UNSUPPORTED_BUCKET: Final[Mapping[str, Unsupported]] = {
     "metadataJournalTable": Unsupported("S3 Metadata journal tables"),
     "metadataAnnotationTable": Unsupported("S3 Metadata annotation tables"),
     "abac": Unsupported("Attribute-based access control setting"),
-    "events": Unsupported("ListenBucketNotification"),
 }
 
 UNSUPPORTED_OBJECT: Final[Mapping[str, Unsupported]] = {
@@ -72,6 +70,11 @@ _OTHER: Final = (
         "Lifecycle expiration in table buckets",
         "405 MethodNotAllowed",
         "maintenance removes what tables do not need; abort of uploads is supported",
+    ),
+    (
+        "Notifications to SNS topics, Lambda functions and EventBridge",
+        "400 UnsupportedNotification",
+        "targets are named as queues: arn:lakebed:sqs:REGION:ID:TYPE",
     ),
     ("MFA delete", "501 NotImplemented", ""),
     ("Requester pays", "501 NotImplemented", "the bucket owner pays"),

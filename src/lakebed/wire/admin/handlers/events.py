@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakebed.events.documents import event_document
 from lakebed.events.log import MAX_EVENTS, EventLog, EventPage
 from lakebed.events.selection import Selection, parse_selection
-from lakebed.wire.http.message import Response
+from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.answers import ok
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
@@ -32,11 +32,7 @@ async def _answer(log: EventLog, request: CatalogRequest) -> Response:
     check_names(http, _PARAMETERS)
     limit = whole_number(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
     seconds = wait_seconds(http) if limit else 0.0
-    kinds, subject, principal = (http.query.get(name, "") for name in ("kind", "subject", "principal"))
-    if "kind" in http.query:
-        selection = parse_selection(kinds, subject=subject, principal=principal)
-    else:
-        selection = Selection(subject=subject, principal=principal)
+    selection = asked_selection(http)
     page = EventPage((), whole_number(http, "after", 0), 0, 0)
 
     async def look() -> bool:
@@ -56,6 +52,14 @@ async def _answer(log: EventLog, request: CatalogRequest) -> Response:
             "first-seq": page.first_seq,
         }
     )
+
+
+def asked_selection(http: Request) -> Selection:
+    """Which events a request asks for. Raises InvalidInput."""
+    kinds, subject, principal = (http.query.get(name, "") for name in ("kind", "subject", "principal"))
+    if "kind" in http.query:
+        return parse_selection(kinds, subject=subject, principal=principal)
+    return Selection(subject=subject, principal=principal)
 
 
 ROUTES = (

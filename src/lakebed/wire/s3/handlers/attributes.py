@@ -40,6 +40,7 @@ async def get_object_attributes(services: S3Services, request: S3Request) -> Res
         storage_class="STANDARD" if "StorageClass" in wanted else None,
         size=stored.size if "ObjectSize" in wanted else None,
     )
+    services.onlookers.note("ObjectAccessed:Attributes", found.bucket, stored, request.caller)
     response = xml_response(write_attributes(answer))
     response.headers.append(("Last-Modified", http_time(stored.modified_ms)))
     if found.bucket.keeps_versions:

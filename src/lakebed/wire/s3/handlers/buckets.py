@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakebed.core.errors import BucketAlreadyOwned, BucketHasTables, BucketNotEmpty, InvalidName
 from lakebed.objects.config.ownership import ObjectOwnership, check_ownership
+from lakebed.objects.model import StoredObject
 from lakebed.wire.http.message import Response
 
 from ..documents.access import write_access_control_policy
@@ -112,14 +113,17 @@ async def get_object_acl(services: S3Services, request: S3Request) -> Response:
 
 async def put_acl(services: S3Services, request: S3Request) -> Response:
     """Setting what already holds succeeds; everything else is not supported."""
+    found: StoredObject | None = None
     if request.key:
-        await services.reader.find(
+        bucket, found = await services.reader.find(
             request.caller, request.bucket, request.key, request.version, "s3:PutObjectAcl", "s3:PutObjectVersionAcl"
         )
     else:
-        await services.buckets.read(request.caller, request.bucket, "s3:PutBucketAcl")
+        bucket = await services.buckets.read(request.caller, request.bucket, "s3:PutBucketAcl")
     await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
     refuse_unsupported(request)
     if request.headers.get("x-amz-acl") is None:
         raise acl_fault()
+    if found is not None:
+        services.onlookers.note("ObjectAcl:Put", bucket, found, request.caller)
     return Response(200)

@@ -48,11 +48,14 @@ async def get_object(services: S3Services, request: S3Request) -> Response:
         assert found.source is not None  # noqa: S101  # `get` opens the content
         status, chosen, headers = _describe(services, request, found)
         try:
-            return _open(found.source, chosen, status, headers)
+            response = _open(found.source, chosen, status, headers)
         except NotFound:
             # Replaced between reading its row and opening its file: the new one is as good an answer.
             if attempt == 2:
                 raise
+        else:
+            services.onlookers.note("ObjectAccessed:Get", found.bucket, found.object, request.caller)
+            return response
     raise AssertionError("unreachable")
 
 
@@ -68,6 +71,7 @@ async def head_object(services: S3Services, request: S3Request) -> Response:
         part=_part_number(request),
     )
     status, chosen, headers = _describe(services, request, found)
+    services.onlookers.note("ObjectAccessed:Head", found.bucket, found.object, request.caller)
     return Response(status, headers, length=chosen.length)
 
 

@@ -1,0 +1,32 @@
+"""Objects, as jobs read them: whole, and as they were when somebody told of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.core.sigv4 import encode_segment
+
+from .connection import Connection
+
+PIECE_BYTES: Final = 16 * 1024 * 1024
+
+
+class Objects:
+    """The objects of a server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def read(self, source: str, size: int, *, etag: str = "", version: str = "") -> bytes:
+        """The object at `<bucket>/<key>` with a size, if it is still the one with that ETag.
+
+        One GET for every 16 MiB. Raises NotFound, PreconditionFailed if there is another in its place by now.
+        """
+        path = "/" + "/".join(encode_segment(part) for part in source.split("/"))
+        query = {"versionId": version} if version else {}
+        condition = {"if-match": f'"{etag}"'} if etag else {}
+        pieces: list[bytes] = []
+        for start in range(0, size, PIECE_BYTES):
+            headers = {**condition, "range": f"bytes={start}-{min(start + PIECE_BYTES, size) - 1}"}
+            pieces.append(self._connection.call("GET", path, query=query, headers=headers).body)
+        return b"".join(pieces)

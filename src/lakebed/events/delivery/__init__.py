@@ -1,0 +1,25 @@
+"""Events on their way to targets: in the order of each object and table, at least once, with dead letters."""
+
+from .dispatching import Dispatcher, Observer, Standing, Tally
+from .model import Delivery, DeliveryState, Origin, TargetRecord, Wish, wish
+from .records import TargetRecords
+from .service import Asked, Put, Targets, TargetStatus, shown_settings
+
+__all__ = [
+    "Asked",
+    "Delivery",
+    "DeliveryState",
+    "Dispatcher",
+    "Observer",
+    "Origin",
+    "Put",
+    "Standing",
+    "Tally",
+    "TargetRecord",
+    "TargetRecords",
+    "TargetStatus",
+    "Targets",
+    "Wish",
+    "shown_settings",
+    "wish",
+]

@@ -1,0 +1,362 @@
+"""Delivers the events of one target, behind its cursor in the outbox.
+
+A round sends what is new and what is due again, and writes what came of it: the cursor moves past all that was sent,
+and in the same transaction what could not be sent goes to the store, with a copy of itself, to wait. So a crash loses
+nothing; what a round had sent before it is sent again. Rounds are those of whoever holds the lease: another's is
+refused when it commits.
+
+What is delivered costs no write but the cursor's, one for a batch. A target that refuses everything has up to two
+thousand events waiting; until some of them are delivered or given up, no more are read, and the outbox keeps them. So
+it does for one that is found to be down, at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from random import Random
+from typing import Final, NamedTuple
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import NotFound
+from lakebed.meta.holding import HeldLease
+from lakebed.meta.leases import Leases
+from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.meta.tasks import retry_delay_seconds
+
+from ..forms import parse_form, render
+from ..targets.seam import Message, Target
+from . import rows
+from .lanes import Outgoing, sort_into_lanes
+from .model import DeliveryState, TargetRecord, delivery_from
+from .outage import Outage
+from .reading import Batch, Feed
+from .sending import Failed, Outcome, Slots, Watch, send_lanes
+
+MOST_WAITING: Final = 1000
+AGAIN_AT_MOST: Final = 200
+"""Events of a round that are tried again."""
+ROUND_SECONDS: Final = 5.0
+"""After that a round begins nothing new: a slow target must not keep the cursor from moving."""
+
+_CURSOR_REST_MS: Final = 5_000
+"""How often the cursor moves past events that are not asked for."""
+
+_SHORTEST_SECONDS: Final = 0.01
+
+ConfirmLease = Callable[[Transaction], Awaitable[None]]
+"""Raises Fenced unless the transaction is that of whoever delivers now."""
+
+
+class Round(NamedTuple):
+    """What one round came to."""
+
+    delivered: int = 0
+    failed: int = 0
+    given_up: int = 0
+    skipped: int = 0
+    """Events that were read and not asked for."""
+    more: bool = False
+    """Whether there may be more to do at once."""
+    is_held: bool = False
+    """Whether nothing new is read for now: so much waits, or the target is down."""
+    next_due_ms: int | None = None
+    """When something is to be tried again, if something is."""
+
+
+class _Waiting(NamedTuple):
+    seq: int
+    lane: str
+    due_ms: int
+
+
+class Courier:
+    """Serves one target."""
+
+    def __init__(
+        self,
+        record: TargetRecord,
+        target: Target,
+        feed: Feed,
+        meta: MetaStore,
+        outbox: Outbox,
+        clock: Clock,
+        random: Random,
+        confirm: ConfirmLease,
+        *,
+        region: str,
+        max_attempts: int,
+    ) -> None:
+        self._record = record
+        self._target = target
+        self._slots = Slots(target.at_once)
+        self._feed = feed
+        self._meta = meta
+        self._outbox = outbox
+        self._clock = clock
+        self._random = random
+        self._confirm = confirm
+        self._region = region
+        self._max_attempts = max_attempts
+        # Apart: some events that are refused again and again must not keep new ones from being tried.
+        self._outage_new = Outage()
+        self._outage_again = Outage()
+        self._read_seq: int | None = None
+        """Up to where events were read; None until it is known where the cursor stands."""
+        self._cursor_seq = 0
+        """Up to where they are done with, as the store has it."""
+        self._moved_ms = 0
+
+    @property
+    def under_way(self) -> int:
+        """How many events are being sent at this moment."""
+        return self._slots.taken
+
+    async def step(self) -> Round:
+        """One round of both. Raises Fenced, NotFound when the target is gone, and what stores raise."""
+        again, new = await self.send_again(), await self.send_new()
+        return Round(
+            again.delivered + new.delivered,
+            again.failed + new.failed,
+            again.given_up + new.given_up,
+            new.skipped,
+            again.more or new.more,
+        )
+
+    async def wait_until_due(self, done: Round, longest_seconds: float) -> None:
+        """Wait until something may be due again."""
+        if not done.more:
+            left_ms = longest_seconds * 1000 if done.next_due_ms is None else done.next_due_ms - self._clock.now_ms()
+            await asyncio.sleep(min(longest_seconds, max(_SHORTEST_SECONDS, left_ms / 1000)))
+
+    async def wait_for_news(self, done: Round, longest_seconds: float) -> None:
+        """Wait until there may be something new to send."""
+        if done.is_held:
+            # There is, and nothing can be done about it yet.
+            await asyncio.sleep(longest_seconds)
+        elif not done.more:
+            await self._outbox.wait_for_news(self._read_seq or 0, longest_seconds)
+
+    async def _waiting(self) -> list[_Waiting]:
+        return [_Waiting(*row) for row in await self._meta.rows(rows.WAITING, self._record.id)]
+
+    # -- what waits ---------------------------------------------------------------------------------------------
+
+    async def send_again(self) -> Round:
+        """Try again the lanes that are due, each up to its first failure. Raises as `step`."""
+        now_ms = self._clock.now_ms()
+        waiting = await self._waiting()
+        if not waiting or not self._outage_again.begin(now_ms):
+            return Round()
+        lanes = [list(of_lane) for _, of_lane in groupby(waiting, lambda one: one.lane)]
+        lanes.sort(key=lambda of_lane: of_lane[0].due_ms)
+        due = [of_lane for of_lane in lanes if of_lane[0].due_ms <= now_ms]
+        if self._outage_again.is_down:
+            # Whichever is due first, though it may not be due yet: it is the target that is asked about.
+            due = lanes[:1]
+        outcome = await self._send(await self._loaded(due), self._outage_again)
+        given_up = 0
+        if outcome.delivered or outcome.failed:
+            given_up = await self._meta.transact(lambda tx: self._settle_again(tx, outcome))
+        later = [of_lane[0].due_ms for of_lane in lanes if of_lane[0].due_ms > now_ms]
+        return Round(
+            len(outcome.delivered),
+            len(outcome.failed),
+            given_up,
+            more=bool(outcome.delivered or given_up),
+            next_due_ms=min(later, default=now_ms + 1000 if outcome.failed else None),
+        )
+
+    async def _loaded(self, lanes: Iterable[Sequence[_Waiting]]) -> list[list[Outgoing]]:
+        """The events of some lanes, in order; of many, the first."""
+        found: list[list[Outgoing]] = []
+        room = AGAIN_AT_MOST
+        for lane in lanes:
+            loaded: list[Outgoing] = []
+            for one in lane[:room]:
+                row = await self._meta.row(rows.DELIVERY, self._record.id, one.seq)
+                if row is not None:
+                    delivery = delivery_from(row)
+                    loaded.append(Outgoing(delivery.entry, one.lane, delivery.rule, delivery.attempts))
+            room -= len(loaded)
+            found.append(loaded)
+            if room <= 0:
+                break
+        return found
+
+    async def _settle_again(self, tx: Transaction, outcome: Outcome) -> int:
+        await self._check(tx)
+        given_up = 0
+        for seq in outcome.delivered:
+            await tx.run(rows.DELIVERED, self._record.id, seq)
+        now_ms = self._clock.now_ms()
+        for failed in outcome.failed:
+            state, attempts, due_ms = self._verdict(failed, now_ms)
+            given_up += state is DeliveryState.DEAD
+            await tx.run(
+                rows.FAILED,
+                state.value,
+                attempts,
+                due_ms,
+                failed.why,
+                now_ms,
+                self._record.id,
+                failed.one.entry.seq,
+            )
+        return given_up
+
+    def _verdict(self, failed: Failed, now_ms: int) -> tuple[DeliveryState, int, int]:
+        """What becomes of an event that failed, how often it was tried, and when it is tried next."""
+        attempts = failed.one.attempts + 1
+        is_dead = failed.is_final or attempts >= self._max_attempts
+        due_ms = now_ms + round(retry_delay_seconds(attempts, self._random.random()) * 1000)
+        return DeliveryState.DEAD if is_dead else DeliveryState.WAITING, attempts, due_ms
+
+    # -- what is new --------------------------------------------------------------------------------------------
+
+    async def send_new(self) -> Round:
+        """Send what was not read yet, but for what has to wait behind something of its lane. Raises as `step`."""
+        if self._read_seq is None:
+            self._read_seq = await self._outbox.cursor(self._meta, self._record.cursor)
+            self._cursor_seq = self._read_seq or 0
+        if self._read_seq is None:
+            raise self._gone()
+        if not self._outage_new.begin(self._clock.now_ms()):
+            return Round(is_held=True)
+        waiting = await self._waiting()
+        if len(waiting) >= MOST_WAITING:
+            return Round(is_held=True)
+        batch = await self._feed.after(self._read_seq)
+        if not batch.entries:
+            if self._read_seq > self._cursor_seq:
+                await self._move(self._read_seq, Outcome(), [])
+            return Round()
+        lanes, behind = sort_into_lanes(self._wanted(batch), {one.lane for one in waiting})
+        outcome = await self._send(list(lanes.values()), self._outage_new)
+        seq, waits = consumed(batch.last_seq, outcome, behind)
+        if seq is None:
+            return Round(is_held=True)
+        given_up = await self._move(seq, outcome, waits)
+        skipped = 0
+        if not outcome.untried:
+            skipped = len(batch.entries) - sum(map(len, lanes.values())) - len(behind)
+        return Round(len(outcome.delivered), len(outcome.failed), given_up, skipped, more=True)
+
+    def _wanted(self, batch: Batch) -> Iterator[tuple[Entry, str]]:
+        """What it is to be sent, once each, with the rule that asks for it if one does."""
+        me, takes = self._record.id, self._record.wish.takes
+        for entry, rules in batch.pairs():
+            rule = rules.get(me)
+            if rule is not None:
+                yield entry, rule
+            elif takes(entry.event):
+                yield entry, ""
+
+    async def _move(self, seq: int, outcome: Outcome, waits: Sequence[Outgoing]) -> int:
+        """Move the cursor to a place; what was not delivered up to there waits, or was given up: how many."""
+        now_ms = self._clock.now_ms()
+        is_idle = not (outcome.delivered or outcome.failed or waits)
+        if is_idle and now_ms - self._moved_ms < _CURSOR_REST_MS:
+            self._read_seq = seq
+            return 0
+
+        async def work(tx: Transaction) -> int:
+            await self._check(tx)
+            given_up = 0
+            for failed in outcome.failed:
+                state, attempts, due_ms = self._verdict(failed, now_ms)
+                given_up += state is DeliveryState.DEAD
+                await self._add(tx, failed.one, state, attempts, due_ms, failed.why, now_ms)
+            for one in waits:
+                await self._add(tx, one, DeliveryState.WAITING, 0, now_ms, "", now_ms)
+            await self._outbox.advance(tx, self._record.cursor, seq)
+            return given_up
+
+        given_up = await self._meta.transact(work)
+        self._read_seq = self._cursor_seq = seq
+        self._moved_ms = now_ms
+        return given_up
+
+    async def _add(
+        self, tx: Transaction, one: Outgoing, state: DeliveryState, attempts: int, due_ms: int, why: str, now_ms: int
+    ) -> None:
+        event = one.entry.event
+        await tx.run(
+            rows.ADD,
+            self._record.id,
+            one.entry.seq,
+            one.lane,
+            event.kind,
+            event.subject,
+            event.payload,
+            event.occurred_ms,
+            event.operation,
+            one.rule,
+            state.value,
+            attempts,
+            due_ms,
+            why,
+            now_ms,
+        )
+
+    # -- both ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, lanes: Sequence[Sequence[Outgoing]], outage: Outage) -> Outcome:
+        """Send these lanes; if the target is taken to be down, one of them, to see."""
+        end = self._clock.monotonic() + ROUND_SECONDS
+        was_down, had_lasted = outage.is_down, outage.has_lasted
+        tried, rest = (lanes[:1], lanes[1:]) if was_down else (lanes, ())
+
+        def goes_on() -> bool:
+            return outage.goes_on() and self._clock.monotonic() < end
+
+        def answered() -> None:
+            self._outage_new.succeed()
+            self._outage_again.succeed()
+
+        def failed() -> None:
+            outage.fail(self._clock.now_ms(), self._random.random())
+
+        outcome = await send_lanes(self._target, tried, self._render, Watch(goes_on, answered, failed), self._slots)
+        outcome.untried.extend(chain.from_iterable(rest))
+        if had_lasted and not outage.is_down:
+            # What waits was put off for as long as it was down, and need not wait any longer.
+            now_ms = self._clock.now_ms()
+            await self._meta.transact(lambda tx: tx.run(rows.ALL_DUE, now_ms, self._record.id, now_ms))
+        return outcome
+
+    def _render(self, one: Outgoing) -> Message:
+        return render(one.entry, parse_form(self._record.form_for(one.rule)), one.rule, region=self._region)
+
+    async def _check(self, tx: Transaction) -> None:
+        await self._confirm(tx)
+        if await self._outbox.cursor(tx, self._record.cursor) is None:
+            raise self._gone()
+
+    def _gone(self) -> NotFound:
+        return NotFound(f"no such target. target={self._record.id}")
+
+
+def consumed(last_seq: int, outcome: Outcome, behind: Sequence[Outgoing]) -> tuple[int | None, Sequence[Outgoing]]:
+    """Up to where a batch is done with, and what of that has to wait; None if nothing of it was begun.
+
+    What comes after the last event that was tried stays where it is: it is read again.
+    """
+    waits = [*behind, *outcome.behind]
+    if not outcome.untried:
+        return last_seq, waits
+    tried = outcome.last_tried
+    if tried is None:
+        return None, ()
+    return tried, [one for one in chain(waits, outcome.untried) if one.entry.seq < tried]
+
+
+def confirmed(leases: Leases, held: HeldLease) -> ConfirmLease:
+    """Confirms the lease inside a transaction."""
+
+    async def confirm(tx: Transaction) -> None:
+        await leases.check(tx, held.lease)
+
+    return confirm

@@ -1,0 +1,298 @@
+"""Runs the deliveries of all targets, in one process of all that share a store.
+
+Whoever holds the lease serves each target in a task of its own, so that none waits for another. Targets that come, go
+or change are noticed by looking now and then, whichever process they were changed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from random import Random
+from typing import Final, NamedTuple, Protocol
+
+from lakebed.core.errors import Fenced, LakebedError, NotFound
+from lakebed.meta.holding import HeldLease
+from lakebed.meta.leases import Leases
+from lakebed.meta.seam import Transaction
+from lakebed.objects.facilities import Facilities
+
+from ..interests import Interests, asked_by
+from ..matching import Matcher
+from ..targets.registry import TargetKinds
+from ..targets.seam import Target
+from . import rows
+from .delivering import Courier, Round, confirmed
+from .model import DeliveryState, Origin, TargetRecord, target_id, target_of
+from .reading import Feed
+from .records import TargetRecords, release_place
+
+log = logging.getLogger("lakebed.events")
+
+LEASE: Final = "targets"
+LEASE_SECONDS: Final = 20.0
+"""How long events wait after the process that delivers them was killed."""
+
+DEAD_KEPT_MS: Final = 30 * 86_400_000
+MOST_DEAD: Final = 10_000
+"""Dead letters of a target; older ones make room."""
+
+_LOOK_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 1.0
+_FORGET_MS: Final = 3_600_000
+_MEASURE_MS: Final = 5_000
+
+
+class Tally(NamedTuple):
+    """What was done for a target since the last one."""
+
+    delivered: int
+    failed: int
+    given_up: int
+    skipped: int
+
+
+class Standing(NamedTuple):
+    """How far a target's deliveries have come."""
+
+    behind: int
+    """Events that it has not been through, asked for or not."""
+    waiting: int
+    dead: int
+    under_way: int = 0
+    """Events that are being sent at this moment."""
+
+
+NOTHING: Final = Standing(0, 0, 0)
+
+
+class Observer(Protocol):
+    """Who counts deliveries."""
+
+    def count(self, target: str, tally: Tally) -> None:
+        """Something was done for a target."""
+        ...
+
+    def measure(self, target: str, standing: Standing) -> None:
+        """How a target stands now; `NOTHING` when it is no longer for this process to tell."""
+        ...
+
+
+class _Served(NamedTuple):
+    record: TargetRecord
+    task: asyncio.Task[None]
+
+
+class Dispatcher:
+    """Delivers while it holds the lease. One in each process; one of them works."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        records: TargetRecords,
+        kinds: TargetKinds,
+        matcher: Matcher,
+        interests: Interests,
+        leases: Leases,
+        holder: str,
+        random: Random,
+        *,
+        max_attempts: int,
+    ) -> None:
+        self._f = facilities
+        self._records = records
+        self._kinds = kinds
+        self._feed = Feed(facilities.outbox, matcher)
+        self._interests = interests
+        self._leases = leases
+        self._held = HeldLease(facilities.meta, leases, facilities.clock, LEASE, holder, LEASE_SECONDS)
+        self._random = random
+        self._max_attempts = max_attempts
+        self._served: dict[str, _Served] = {}
+        self._couriers: dict[str, Courier] = {}
+        self._measured: set[str] = set()
+        self._forgot_ms = 0
+        self._measured_ms = 0
+
+    async def run(self, observer: Observer) -> None:
+        """Wait for the lease, and deliver while it is held. Raises what a look at the targets raises."""
+        keeper = asyncio.create_task(self._held.keep())
+        try:
+            while True:
+                if await self._held.take():
+                    await self.look(observer)
+                    await asyncio.sleep(_LOOK_SECONDS)
+                else:
+                    await self._rest(observer)
+                    await asyncio.sleep(LEASE_SECONDS / 4)
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+            await self._rest(observer)
+            await self._held.release()
+
+    async def look(self, observer: Observer) -> None:
+        """Serve those who are there now, and nobody else. For whoever holds the lease."""
+        present = {one.id: one for one in await self._records.all()}
+        changed = [name for name, served in self._served.items() if present.get(name) != served.record]
+        ended = [name for name, served in self._served.items() if served.task.done()]
+        await self._stop({*changed, *ended})
+        await self._settle_cursors(present)
+        # Of those who are paused too: what happens meanwhile is kept for them.
+        wishes = (selection for record in present.values() for selection in record.wish.selections)
+        self._interests.ask_lastingly(map(asked_by, wishes))
+        for name, record in present.items():
+            if name not in self._served and not record.is_paused:
+                task = asyncio.create_task(self._serve(record, observer), name=f"target {name}")
+                self._served[name] = _Served(record, task)
+        await self._forget(present)
+        await self._measure(present, observer)
+
+    def courier(self, record: TargetRecord, target: Target) -> Courier:
+        """Somebody who serves a target under this process's lease."""
+        f = self._f
+        return Courier(
+            record,
+            target,
+            self._feed,
+            f.meta,
+            f.outbox,
+            f.clock,
+            self._random,
+            confirmed(self._leases, self._held),
+            region=f.region,
+            max_attempts=self._max_attempts,
+        )
+
+    async def _serve(self, record: TargetRecord, observer: Observer) -> None:
+        """What is new and what is tried again do not wait for each other: an attempt may take long."""
+        target = await self._made(record)
+        try:
+            courier = self._couriers[record.id] = self.courier(record, target)
+            async with asyncio.TaskGroup() as group:
+                for step, wait in (
+                    (courier.send_new, courier.wait_for_news),
+                    (courier.send_again, courier.wait_until_due),
+                ):
+                    group.create_task(self._repeat(record, step, wait, observer))
+        finally:
+            self._couriers.pop(record.id, None)
+            await target.close()
+
+    async def _made(self, record: TargetRecord) -> Target:
+        """The target, ready to be sent to; tried until it is."""
+        kind = self._kinds.find(record.type)
+        while True:
+            try:
+                # Those of the API were prepared when they were added.
+                if kind.prepare is not None and record.origin is Origin.SETTINGS:
+                    await kind.prepare(record.settings)
+                return kind.make(record.settings)
+            except Exception as error:
+                log.warning("a target cannot be set up; it is tried again", extra=_facts(record), exc_info=error)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _repeat(
+        self,
+        record: TargetRecord,
+        step: Callable[[], Awaitable[Round]],
+        wait: Callable[[Round, float], Awaitable[None]],
+        observer: Observer,
+    ) -> None:
+        while True:
+            done = Round()
+            try:
+                done = await step()
+            except Fenced:
+                self._held.lose()
+                return
+            except NotFound:
+                return
+            except LakebedError as error:
+                log.warning("events could not be delivered; it is tried again", extra=_facts(record), exc_info=error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+            except Exception:
+                # A mistake of ours must not end the deliveries for the life of the process.
+                log.exception("the delivery of events crashed; it is tried again", extra=_facts(record))
+                await asyncio.sleep(_PAUSE_SECONDS)
+            observer.count(record.id, Tally(done.delivered, done.failed, done.given_up, done.skipped))
+            await wait(done, _LOOK_SECONDS)
+
+    async def _settle_cursors(self, present: Mapping[str, TargetRecord]) -> None:
+        """Give those of the settings a place in the outbox, and take it from those whom the settings name no more.
+
+        A new one begins at the end. Those of the API have theirs from when they were made to when they are removed.
+        """
+        outbox = self._f.outbox
+        known = {name for cursor, _ in await outbox.cursors(self._f.meta) if (name := target_of(cursor))}
+        missing, left = present.keys() - known, known - present.keys()
+        if not missing and not left:
+            return
+
+        async def work(tx: Transaction) -> None:
+            await self._leases.check(tx, self._held.lease)
+            # As it is inside the transaction: one may just have been made, or removed, by the API.
+            stored = {target_id(*row) for row in await tx.rows(rows.IDS)}
+            last_seq = await outbox.last_seq(tx)
+            for name in missing:
+                if name in stored or name in self._records.stated:
+                    await outbox.open_cursor(tx, present[name].cursor, at_seq=last_seq)
+            for name in left - stored:
+                await release_place(outbox, tx, name)
+
+        await self._f.meta.transact(work)
+
+    async def _forget(self, present: Iterable[str]) -> None:
+        """Remove dead letters that are too old, or too many."""
+        now_ms = self._f.clock.now_ms()
+        if now_ms - self._forgot_ms < _FORGET_MS:
+            return
+        self._forgot_ms = now_ms
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(rows.FORGET_DEAD, now_ms - DEAD_KEPT_MS)
+            for name in present:
+                await tx.run(rows.FORGET_MANY_DEAD, name, name, MOST_DEAD)
+
+        await self._f.meta.transact(work)
+
+    async def _measure(self, present: Mapping[str, TargetRecord], observer: Observer) -> None:
+        f = self._f
+        now_ms = f.clock.now_ms()
+        if now_ms - self._measured_ms < _MEASURE_MS:
+            return
+        self._measured_ms = now_ms
+        places = {name: seq for cursor, seq in await f.outbox.cursors(f.meta) if (name := target_of(cursor))}
+        counts = {(name, state): count for name, state, count in await f.meta.rows(rows.ALL_COUNTS)}
+        last_seq = await f.outbox.last_seq(f.meta)
+        for name in present:
+            standing = Standing(
+                max(0, last_seq - places.get(name, last_seq)),
+                counts.get((name, DeliveryState.WAITING.value), 0),
+                counts.get((name, DeliveryState.DEAD.value), 0),
+                self._couriers[name].under_way if name in self._couriers else 0,
+            )
+            observer.measure(name, standing)
+        for name in self._measured - present.keys():
+            observer.measure(name, NOTHING)
+        self._measured = set(present)
+
+    async def _rest(self, observer: Observer) -> None:
+        """Leave it to others."""
+        await self._stop(list(self._served))
+        self._interests.ask_lastingly(())
+        for name in self._measured:
+            observer.measure(name, NOTHING)
+        self._measured = set()
+        self._measured_ms = 0
+
+    async def _stop(self, names: Iterable[str]) -> None:
+        tasks = [self._served.pop(name).task for name in names]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _facts(record: TargetRecord) -> dict[str, str]:
+    return {"target": record.id}

@@ -1,0 +1,67 @@
+"""Lanes: what the order of deliveries is kept within. Pure.
+
+Events of one table or object go out one after the other; those of different ones do not wait for each other. While one
+of a lane waits to be tried again, all later ones of that lane wait behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.meta.outbox import Entry, Event
+
+
+class _Identified(msgspec.Struct):
+    """Of a payload, what lanes need: the rest is passed over without being read."""
+
+    id: str = ""
+
+
+_identity: Final = msgspec.msgpack.Decoder(_Identified).decode
+
+
+def lane_of(event: Event) -> str:
+    """A table's or view's id, which stays when it is renamed; for what has none, what the event is about."""
+    try:
+        return _identity(event.payload).id or event.subject
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return event.subject
+
+
+class Outgoing(NamedTuple):
+    """An event that a target is to be sent."""
+
+    entry: Entry
+    lane: str
+    rule: str = ""
+    """The bucket rule that asked for it; empty if the target itself did."""
+    attempts: int = 0
+    """How often it was tried before."""
+
+
+class Sorted(NamedTuple):
+    """What is to be done with some events."""
+
+    lanes: Mapping[str, Sequence[Outgoing]]
+    """To be sent now, each lane in order; lanes in the order of their first events."""
+    behind: Sequence[Outgoing]
+    """To wait behind earlier ones of their lanes."""
+
+
+def sort_into_lanes(wanted: Iterable[tuple[Entry, str]], held_up: Container[str]) -> Sorted:
+    """Events and the rules that asked for them, by lane; `held_up` are the lanes in which something waits."""
+    lanes: dict[str, list[Outgoing]] = {}
+    behind: list[Outgoing] = []
+    for entry, rule in wanted:
+        lane = lane_of(entry.event)
+        one = Outgoing(entry, lane, rule)
+        if lane in held_up:
+            behind.append(one)
+        elif lane in lanes:
+            lanes[lane].append(one)
+        else:
+            lanes[lane] = [one]
+    return Sorted(lanes, behind)

@@ -1,0 +1,79 @@
+"""Notification configurations for those who look after buckets: read, and put whole."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.meta.seam import Transaction
+from lakebed.objects import rows
+from lakebed.objects.bucket import encode_settings
+from lakebed.objects.events import tell_of_bucket
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+from lakebed.objects.notification_versions import latest_version, record_version
+
+from ..matching import KnownTargets
+from .model import Configuration, decode_configuration, encode_configuration
+from .validation import MAX_RULES, check_configuration
+
+READ: Final = "s3:GetBucketNotification"
+WRITE: Final = "s3:PutBucketNotification"
+
+
+class Notifications:
+    """The use cases."""
+
+    def __init__(self, facilities: Facilities, targets: KnownTargets, *, max_rules: int = MAX_RULES) -> None:
+        self._f = facilities
+        self._targets = targets
+        self._max_rules = max_rules
+
+    async def read(self, caller: Caller, bucket_name: str) -> Configuration:
+        """What is set on a bucket. Raises NoSuchBucket, AccessDenied."""
+        f = self._f
+        bucket = await f.bucket(f.meta, bucket_name)
+        await f.authorize(caller, bucket, READ)
+        return decode_configuration(await latest_version(f.meta, bucket.name))
+
+    async def admit(self, caller: Caller, bucket_name: str) -> None:
+        """Return if the caller may change what is set. Raises NoSuchBucket, AccessDenied."""
+        f = self._f
+        await f.authorize(caller, await f.bucket(f.meta, bucket_name), WRITE)
+
+    async def put(
+        self, caller: Caller, bucket_name: str, configuration: Configuration, *, checks_targets: bool = True
+    ) -> None:
+        """Replace what is set; it holds for every event after this one, wherever that is handled.
+
+        With `checks_targets` False a target may come to be later. Raises InvalidInput, NoSuchBucket, AccessDenied;
+        nothing has changed then.
+        """
+        f = self._f
+        await self.admit(caller, bucket_name)
+        check_configuration(configuration, f.region, max_rules=self._max_rules)
+        document = encode_configuration(configuration)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            bucket = await f.bucket(tx, bucket_name)
+            if checks_targets:
+                await self._check_targets(tx, configuration)
+            settings = msgspec.structs.replace(bucket.settings, event_mask=configuration.mask)
+            await tx.run(rows.UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
+            seq = await tell_of_bucket(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
+            await record_version(tx, bucket.name, seq, document)
+
+        await f.meta.transact(work)
+
+    async def _check_targets(self, tx: Transaction, configuration: Configuration) -> None:
+        for target_id in dict.fromkeys(rule.target_id for rule in configuration.rules):
+            if not await self._targets.knows(tx, target_id):
+                arn = next(rule.arn for rule in configuration.rules if rule.target_id == target_id)
+                raise InvalidInput(
+                    "Unable to validate the following destination configurations: there is no such target.",
+                    argument="Queue",
+                    value=arn[:200],
+                )

@@ -1,0 +1,76 @@
+"""The versions of buckets' configurations: which held at an event, who is named by them, which are needed no more."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Reader, Transaction
+
+from .compiled import CompiledRules, compiled
+from .model import decode_configuration
+
+_ANY: Final = "SELECT 1 FROM notification_versions LIMIT 1"
+_OF_BUCKET: Final = "SELECT since_seq, document FROM notification_versions WHERE bucket = ? ORDER BY since_seq"
+_LATEST: Final = """
+SELECT v.bucket, v.document FROM notification_versions v WHERE v.document IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM notification_versions w WHERE w.bucket = v.bucket AND w.since_seq > v.since_seq
+) ORDER BY v.bucket
+"""
+_FORGET_REPLACED: Final = """
+DELETE FROM notification_versions WHERE EXISTS (
+    SELECT 1 FROM notification_versions w
+    WHERE w.bucket = notification_versions.bucket AND w.since_seq > notification_versions.since_seq AND w.since_seq <= ?
+)
+"""
+_FORGET_EMPTY: Final = "DELETE FROM notification_versions WHERE document IS NULL AND since_seq <= ?"
+
+
+class BucketVersions:
+    """All versions of one bucket, oldest first."""
+
+    __slots__ = ("_rules", "_since")
+
+    def __init__(self, versions: Sequence[tuple[int, bytes | None]]) -> None:
+        self._since = [since for since, _ in versions]
+        self._rules = [compiled(document) for _, document in versions]
+
+    def in_force_at(self, seq: int) -> CompiledRules | None:
+        """The rules that hold for the event of that number: the last ones that were put before it."""
+        place = bisect_left(self._since, seq)
+        return self._rules[place - 1] if place else None
+
+
+async def any_versions(reader: Reader) -> bool:
+    """Whether any bucket has rules, or had some lately."""
+    return await reader.row(_ANY) is not None
+
+
+async def versions_of(reader: Reader, bucket: str) -> BucketVersions:
+    """The versions of a bucket."""
+    return BucketVersions([(since, document) for since, document in await reader.rows(_OF_BUCKET, bucket)])
+
+
+async def buckets_naming(reader: Reader, target_id: str) -> list[str]:
+    """The buckets whose rules name a target now, by name."""
+    return [
+        bucket
+        for bucket, document in await reader.rows(_LATEST)
+        if any(rule.target_id == target_id for rule in decode_configuration(document).rules)
+    ]
+
+
+async def trim_versions(meta: MetaStore, outbox: Outbox) -> int:
+    """Forget the versions that hold for no event which any cursor has still before it; how many.
+
+    What is kept of an event beyond its reader's cursor has to say itself what it matched.
+    """
+
+    async def work(tx: Transaction) -> int:
+        cursors = [seq for _, seq in await outbox.cursors(tx)]
+        passed = min(cursors) if cursors else await outbox.last_seq(tx)
+        return await tx.run(_FORGET_REPLACED, passed) + await tx.run(_FORGET_EMPTY, passed)
+
+    return await meta.transact(work)

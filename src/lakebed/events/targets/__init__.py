@@ -1,0 +1,1 @@
+"""Where events go: one module a kind of server, behind one seam."""

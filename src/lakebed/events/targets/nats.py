@@ -1,0 +1,191 @@
+"""Events on a subject of a NATS server: to whoever listens, or into a stream that keeps them.
+
+Spoken with nats-py, the project's own client for asyncio.
+
+With JetStream the stream has to be there; a message that comes twice within its duplicate window is kept once. Without,
+a message is delivered once the server has it: who does not listen misses it. Both have the header `Nats-Msg-Id`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from nats.aio.client import Client
+from nats.errors import Error, MaxPayloadError
+from nats.js.errors import APIError
+from nats.js.errors import Error as StreamError
+
+from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
+
+from .addresses import Address, check_pair, check_present, parse_address
+from .connected import DELIVERY_SECONDS, ConnectedTarget
+from .failures import Fault
+from .seam import Message, TargetKind, TargetSettings
+from .tls import TlsFiles
+
+_PORTS: Final = {"nats": 4222, "tls": 4222}
+_CONNECT_SECONDS: Final = 5
+_AT_ONCE: Final = 64
+_HEADER_BYTES: Final = 256
+_TOO_LONG: Final = frozenset({10054})
+"""What JetStream answers to a message over the stream's own limit."""
+
+
+class NatsSettings(TargetSettings, frozen=True):
+    """Where the server is, on which subject, and whether a stream has to take it."""
+
+    secrets: ClassVar[frozenset[str]] = frozenset({"password", "token"})
+
+    address: str
+    subject: str
+    username: str | None = None
+    password: str | None = None
+    token: str | None = None
+    credentials_file: str | None = None
+    tls_ca: str | None = None
+    tls_client_cert: str | None = None
+    tls_client_key: str | None = None
+    tls_required: bool = False
+    jetstream_enable: bool = False
+    jetstream_stream_name: str = ""
+    jetstream_ack_timeout_secs: int = 30
+
+    def validate(self) -> None:
+        """Raises InvalidInput."""
+        _address(self)
+        check_present(self.subject, "subject")
+        if any(character in self.subject for character in " *>") or "" in self.subject.split("."):
+            raise InvalidInput("subject has words with dots between them, and no wildcards", argument="subject")
+        check_pair(self.username, self.password)
+        if sum(way is not None for way in (self.username, self.token, self.credentials_file)) > 1:
+            raise InvalidInput("one of username, token and credentials_file is given", argument="token")
+        if self.jetstream_enable:
+            check_present(self.jetstream_stream_name, "jetstream_stream_name")
+        if not 1 <= self.jetstream_ack_timeout_secs <= 120:
+            raise InvalidInput("jetstream_ack_timeout_secs is from 1 to 120", argument="jetstream_ack_timeout_secs")
+        TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key).validate()
+
+
+class _Client(Client):
+    """Tells nobody who it is in the clear where TLS is wanted: a server that does not offer it is refused before."""
+
+    wants_tls = False
+
+    def _connect_command(self) -> bytes:
+        if self.wants_tls and not self._server_info.get("tls_required"):
+            raise Error("nats: the server does not secure its connections")
+        return super()._connect_command()
+
+
+class NatsTarget(ConnectedTarget[_Client]):
+    """Implements `Target`."""
+
+    at_once = _AT_ONCE
+
+    def __init__(self, settings: NatsSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
+        self._settings = settings
+        address = _address(settings)
+        files = TlsFiles(settings.tls_ca, settings.tls_client_cert, settings.tls_client_key)
+        super().__init__(
+            address.where,
+            tls=files if files.are_named or settings.tls_required or address.scheme == "tls" else None,
+            secrets=(settings.password or "", settings.token or ""),
+            deadline_seconds=deadline_seconds,
+        )
+
+    async def _open(self) -> _Client:
+        settings = self._settings
+        options: dict[str, Any] = {}  # Any: whatever `connect` takes
+        if self._tls_files is not None:
+            options["tls"] = self._tls_files.context()
+        if settings.username is not None:
+            options |= {"user": settings.username, "password": settings.password}
+        if settings.token is not None:
+            options["token"] = settings.token
+        if settings.credentials_file is not None:
+            options["user_credentials"] = settings.credentials_file
+        client = _Client()
+        client.wants_tls = self._tls_files is not None
+        try:
+            await client.connect(
+                servers=[self._where],
+                # Whoever delivers decides about another attempt, and must not be answered by one that he gave up.
+                allow_reconnect=False,
+                connect_timeout=_CONNECT_SECONDS,
+                error_cb=_told_elsewhere,
+                no_echo=True,
+                **options,
+            )
+        except BaseException:
+            # Not waited for: after a handshake that failed it takes as long as it is let.
+            self._begin_shutting(client)
+            raise
+        return client
+
+    async def _shut(self, connection: _Client) -> None:
+        await connection.close()
+
+    async def _deliver(self, connection: _Client, message: Message) -> None:
+        headers = {
+            "Nats-Msg-Id": message.id,
+            "Content-Type": message.content_type,
+            "Lakebed-Event-Name": message.name,
+        }
+        if len(message.body) + _HEADER_BYTES + len(message.name) > connection.max_payload:
+            raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_payload}")
+        settings = self._settings
+        if settings.jetstream_enable:
+            await connection.jetstream().publish(
+                settings.subject,
+                message.body,
+                timeout=settings.jetstream_ack_timeout_secs,
+                stream=settings.jetstream_stream_name,
+                headers=headers,
+            )
+            return
+        await connection.publish(settings.subject, message.body, headers=headers)
+        # Answered by the server after all that came before it on this connection.
+        await connection.flush(timeout=max(1, int(self._deadline)))
+
+    async def _probe(self, connection: _Client) -> None:
+        settings = self._settings
+        await connection.flush(timeout=max(1, int(self._deadline)))
+        if not settings.jetstream_enable:
+            return
+        found = await connection.jetstream().stream_info(settings.jetstream_stream_name)
+        if found.config.no_ack or found.config.sealed:
+            raise Unavailable(f"the stream acknowledges nothing. target={self._where} stream={found.config.name}")
+        if not any(_covers(pattern, settings.subject) for pattern in found.config.subjects or []):
+            raise Unavailable(
+                f"the stream does not hold the subject. target={self._where} stream={found.config.name} "
+                f"subject={settings.subject}"
+            )
+
+    def _fault(self, error: Exception) -> Fault:
+        if isinstance(error, MaxPayloadError):
+            return Fault.MESSAGE
+        if isinstance(error, APIError):
+            return Fault.MESSAGE if error.err_code in _TOO_LONG else Fault.MOMENT
+        return Fault.MOMENT if isinstance(error, StreamError) else Fault.CONNECTION
+
+
+def _address(settings: NatsSettings) -> Address:
+    return parse_address(settings.address, "address", _PORTS, credentials=False)
+
+
+def _covers(pattern: str, subject: str) -> bool:
+    """Whether a stream's pattern holds the subject: `*` is one word, `>` all that follow."""
+    words, wanted = pattern.split("."), subject.split(".")
+    for index, word in enumerate(words):
+        if word == ">":
+            return len(wanted) > index
+        if index >= len(wanted) or word not in ("*", wanted[index]):
+            return False
+    return len(words) == len(wanted)
+
+
+async def _told_elsewhere(error: Exception) -> None:
+    """Raised by whoever sends next; the library would log it besides."""
+
+
+KIND: Final = TargetKind("nats", NatsSettings, NatsTarget)

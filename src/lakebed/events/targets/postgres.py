@@ -1,0 +1,179 @@
+"""Events in a table of a PostgreSQL database: a row a key, or a row an event.
+
+Spoken with asyncpg, which the metadata store is spoken to with as well.
+
+The mirror (`namespace`) has the columns `key` and `value`. The log (`access`) has `event_id`, `event_name`, `key`,
+`value` and `queued_at_ms`; an event that comes twice is one row. A table that is not there is made when the target is
+added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, ClassVar, Final
+from urllib.parse import parse_qsl
+
+import asyncpg
+
+from lakebed.core.errors import InvalidInput, Unavailable
+
+from .addresses import check_one_of, parse_address
+from .connected import DELIVERY_SECONDS, ConnectedTarget
+from .failures import Fault, told
+from .formats import Format
+from .seam import Message, TargetKind, TargetSettings
+from .tls import TlsFiles
+
+_PORTS: Final = {"postgres": 5432, "postgresql": 5432}
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_CONNECTIONS: Final = 4
+_CONNECT_SECONDS: Final = 10.0
+
+_TABLES: Final = {
+    Format.NAMESPACE: "CREATE TABLE IF NOT EXISTS {table} (key TEXT PRIMARY KEY, value JSONB NOT NULL)",
+    Format.ACCESS: (
+        "CREATE TABLE IF NOT EXISTS {table} (event_id TEXT PRIMARY KEY, event_name TEXT NOT NULL, key TEXT NOT NULL,"
+        " value JSONB NOT NULL, queued_at_ms BIGINT NOT NULL)"
+    ),
+}
+_COLUMNS: Final = {Format.NAMESPACE: "key, value", Format.ACCESS: "event_id, event_name, key, value, queued_at_ms"}
+
+
+class PostgresSettings(TargetSettings, frozen=True):
+    """Where the database is, and which table."""
+
+    secrets: ClassVar[frozenset[str]] = frozenset({"dsn_string"})
+
+    dsn_string: str
+    table: str
+    format: str = Format.NAMESPACE
+    tls_required: bool = False
+    tls_ca: str | None = None
+    tls_client_cert: str | None = None
+    tls_client_key: str | None = None
+
+    def validate(self) -> None:
+        """Raises InvalidInput."""
+        _Place.of(self)
+        check_one_of(self.format, "format", tuple(Format))
+        if not _NAME.fullmatch(self.table):
+            raise InvalidInput("table is a name of letters, digits and _", argument="table", value=self.table[:80])
+        TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key).validate()
+
+
+class _Place:
+    """What the DSN says."""
+
+    def __init__(self, dsn: str) -> None:
+        address = parse_address(dsn, "dsn_string", _PORTS, credentials=True, path=True, query=True)
+        options = dict(parse_qsl(address.query, keep_blank_values=True))
+        schema = options.pop("search_path", "public")
+        database = address.path.removeprefix("/")
+        if options:
+            raise InvalidInput("dsn_string has no parameter but search_path", argument="dsn_string")
+        if not _NAME.fullmatch(schema):
+            raise InvalidInput("search_path is the name of one schema", argument="dsn_string")
+        if not address.username or not database:
+            raise InvalidInput("dsn_string names a user and a database", argument="dsn_string")
+        self.address, self.schema, self.database = address, schema, database
+
+    @classmethod
+    def of(cls, settings: PostgresSettings) -> _Place:
+        return cls(settings.dsn_string)
+
+
+class PostgresTarget(ConnectedTarget[Any]):  # Any: asyncpg comes without types
+    """Implements `Target`."""
+
+    at_once = _CONNECTIONS
+
+    def __init__(self, settings: PostgresSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
+        self._place = _Place.of(settings)
+        self._format = Format(settings.format)
+        self._table = f'"{self._place.schema}"."{settings.table}"'
+        files = TlsFiles(settings.tls_ca, settings.tls_client_cert, settings.tls_client_key)
+        super().__init__(
+            f"{self._place.address.where}/{self._place.database}",
+            tls=files if files.are_named or settings.tls_required else None,
+            secrets=(self._place.address.password or "",),
+            deadline_seconds=deadline_seconds,
+        )
+
+    async def prepare(self) -> None:
+        """Make the table, unless there is one. Raises Unavailable."""
+        try:
+            async with asyncio.timeout(self._deadline):
+                pool = await self._open()
+                try:
+                    # Looked for first: who may write to a table need not be one who may make tables.
+                    if await pool.fetchval("SELECT to_regclass($1)", self._table) is None:
+                        await pool.execute(_TABLES[self._format].format(table=self._table))
+                finally:
+                    await self._shut_in_time(pool)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            reason = told(error, self._secrets)
+            raise Unavailable(f"cannot make the table. target={self._where} reason={reason}") from None
+
+    async def _open(self) -> Any:  # Any: asyncpg comes without types
+        place = self._place
+        return await asyncpg.create_pool(
+            host=place.address.host,
+            port=place.address.port,
+            user=place.address.username,
+            # Never None: that would send the password of the environment or of a file instead.
+            password=place.address.password or "",
+            database=place.database,
+            # Without files nobody is verified, and then nothing is promised either.
+            ssl=False if self._tls_files is None else self._tls_files.context(),
+            min_size=1,
+            max_size=_CONNECTIONS,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=self._deadline,
+        )
+
+    async def _shut(self, connection: Any) -> None:
+        try:
+            await connection.close()
+        except BaseException:
+            connection.terminate()
+            raise
+
+    async def _deliver(self, connection: Any, message: Message) -> None:
+        value = message.body.decode()
+        if self._format is Format.ACCESS:
+            await connection.execute(
+                f"INSERT INTO {self._table} (event_id, event_name, key, value, queued_at_ms)"  # noqa: S608  # checked
+                " VALUES ($1, $2, $3, $4::jsonb, $5) ON CONFLICT (event_id) DO NOTHING",
+                *(message.id, message.name, message.key, value, message.occurred_ms),
+            )
+        elif message.is_removal:
+            await connection.execute(f"DELETE FROM {self._table} WHERE key = $1", message.key)  # noqa: S608  # checked
+        else:
+            await connection.execute(
+                f"INSERT INTO {self._table} (key, value) VALUES ($1, $2::jsonb)"  # noqa: S608  # checked
+                " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                *(message.key, value),
+            )
+
+    async def _probe(self, connection: Any) -> None:
+        await connection.fetch(f"SELECT {_COLUMNS[self._format]} FROM {self._table} LIMIT 0")  # noqa: S608  # checked
+
+    def _fault(self, error: Exception) -> Fault:
+        if isinstance(error, asyncpg.PostgresError):
+            # 22: the document holds what the type cannot, 23: the table's own rules refuse it, 54: it is too long.
+            state = str(error.sqlstate or "")
+            if state[:2] in ("22", "23", "54"):
+                return Fault.MESSAGE
+            return Fault.CONNECTION if state[:2] in ("08", "57") else Fault.MOMENT
+        if isinstance(error, UnicodeError | asyncpg.DataError):
+            return Fault.MESSAGE
+        return Fault.CONNECTION
+
+
+async def prepare(settings: PostgresSettings) -> None:
+    """Make the table, unless there is one. Raises Unavailable."""
+    await PostgresTarget(settings).prepare()
+
+
+KIND: Final = TargetKind("postgres", PostgresSettings, PostgresTarget, prepare)

@@ -1,0 +1,208 @@
+"""Events in Redis or Valkey: published on a channel, mirrored in a hash, or appended to a list.
+
+Spoken with redis-py, which is Redis' own client and speaks asyncio.
+
+A channel keeps nothing: who does not listen misses it. A mirror has a field `<bucket>/<key>` a key; a list has entries
+`[{"Event": [record], "EventTime": …, "Id": …}]`, and one that came twice has the same `Id`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from datetime import UTC
+from typing import Any, ClassVar, Final
+from urllib.parse import unquote
+
+import msgspec
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.connection import Connection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+
+from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
+
+from .addresses import check_one_of, check_present, parse_address
+from .connected import DELIVERY_SECONDS, ConnectedTarget
+from .failures import Fault
+from .formats import Format, occurred_at, records_of
+from .seam import Message, TargetKind, TargetSettings
+from .tls import TlsFiles
+
+_PORTS: Final = {"redis": 6379, "rediss": 6379, "valkey": 6379, "valkeys": 6379}
+_SECURE: Final = frozenset({"rediss", "valkeys"})
+_CHANNEL: Final = "channel"
+_FORMATS: Final = (_CHANNEL, Format.NAMESPACE, Format.ACCESS)
+_TYPES: Final = {Format.NAMESPACE: "hash", Format.ACCESS: "list"}
+_CONNECTIONS: Final = 8
+_MAX_BULK_BYTES: Final = 512 * 1024 * 1024
+"""What a server takes in one piece, unless it says otherwise."""
+
+
+class RedisSettings(TargetSettings, frozen=True):
+    """Where the server is, and what becomes of an event there."""
+
+    secrets: ClassVar[frozenset[str]] = frozenset({"url", "password"})
+
+    url: str
+    format: str = _CHANNEL
+    channel: str = "lakebed_events"
+    key: str = ""
+    username: str | None = None
+    password: str | None = None
+    tls_ca: str | None = None
+    tls_client_cert: str | None = None
+    tls_client_key: str | None = None
+    connection_timeout: float = 5.0
+    response_timeout: float = 5.0
+
+    def validate(self) -> None:
+        """Raises InvalidInput."""
+        address = parse_address(self.url, "url", _PORTS, credentials=True, path=True)
+        if address.path.strip("/") and not address.path.strip("/").isdecimal():
+            raise InvalidInput("the path of url is the number of a database", argument="url")
+        if address.password is not None and self.password is not None:
+            raise InvalidInput("a password is in url or in password, not in both", argument="password")
+        check_one_of(self.format, "format", _FORMATS)
+        check_present(
+            self.channel if self.format == _CHANNEL else self.key, "channel" if self.format == _CHANNEL else "key"
+        )
+        for name, seconds in (
+            ("connection_timeout", self.connection_timeout),
+            ("response_timeout", self.response_timeout),
+        ):
+            if not 0 < seconds <= DELIVERY_SECONDS:
+                raise InvalidInput(f"{name} is up to {DELIVERY_SECONDS:g} seconds", argument=name)
+        files = TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key)
+        if files.are_named and address.scheme not in _SECURE:
+            raise InvalidInput("files for TLS go with rediss:// or valkeys://", argument="url")
+        files.validate()
+
+
+class _SecureConnection(Connection):
+    """One with our own terms: the library's would trust the system's authorities besides those that were named."""
+
+    def __init__(self, *, tls: ssl.SSLContext, **options: Any) -> None:  # Any: whatever the constructor takes
+        super().__init__(**options)
+        self._tls = tls
+
+    def _connection_arguments(self) -> dict[str, Any]:
+        return {**super()._connection_arguments(), "ssl": self._tls}
+
+
+class _Opened:
+    """A pool of connections, and how much the server takes in one piece."""
+
+    def __init__(self, redis: Redis, max_bytes: int) -> None:
+        self.redis = redis
+        self.max_bytes = max_bytes
+
+
+class RedisTarget(ConnectedTarget[_Opened]):
+    """Implements `Target`."""
+
+    at_once = _CONNECTIONS
+
+    def __init__(self, settings: RedisSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
+        self._settings = settings
+        self._address = parse_address(settings.url, "url", _PORTS, credentials=True, path=True)
+        files = TlsFiles(settings.tls_ca, settings.tls_client_cert, settings.tls_client_key)
+        self._password = settings.password if settings.password is not None else self._address.password
+        super().__init__(
+            self._address.where,
+            tls=files if self._address.scheme in _SECURE else None,
+            secrets=(self._password or "",),
+            deadline_seconds=deadline_seconds,
+        )
+
+    async def _open(self) -> _Opened:
+        redis = Redis.from_pool(self._pool())
+        try:
+            await _greet(redis)
+            return _Opened(redis, await _max_bulk_bytes(redis))
+        except BaseException:
+            await redis.aclose()
+            raise
+
+    def _pool(self) -> BlockingConnectionPool:
+        settings, address = self._settings, self._address
+        options: dict[str, Any] = {}  # Any: whatever the connection's constructor takes
+        if self._tls_files is not None:
+            options["tls"] = self._tls_files.context()
+        return BlockingConnectionPool(
+            connection_class=Connection if self._tls_files is None else _SecureConnection,
+            max_connections=_CONNECTIONS,
+            host=address.host,
+            port=address.port,
+            db=int(unquote(address.path).strip("/") or 0),
+            username=settings.username if settings.username is not None else (address.username or None),
+            password=self._password,
+            socket_connect_timeout=settings.connection_timeout,
+            socket_timeout=settings.response_timeout,
+            # Attempts are counted by whoever delivers.
+            retry=Retry(NoBackoff(), 0),
+            **options,
+        )
+
+    async def _shut(self, connection: _Opened) -> None:
+        await connection.redis.aclose()
+
+    async def _deliver(self, connection: _Opened, message: Message) -> None:
+        redis, settings = connection.redis, self._settings
+        value = self._value(message)
+        if max(len(value), len(message.key.encode())) > connection.max_bytes:
+            # The server would hang up on it.
+            raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_bytes}")
+        if settings.format == _CHANNEL:
+            await redis.publish(settings.channel, value)
+        elif settings.format == Format.ACCESS:
+            await redis.rpush(settings.key, value)
+        elif message.is_removal:
+            await redis.hdel(settings.key, message.key)
+        else:
+            await redis.hset(settings.key, message.key, value)
+
+    def _value(self, message: Message) -> bytes:
+        if self._settings.format == _CHANNEL:
+            return message.body
+        records = records_of(message)
+        if self._settings.format == Format.NAMESPACE:
+            return msgspec.json.encode({"Records": records})
+        when = occurred_at(message).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return msgspec.json.encode([{"Event": records, "EventTime": when, "Id": message.id}])
+
+    async def _probe(self, connection: _Opened) -> None:
+        await _greet(connection.redis)
+        wanted = _TYPES.get(Format(self._settings.format)) if self._settings.format != _CHANNEL else None
+        if wanted is None:
+            return
+        answer = await connection.redis.type(self._settings.key)
+        found = answer.decode() if isinstance(answer, bytes) else answer
+        if found not in ("none", wanted):
+            raise Unavailable(
+                f"the key holds something else. target={self._where} key={self._settings.key} "
+                f"expected={wanted} found={found}"
+            )
+
+    def _fault(self, error: Exception) -> Fault:
+        # What it answers is about the key, the memory, or whom it follows. Who is not let in is not connected.
+        is_answer = isinstance(error, ResponseError) and not isinstance(error, AuthenticationError)
+        return Fault.MOMENT if is_answer else Fault.CONNECTION
+
+
+async def _greet(redis: Redis) -> None:
+    """Have an answer: one that this user may not ask is one, too."""
+    with contextlib.suppress(NoPermissionError):
+        await redis.ping()
+
+
+async def _max_bulk_bytes(redis: Redis) -> int:
+    try:
+        found = await redis.config_get("proto-max-bulk-len")
+    except ResponseError:  # not for this user, or not with this provider
+        return _MAX_BULK_BYTES
+    return int(next(iter(found.values()), None) or _MAX_BULK_BYTES)
+
+
+KIND: Final = TargetKind("redis", RedisSettings, RedisTarget)

@@ -1,0 +1,125 @@
+"""The files that a connection to a target is secured with: which they are, whether they changed, what they make."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import ssl
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from lakebed.core.errors import InvalidInput, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Authorities to trust, in place of the system's, and what to show of oneself. Read anew for every connection."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    verifies: bool = True
+    """Whether the other side has to be one that an authority vouches for."""
+
+    def validate(self, names: tuple[str, str, str] = ("tls_ca", "tls_client_cert", "tls_client_key")) -> None:
+        """Raises InvalidInput: paths are absolute, a certificate comes with its key, and all can be used now.
+
+        `names` are those of the settings that have the paths.
+        """
+        paths = dict(zip(names, (self.ca, self.cert, self.key), strict=True))
+        for name, path in paths.items():
+            if path is not None and not os.path.isabs(path):
+                raise InvalidInput(f"{name} is an absolute path", argument=name, value=path)
+        if (self.cert is None) != (self.key is None):
+            missing = names[2] if self.key is None else names[1]
+            raise InvalidInput("a client certificate and its key come together", argument=missing)
+        try:
+            self.context()
+        except Unavailable as error:
+            raise InvalidInput(
+                str(error), argument=next((name for name, path in paths.items() if path), None)
+            ) from error
+
+    @property
+    def are_named(self) -> bool:
+        """Whether there is any."""
+        return self.ca is not None or self.cert is not None
+
+    def context(self) -> ssl.SSLContext:
+        """What connections are made with, from the files as they are now. Raises Unavailable if they are no good."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            if not self.verifies:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key, password=_no_password)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            # Which file it is, OpenSSL does not say; that a key does not fit its certificate, it does.
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            files = ", ".join(path for path in (self.ca, self.cert, self.key) if path)
+            raise Unavailable(f"the files for TLS cannot be used. files={files} reason={reason}") from error
+        return context
+
+
+class Sight(Enum):
+    """How files look beside those in use."""
+
+    UNTOUCHED = auto()
+    """Nobody wrote to them since the last look."""
+    SAME = auto()
+    """Written, with what was in them."""
+    OTHER = auto()
+
+
+class TlsWatch:
+    """Tells whether files have other contents than those in use.
+
+    To look costs three calls of `stat`; only if one of these differs from the last time are the files read.
+    """
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._paths = [Path(path) for path in (files.ca, files.cert, files.key) if path]
+        self._seen: list[tuple[int, ...] | None] = []
+        self._digest = b""
+
+    def remember(self) -> None:
+        """The files as they are now are those in use."""
+        self._seen = self._look()
+        self._digest = self._fingerprint()
+
+    def look(self) -> Sight:
+        """How they are now. What was told once as other is told again only after the next write."""
+        looked = self._look()
+        if looked == self._seen:
+            return Sight.UNTOUCHED
+        self._seen = looked
+        return Sight.SAME if self._fingerprint() == self._digest else Sight.OTHER
+
+    def _look(self) -> list[tuple[int, ...] | None]:
+        return [_identity(path) for path in self._paths]
+
+    def _fingerprint(self) -> bytes:
+        digest = hashlib.sha256()
+        for path in self._paths:
+            try:
+                content = path.read_bytes()
+            except OSError:
+                content = b""
+            digest.update(len(content).to_bytes(8) + content)
+        return digest.digest()
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _no_password() -> str:
+    """Asked by OpenSSL for an encrypted key: without this it would ask whoever sits at the terminal."""
+    raise ValueError("the key is encrypted")

@@ -1,0 +1,94 @@
+"""Events as they happen: server-sent events, gone on with by `Last-Event-ID`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.events.forms import Form, parse_form, render
+from lakebed.events.interests import mask_of_selection
+from lakebed.events.selection import Selection
+from lakebed.meta.outbox import Entry
+from lakebed.wire.http.message import Request, Response
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.streaming import follow
+
+from ..queries import check_names, whole_number
+from .events import asked_selection
+
+ALIVE_SECONDS: Final = 15.0
+"""How long nothing is sent at most: below what proxies cut off."""
+
+_PARAMETERS: Final = ("after", "kind", "subject", "principal", "form")
+_LAST_ID: Final = "last-event-id"
+_MAX_DIGITS: Final = 19
+
+
+async def stream_events(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What happens from now on, or from where the caller has come to."""
+    http = request.http
+    check_names(http, _PARAMETERS)
+    selection = asked_selection(http)
+    form = parse_form(http.query.get("form", Form.LAKEBED.value))
+    await services.admin.events.admit(request.caller)
+    after, lost = await _place(services, http)
+    headers = [
+        ("Content-Type", "text/event-stream; charset=utf-8"),
+        ("Cache-Control", "no-cache"),
+        ("X-Accel-Buffering", "no"),
+    ]
+    return Response(200, headers, stream=_events(services, request, selection, form, after, lost))
+
+
+async def _place(services: CatalogServices, http: Request) -> tuple[int, int | None]:
+    """Where to begin, and, if events behind it may be gone already, the oldest that is there. Raises InvalidInput."""
+    stated = http.headers.get(_LAST_ID)
+    if stated is not None:
+        if not (stated.isascii() and stated.isdigit() and len(stated) <= _MAX_DIGITS):
+            raise InvalidInput("Last-Event-ID is the number of an event", argument="Last-Event-ID", value=stated[:80])
+        after = int(stated)
+    elif "after" in http.query:
+        after = whole_number(http, "after", 0)
+    else:
+        return await services.admin.feed.position(), None
+    first = await services.admin.feed.first()
+    return after, first if after < first - 1 else None
+
+
+async def _events(
+    services: CatalogServices,
+    request: CatalogRequest,
+    selection: Selection,
+    form: Form,
+    after: int,
+    lost: int | None,
+) -> AsyncIterator[bytes]:
+    def written(entry: Entry) -> bytes:
+        body = render(entry, form, region=services.region).body
+        return b"id: %d\ndata: %b\n\n" % (entry.seq, body)
+
+    yield b"retry: 1000\n\n"
+    if lost is not None:
+        yield b"event: gap\ndata: %b\n\n" % msgspec.json.encode({"after": after, "first-seq": lost})
+    feed = services.admin.feed
+    async with feed.subscribe(
+        lambda entry: selection.takes(entry.event), after=after, mask=mask_of_selection(selection)
+    ) as subscription:
+        async for piece in follow(
+            request.http,
+            subscription,
+            written,
+            # With the place, so that what was passed over is not looked at again by who comes back.
+            sign_of_life=lambda: b": alive\nid: %d\n\n" % subscription.after,
+            every_seconds=ALIVE_SECONDS,
+            admit=lambda: services.admin.events.admit(request.caller),
+        ):
+            yield piece
+
+
+ROUTES = (Route("streamEvents", "GET", "/v1/events/stream", stream_events, is_standard=False),)

@@ -1,0 +1,190 @@
+"""Targets: where events go, how far that has come, and what could not be delivered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lakebed.events.delivery import Asked, Delivery, DeliveryState, TargetRecord, TargetStatus, shown_settings
+from lakebed.events.documents import event_document
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.errors import JSON
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+from .. import paging
+from ..queries import check_names, choice
+
+_pages = paging.Pages("target deliveries", int)
+
+
+class TargetDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """The body of putTarget."""
+
+    settings: dict[str, Any] = {}  # Any: what they may be is for the type of target to say
+    form: str = ""
+    kinds: list[str] = []
+    subject: str = ""
+    audit: bool = False
+
+
+class RedriveDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of redriveTarget."""
+
+    seq: int | None = None
+
+
+async def list_targets(services: CatalogServices, request: CatalogRequest) -> Response:
+    """All of them."""
+    check_names(request.http, ())
+    found = await services.admin.targets.list(request.caller)
+    return ok({"targets": [status_document(one) for one in found]})
+
+
+async def list_arns(services: CatalogServices, request: CatalogRequest) -> Response:
+    """How configurations of buckets name them."""
+    check_names(request.http, ())
+    return ok({"arns": await services.admin.targets.arns(request.caller)})
+
+
+async def get_target(services: CatalogServices, request: CatalogRequest) -> Response:
+    """One of them."""
+    check_names(request.http, ())
+    return ok(status_document(await services.admin.targets.get(request.caller, *_named(request))))
+
+
+async def put_target(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Add one, or change it; 201 if it is new, with what was made up for it, such as a secret."""
+    check_names(request.http, ())
+    asked = request.document(TargetDocument)
+    put = await services.admin.targets.put(
+        request.caller,
+        *_named(request),
+        Asked(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit),
+    )
+    document = _described(put.record, put.arn)
+    if put.made:
+        document["made"] = put.made
+    return Response(201 if put.is_new else 200, [JSON, ("Cache-Control", "no-store")], msgspec.json.encode(document))
+
+
+async def delete_target(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Remove one, and what waits for it."""
+    check_names(request.http, ())
+    await services.admin.targets.delete(request.caller, *_named(request))
+    return no_content()
+
+
+async def check_target(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Ask it whether it would take an event now."""
+    check_names(request.http, ())
+    failure = await services.admin.targets.test(request.caller, *_named(request))
+    return ok({"is-ready": failure is None} | ({} if failure is None else {"failure": failure}))
+
+
+async def pause_target(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Send it nothing until it is resumed."""
+    check_names(request.http, ())
+    await services.admin.targets.pause(request.caller, *_named(request), is_paused=True)
+    return no_content()
+
+
+async def resume_target(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Send it events again, from where it stood."""
+    check_names(request.http, ())
+    await services.admin.targets.pause(request.caller, *_named(request), is_paused=False)
+    return no_content()
+
+
+async def list_deliveries(services: CatalogServices, request: CatalogRequest) -> Response:
+    """What was given up, or waits to be tried again, oldest first."""
+    http, (name, type_) = request.http, _named(request)
+    check_names(http, ("state", *paging.PARAMETERS))
+    state = choice(http, "state", DeliveryState) or DeliveryState.DEAD
+    asked = f"{name}:{type_} {state}"
+    page = _pages.read(http, asked)
+    found = await services.admin.targets.deliveries(
+        request.caller, name, type_, state, after_seq=page.after or 0, limit=page.limit + 1
+    )
+    shown = found[: page.limit]
+    document: dict[str, object] = {"deliveries": [delivery_document(one) for one in shown]}
+    if len(found) > len(shown):
+        document["next-page-token"] = _pages.token(asked, shown[-1].entry.seq)
+    return ok(document)
+
+
+async def redrive_target(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Have what was given up tried again, or one event of it."""
+    check_names(request.http, ())
+    asked = request.document(RedriveDocument) if request.body else RedriveDocument()
+    count = await services.admin.targets.redrive(request.caller, *_named(request), asked.seq)
+    return ok({"redriven": count})
+
+
+def status_document(status: TargetStatus) -> dict[str, Any]:
+    """A target, and how its deliveries stand. Its secrets are not shown again."""
+    document = _described(status.record, status.arn) | {
+        "last-seq": status.last_seq,
+        "waiting": status.waiting,
+        "dead": status.dead,
+    }
+    if status.after is not None:
+        document["after"] = status.after
+    if status.failure:
+        document["failure"] = status.failure
+    return document
+
+
+def delivery_document(delivery: Delivery) -> dict[str, Any]:
+    """An event that was not delivered."""
+    document = {
+        "event": event_document(delivery.entry),
+        "state": delivery.state,
+        "attempts": delivery.attempts,
+        "due-ms": delivery.due_ms,
+        "changed-ms": delivery.changed_ms,
+        "failure": delivery.failure,
+    }
+    return document | ({"rule": delivery.rule} if delivery.rule else {})
+
+
+def _described(record: TargetRecord, arn: str) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "name": record.name,
+        "type": record.type,
+        "arn": arn,
+        "settings": shown_settings(record.settings),
+        "kinds": record.wish.kinds,
+        "audit": record.wish.audit,
+        "paused": record.is_paused,
+        "origin": record.origin,
+    }
+    if record.wish.subject:
+        document["subject"] = record.wish.subject
+    if record.form:
+        document["form"] = record.form
+    return document
+
+
+def _named(request: CatalogRequest) -> tuple[str, str]:
+    return request.names["target"], request.names["target-type"]
+
+
+_ALL = "/v1/targets"
+_ONE = _ALL + "/{target-type}/{target}"
+
+ROUTES = (
+    Route("listTargets", "GET", _ALL, list_targets, is_standard=False),
+    Route("listTargetArns", "GET", _ALL + "/arns", list_arns, is_standard=False),
+    Route("getTarget", "GET", _ONE, get_target, is_standard=False),
+    Route("putTarget", "PUT", _ONE, put_target, is_standard=False),
+    Route("deleteTarget", "DELETE", _ONE, delete_target, is_standard=False),
+    Route("testTarget", "POST", _ONE + "/test", check_target, is_standard=False),
+    Route("pauseTarget", "POST", _ONE + "/pause", pause_target, is_standard=False),
+    Route("resumeTarget", "POST", _ONE + "/resume", resume_target, is_standard=False),
+    Route("listTargetDeliveries", "GET", _ONE + "/deliveries", list_deliveries, is_standard=False),
+    Route("redriveTarget", "POST", _ONE + "/redrive", redrive_target, is_standard=False),
+)

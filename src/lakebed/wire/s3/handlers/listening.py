@@ -1,0 +1,125 @@
+"""ListenBucketNotification and ListenNotification, as MinIO's clients ask: events as lines of JSON, while they come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.events.interests import ALL_BUCKETS
+from lakebed.events.listening import Listening
+from lakebed.events.names import mask_of, parse_name
+from lakebed.events.records import record_of, s3_event_of
+from lakebed.events.rules.validation import check_filter_value
+from lakebed.meta.outbox import Entry
+from lakebed.wire.http.message import Request, Response, decode_component
+from lakebed.wire.streaming import follow
+
+from ..numbers import whole_number
+from ..request import S3Request
+from ..services import S3Services
+
+_SPACE_SECONDS: Final = 0.5
+_MAX_PING_SECONDS: Final = 3600
+_EMPTY: Final = b'{"Records":[]}\n'
+
+
+async def listen_to_bucket(services: S3Services, request: S3Request) -> Response:
+    """The events of a bucket, from now on."""
+
+    async def admit() -> None:
+        await services.buckets.read(request.caller, request.bucket, "s3:ListenBucketNotification")
+
+    return await _listen(services, request, admit)
+
+
+async def listen_to_all(services: S3Services, request: S3Request) -> Response:
+    """The events of all buckets, from now on."""
+
+    async def admit() -> None:
+        await services.buckets.admit_to_all(request.caller, "s3:ListenNotification")
+
+    return await _listen(services, request, admit)
+
+
+async def _listen(services: S3Services, request: S3Request, admit: Callable[[], Awaitable[None]]) -> Response:
+    await admit()
+    wanted, ping = _asked(request)
+    after = await services.feed.position()
+    stream = _lines(services, request.http, wanted, after, ping, admit)
+    return Response(
+        200,
+        [
+            ("Content-Type", "text/event-stream"),
+            ("Cache-Control", "no-cache"),
+            ("X-Accel-Buffering", "no"),
+        ],
+        stream=stream,
+    )
+
+
+async def _lines(
+    services: S3Services,
+    request: Request,
+    wanted: Listening,
+    after: int,
+    ping: int | None,
+    admit: Callable[[], Awaitable[None]],
+) -> AsyncIterator[bytes]:
+    region = services.region
+
+    def line(entry: Entry) -> bytes:
+        event = s3_event_of(entry)
+        if event is None:
+            return b""
+        return msgspec.json.encode({"Records": [record_of(event, rule_id="", region=region)]}) + b"\n"
+
+    async with services.feed.subscribe(wanted.takes, after=after, bucket=wanted.bucket, mask=wanted.mask) as feed:
+        async for piece in follow(
+            request,
+            feed,
+            line,
+            # A space is no line, and between two documents it means nothing.
+            sign_of_life=lambda: b" " if ping is None else _EMPTY,
+            every_seconds=_SPACE_SECONDS if ping is None else ping,
+            admit=admit,
+        ):
+            yield piece
+
+
+def _asked(request: S3Request) -> tuple[Listening, int | None]:
+    """What is listened for, and how often there is to be a sign of life. Raises InvalidInput."""
+    values = _values(request.http)
+    mask = mask_of(parse_name(name) for name in values["events"])
+    if not mask:
+        raise InvalidInput("events names at least one event", argument="events")
+    prefix, suffix, ping = (_only(name, values[name]) for name in ("prefix", "suffix", "ping"))
+    check_filter_value("prefix", prefix)
+    check_filter_value("suffix", suffix)
+    seconds: int | None = None
+    if ping is not None:
+        seconds = whole_number(ping)
+        if seconds is None or not 1 <= seconds <= _MAX_PING_SECONDS:
+            raise InvalidInput(
+                f"ping is a number of seconds from 1 to {_MAX_PING_SECONDS}", argument="ping", value=ping[:80]
+            )
+    return Listening(mask, request.bucket or ALL_BUCKETS, prefix or "", suffix or ""), seconds
+
+
+def _values(request: Request) -> dict[str, list[str]]:
+    """All values of each parameter that this operation knows, in order."""
+    found: dict[str, list[str]] = {"events": [], "prefix": [], "suffix": [], "ping": []}
+    for pair in request.raw_query.split("&"):
+        name, _, value = pair.partition("=")
+        values = found.get(decode_component(name))
+        if values is not None:
+            values.append(decode_component(value))
+    return found
+
+
+def _only(name: str, values: list[str]) -> str | None:
+    if len(values) > 1:
+        raise InvalidInput(f"{name} is given more than once", argument=name)
+    return values[0] if values else None

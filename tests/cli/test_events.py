@@ -1,0 +1,117 @@
+"""`lakebed events`, against a running server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.client import LakebedClient
+from tests.client.conftest import access_to
+from tests.fixtures.server import RunningServer, running_server
+
+from .conftest import Lakebed, Outcome
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running_server(tmp_path_factory.mktemp("events") / "data", workers=1) as server:
+        with LakebedClient(access=access_to(server)) as client:
+            for path in ("/photos", "/photos/a", "/photos/b", "/logs", "/logs/a"):
+                client._connection.call("PUT", path)
+        yield server
+
+
+@pytest.fixture
+def ask(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> Lakebed:
+    """Run a command against the server."""
+    monkeypatch.setenv("LAKEBED_ENDPOINT", server.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.secret_key)
+    return lambda *words: lakebed("events", *words)
+
+
+@pytest.fixture
+def say(ask: Lakebed) -> Lakebed:
+    def run(*words: str) -> Outcome:
+        outcome = ask(*words)
+        assert outcome.status == 0, outcome.err
+        return outcome
+
+    return run
+
+
+def test_events_are_shown_by_what_is_asked_for(say: Lakebed) -> None:
+    lines = say("tail", "--no-follow", "--subject", "photos", "--kind", "ObjectCreated:*").out.splitlines()
+    assert [line.split("  ")[2:] for line in lines] == [
+        ["ObjectCreated:Put", "photos/a", "by root"],
+        ["ObjectCreated:Put", "photos/b", "by root"],
+    ]
+    made = ("tail", "--no-follow", "--json", "--kind", "ObjectCreated:Put", "--kind", "Bucket*")
+    documents = [json.loads(line) for line in say(*made).out.splitlines()]
+    assert [one["subject"] for one in documents] == ["photos", "photos/a", "photos/b", "logs", "logs/a"]
+    later = say(*made, "--after", str(documents[2]["seq"]), "--limit", "1").out.splitlines()
+    assert [json.loads(line)["subject"] for line in later] == ["logs"]
+
+
+def test_events_are_followed_until_there_are_enough(say: Lakebed) -> None:
+    asked = ("--kind", "ObjectCreated:*", "--principal", "root")
+    lines = say("tail", "--after", "0", "--limit", "3", *asked).out.splitlines()
+    assert [line.split("  ")[3] for line in lines] == ["photos/a", "photos/b", "logs/a"]
+
+
+def test_a_target_is_looked_after(say: Lakebed, ask: Lakebed, tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("hunter2\n")
+    made = say(
+        *(
+            "target",
+            "put",
+            "r:webhook",
+            "--option",
+            "endpoint=http://127.0.0.1:9/x",
+            "--option",
+            f"auth_token=@{secret}",
+        ),
+        *("--option", "skip_tls_verify=true", "--kind", "Table*", "--kind", "UserCreated", "--audit"),
+    ).out
+    assert "hunter2" not in made
+    assert "Table*, UserCreated, audit" in made
+    assert say("target", "arns").out.split() == ["arn:lakebed:sqs:us-east-1:r:webhook"]
+    shown = say("target", "show", "r:webhook", "--json").document
+    assert shown["settings"] == {"endpoint": "http://127.0.0.1:9/x", "auth_token": "***", "skip_tls_verify": True}
+    assert ask("target", "test", "r:webhook").err.startswith("lakebed: r:webhook would not take an event: no answer")
+    say("target", "pause", "r:webhook")
+    assert say("target", "list").out.splitlines()[1].split()[:2] == ["r:webhook", "paused"]
+    say("target", "resume", "r:webhook")
+    assert say("target", "deliveries", "r:webhook", "--json").document == []
+    assert say("target", "redrive", "r:webhook", "--json").document == {"target": "r:webhook", "redriven": "0"}
+    say("target", "delete", "r:webhook")
+    assert say("target", "list", "--json").document == []
+
+
+def test_a_secret_that_is_made_is_shown_once(say: Lakebed) -> None:
+    made = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
+    assert "made now, shown this once" in made
+    assert "what bucket rules ask for" in made
+    again = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
+    assert "whsec_" not in again
+    say("target", "delete", "s:webhook")
+
+
+def test_mistakes_are_told_and_secrets_are_not(ask: Lakebed) -> None:
+    for words, told in (
+        (("target", "show", "r"), "a target is NAME:TYPE"),
+        (("target", "show", "none:webhook"), "no such target"),
+        (("target", "put", "r:webhook", "--option", "hunter2"), "an option is NAME=VALUE"),
+        (("target", "put", "r:webhook", "--option", "secret=@/no/such/file"), "cannot be read"),
+        (("target", "put", "r:pigeon", "--option", "a=b"), "no such type of target"),
+    ):
+        outcome = ask(*words)
+        assert outcome.status == 2
+        assert told in outcome.err
+        assert "hunter2" not in outcome.err

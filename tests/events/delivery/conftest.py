@@ -1,0 +1,191 @@
+"""Targets that are served by hand, on every kind of metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import LakebedError, Unavailable
+from lakebed.events.delivery import (
+    Asked,
+    Dispatcher,
+    Origin,
+    Standing,
+    Tally,
+    TargetRecord,
+    TargetRecords,
+    Targets,
+    wish,
+)
+from lakebed.events.delivery.delivering import Courier
+from lakebed.events.delivery.records import PURPOSE
+from lakebed.events.interests import Interests
+from lakebed.events.matching import Matcher
+from lakebed.events.rules import RuleMatcher
+from lakebed.events.targets.memory import NAME, Mailbox, MemorySettings, MemoryTarget
+from lakebed.events.targets.registry import TargetKinds
+from lakebed.events.targets.seam import Message, TargetKind
+from lakebed.events.targets.webhook import webhook_kind
+from lakebed.governance.vault import MasterKeys, Vault
+from lakebed.meta.leases import Leases
+from lakebed.meta.outbox import Event
+from lakebed.meta.seam import Transaction
+from lakebed.objects.facilities import Facilities
+from tests.fixtures.postgres import postgres_dsn, postgres_server
+from tests.meta.conftest import address
+from tests.objects.stores import ROOT, opened_store
+
+__all__ = ["address", "postgres_dsn", "postgres_server"]
+
+
+@dataclass
+class Receiver:
+    """Has what targets were sent, each in a box of its own; refuses what it was told to."""
+
+    refuses: Callable[[str], bool] = lambda subject: False
+    boxes: dict[str, Mailbox] = field(default_factory=dict)
+
+    def box(self, place: str = "r") -> Mailbox:
+        """What one of the targets has."""
+        if place not in self.boxes:
+            self.boxes[place] = Mailbox()
+            self.boxes[place].failure = self._failure
+        return self.boxes[place]
+
+    @property
+    def kind(self) -> TargetKind[MemorySettings]:
+        return TargetKind(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)))
+
+    @property
+    def subjects(self) -> list[str]:
+        """Of what arrived at the usual one."""
+        return [message.key for message in self.box().got]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Who has got what."""
+        return [(place, message.key) for place, box in self.boxes.items() for message in box.got]
+
+    def _failure(self, message: Message) -> LakebedError | None:
+        return Unavailable("answered 500") if self.refuses(message.key) else None
+
+
+@dataclass
+class Counts:
+    """An observer that remembers."""
+
+    tallies: list[tuple[str, Tally]] = field(default_factory=list)
+    standings: dict[str, Standing] = field(default_factory=dict)
+
+    def count(self, target: str, tally: Tally) -> None:
+        self.tallies.append((target, tally))
+
+    def measure(self, target: str, standing: Standing) -> None:
+        self.standings[target] = standing
+
+    @property
+    def delivered(self) -> int:
+        return sum(tally.delivered for _, tally in self.tallies)
+
+
+@dataclass
+class Office:
+    """Everything about targets of one process."""
+
+    facilities: Facilities
+    clock: ManualClock
+    receiver: Receiver
+    records: TargetRecords
+    targets: Targets
+    dispatcher: Dispatcher
+    interests: Interests
+
+    async def tell(self, *subjects: str, kind: str = "TableCommitted", operation: str = "", table: str = "") -> None:
+        """Have something happen."""
+        payload = msgspec.msgpack.encode({"id": table} if table else {})
+
+        async def work(tx: Transaction) -> None:
+            for subject in subjects:
+                event = Event(kind, subject, payload, self.clock.now_ms(), operation)
+                await self.facilities.outbox.append(tx, event)
+
+        await self.facilities.meta.transact(work)
+
+    async def put(self, name: str = "r", kinds: Sequence[str] = ("TableCommitted",)) -> None:
+        """Add a target in memory."""
+        await self.targets.put(ROOT, name, NAME, Asked({"place": name}, kinds=kinds))
+
+    async def counts(self, name: str = "r") -> tuple[int, int]:
+        """What waits for a target, and what was given up."""
+        status = await self.targets.get(ROOT, name, NAME)
+        return status.waiting, status.dead
+
+    async def courier(self, name: str = "r") -> Courier:
+        """Somebody who serves a target, with the lease that it takes."""
+        assert await self.dispatcher._held.take()
+        found = await self.records.find(self.facilities.meta, name, NAME)
+        assert found is not None
+        return self.dispatcher.courier(found, self.receiver.kind.make(MemorySettings(place=name)))
+
+    async def drain(self, courier: Courier) -> None:
+        """Rounds until there is nothing to do at once."""
+        while (await courier.step()).more:
+            pass
+
+
+def a_target(name: str = "r", *kinds: str) -> TargetRecord:
+    """A target of the settings."""
+    return TargetRecord(name, NAME, MemorySettings(place=name), wish(kinds or ("*",)), origin=Origin.SETTINGS)
+
+
+def open_office(
+    facilities: Facilities,
+    clock: ManualClock,
+    receiver: Receiver,
+    *stated: TargetRecord,
+    holder: str = "one",
+    matcher: Matcher | None = None,
+) -> Office:
+    """One process on the store."""
+    master = MasterKeys({"first": b"1" * 32}, active="first")
+    kinds = TargetKinds([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
+    interests = Interests(facilities.meta, clock, holder)
+    records = TargetRecords(facilities.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
+    dispatcher = Dispatcher(
+        facilities,
+        records,
+        kinds,
+        matcher or RuleMatcher(facilities.meta),
+        interests,
+        Leases(facilities.meta, clock),
+        holder,
+        Random(1),
+        max_attempts=3,
+    )
+    targets = Targets(facilities, records, kinds)
+    return Office(facilities, clock, receiver, records, targets, dispatcher, interests)
+
+
+@pytest.fixture
+async def facilities(address: str, tmp_path: Path) -> AsyncIterator[Facilities]:
+    async with opened_store(address, "memory", tmp_path, ManualClock()) as store:
+        yield store.facilities
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    return Receiver()
+
+
+@pytest.fixture
+def office(facilities: Facilities, receiver: Receiver) -> Office:
+    """An office without targets of the settings."""
+    clock = facilities.clock
+    assert isinstance(clock, ManualClock)
+    return open_office(facilities, clock, receiver)

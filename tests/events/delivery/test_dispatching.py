@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from lakebed.core.errors import LakebedError, Unavailable
+from lakebed.core.ids import BucketId
+from lakebed.events.delivery import Standing, dispatching
+from lakebed.events.targets.memory import NAME, MemorySettings, MemoryTarget
+from lakebed.events.targets.seam import Message, TargetKind
+from lakebed.meta.outbox import Entry
+from lakebed.objects.bucket import Bucket, BucketSettings, encode_settings
+from tests.objects.stores import ROOT
+
+from .conftest import Counts, Office, Receiver, a_target, open_office
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; a test that waits for ever has failed."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatching, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(dispatching, "_PAUSE_SECONDS", 0.01)
+
+
+class Running:
+    """A dispatcher at work for the time of a block."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.counts = Counts()
+
+    async def __aenter__(self) -> Counts:
+        self._task = asyncio.create_task(self._office.dispatcher.run(self.counts))
+        return self.counts
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def test_targets_of_settings_and_api_are_served_from_when_they_came(office: Office, receiver: Receiver) -> None:
+    stated = open_office(office.facilities, office.clock, receiver, a_target("stated", "TableCommitted"))
+    async with Running(stated) as counts:
+        cursors = office.facilities.outbox.cursors
+        async with asyncio.timeout(30):
+            while not await cursors(office.facilities.meta):
+                await asyncio.sleep(0.005)
+        await office.tell("a")
+        await until(lambda: ("stated", "a") in receiver.pairs)
+        await office.put("added")
+        await office.tell("b")
+        await until(lambda: {("stated", "b"), ("added", "b")} <= set(receiver.pairs))
+        assert ("added", "a") not in receiver.pairs
+        await until(lambda: counts.delivered == len(receiver.pairs))
+        await office.targets.delete(ROOT, "added", NAME)
+        await until(lambda: "added:memory" not in stated.dispatcher._served)
+        await office.tell("c")
+        await until(lambda: ("stated", "c") in receiver.pairs)
+        assert ("added", "c") not in receiver.pairs
+    # Nobody has to wait for the lease to run out.
+    assert await office.dispatcher._held.take()
+
+
+async def test_a_target_that_the_settings_name_no_more_holds_nothing_back(office: Office) -> None:
+    before = open_office(office.facilities, office.clock, office.receiver, a_target("old"), holder="one")
+    assert await before.dispatcher._held.take()
+    await before.dispatcher.look(Counts())
+    assert [name for name, _ in await office.facilities.outbox.cursors(office.facilities.meta)] == ["target old:memory"]
+    await before.dispatcher._stop(["old:memory"])
+    await before.dispatcher._held.release()
+    assert await office.dispatcher._held.take()
+    await office.dispatcher.look(Counts())
+    assert await office.facilities.outbox.cursors(office.facilities.meta) == []
+
+
+async def test_one_process_delivers_and_the_next_takes_over(office: Office, receiver: Receiver) -> None:
+    await office.put()
+    assert await office.dispatcher._held.take()
+    other = open_office(office.facilities, office.clock, receiver, holder="two")
+    assert not await other.dispatcher._held.take()
+    office.clock.advance(dispatching.LEASE_SECONDS + 1)
+    assert await other.dispatcher._held.take()
+
+
+async def test_a_crash_of_a_target_holds_up_what_it_crashed_of(office: Office, receiver: Receiver) -> None:
+    def crash(message: Message) -> LakebedError | None:
+        if message.key == "a":
+            raise RuntimeError("a mistake")
+        return None
+
+    await office.put()
+    receiver.box().failure = crash
+    await office.tell("a", "b")
+    async with Running(office) as counts:
+        # Counted once it is written.
+        await until(lambda: any(tally.failed for _, tally in counts.tallies))
+        assert receiver.subjects == ["b"]
+        receiver.box().failure = lambda message: None
+        office.clock.advance(2)
+        await until(lambda: receiver.subjects == ["b", "a"])
+
+
+async def test_a_crash_of_the_rules_does_not_end_deliveries(office: Office, receiver: Receiver) -> None:
+    class Crashing:
+        crashes = iter([RuntimeError("a mistake"), Unavailable("down")])
+
+        async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+            for error in self.crashes:
+                raise error
+            return [{} for _ in entries]
+
+    broken = open_office(office.facilities, office.clock, receiver, matcher=Crashing())
+    await office.put()
+    await office.tell("a")
+    async with Running(broken):
+        await until(lambda: receiver.subjects == ["a"])
+
+
+async def test_a_paused_target_gets_nothing_until_it_is_resumed_and_then_all(
+    office: Office, receiver: Receiver
+) -> None:
+    await office.put()
+    await office.put("other")
+    await office.targets.pause(ROOT, "r", NAME, is_paused=True)
+    async with Running(office):
+        await office.tell("a")
+        await until(lambda: ("other", "a") in receiver.pairs)
+        assert receiver.subjects == []
+        # What it has not had is kept for it.
+        office.clock.advance(60)
+        await office.facilities.outbox.trim(occurred_before_ms=office.clock.now_ms())
+        await office.targets.pause(ROOT, "r", NAME, is_paused=False)
+        await until(lambda: receiver.subjects == ["a"])
+
+
+async def test_a_target_of_the_settings_is_prepared_before_it_is_sent_anything(office: Office) -> None:
+    prepared: list[str] = []
+    outcomes = iter([Unavailable("no database"), None])
+
+    class Prepared(Receiver):
+        @property
+        def kind(self) -> TargetKind[MemorySettings]:
+            async def prepare(stated: MemorySettings) -> None:
+                prepared.append(stated.place)
+                error = next(outcomes)
+                if error is not None:
+                    raise error
+
+            return TargetKind(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
+
+    receiver = Prepared()
+    stated = open_office(office.facilities, office.clock, receiver, a_target("r", "TableCommitted"))
+    async with Running(stated):
+        async with asyncio.timeout(30):
+            while not await office.facilities.outbox.cursors(office.facilities.meta):
+                await asyncio.sleep(0.005)
+        await office.tell("a")
+        await until(lambda: receiver.subjects == ["a"])
+    assert prepared == ["r", "r"]
+
+
+async def test_what_a_target_is_behind_by_is_measured_and_told_no_more_by_who_rests(
+    office: Office, receiver: Receiver
+) -> None:
+    await office.put()
+    receiver.refuses = lambda subject: True
+    await office.tell("a")
+    await office.drain(await office.courier())
+    await office.tell("b", "c")
+    counts = Counts()
+    await office.dispatcher._measure({"r:memory": a_target()}, counts)
+    assert counts.standings == {"r:memory": Standing(behind=2, waiting=1, dead=0)}
+    await office.dispatcher._rest(counts)
+    assert counts.standings == {"r:memory": Standing(0, 0, 0)}
+
+
+async def test_old_dead_letters_and_too_many_of_them_go(
+    office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "MOST_DEAD", 2)
+    await office.put()
+    receiver.refuses = lambda subject: True
+    await office.tell("a", "b", "c", "d")
+    courier = await office.courier()
+    for _ in range(3):
+        await office.drain(courier)
+        office.clock.advance(10)
+    assert await office.counts() == (0, 4)
+    await office.dispatcher._forget(["r:memory"])
+    assert await office.counts() == (0, 2)
+    office.clock.advance(31 * 86_400)
+    await office.dispatcher._forget(["r:memory"])
+    assert await office.counts() == (0, 0)
+
+
+async def test_what_is_told_only_on_demand_is_asked_for_while_a_target_wants_it(office: Office) -> None:
+    bucket = Bucket(BucketId(1), "photos", "me", "us-east-1", 0, "", encode_settings(BucketSettings()))
+    await office.put(kinds=["ObjectAccessed:Get"])
+    assert await office.dispatcher._held.take()
+    await office.dispatcher.look(Counts())
+    assert office.interests.want(bucket, "ObjectAccessed:Get")
+    assert not office.interests.want(bucket, "ObjectAccessed:Head")
+    # What happens while it is paused is kept for it.
+    await office.targets.pause(ROOT, "r", NAME, is_paused=True)
+    await office.dispatcher.look(Counts())
+    assert office.interests.want(bucket, "ObjectAccessed:Get")
+    await office.targets.delete(ROOT, "r", NAME)
+    await office.dispatcher.look(Counts())
+    assert not office.interests.want(bucket, "ObjectAccessed:Get")
+    await office.dispatcher._stop(list(office.dispatcher._served))

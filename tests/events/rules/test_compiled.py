@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from lakebed.events.names import EventName
+from lakebed.events.rules import Configuration, Rule
+from lakebed.events.rules.compiled import CompiledRules, compiled
+from lakebed.events.rules.model import encode_configuration
+
+ONE, TWO = "arn:lakebed:sqs::1:webhook", "arn:lakebed:sqs::2:kafka"
+RULES = Configuration(
+    (
+        Rule("pictures", ONE, (EventName.OBJECT_CREATED_ALL,), "images/", ".jpg"),
+        Rule("all", ONE, (EventName.OBJECT_CREATED_PUT, EventName.OBJECT_TAGGING_ALL)),
+        Rule("gone", TWO, (EventName.OBJECT_REMOVED_ALL,), "images/"),
+        Rule("made", TWO, (EventName.OBJECT_CREATED_PUT,), None, ".jpg"),
+    )
+)
+PUT = EventName.OBJECT_CREATED_PUT
+
+
+def test_a_target_has_an_event_once_by_the_first_rule_that_names_it() -> None:
+    rules = CompiledRules(RULES)
+    assert rules.matches(PUT, "images/a.jpg") == {"1:webhook": "pictures", "2:kafka": "made"}
+    assert rules.matches(PUT, "a.txt") == {"1:webhook": "all"}
+    assert rules.matches(EventName.OBJECT_CREATED_COPY, "images/a.jpg") == {"1:webhook": "pictures"}
+    assert rules.matches(EventName.OBJECT_REMOVED_DELETE, "images/a") == {"2:kafka": "gone"}
+    assert rules.matches(EventName.OBJECT_REMOVED_DELETE, "other/a") == {}
+    assert rules.matches(EventName.OBJECT_ACCESSED_GET, "images/a.jpg") == {}
+
+
+def test_the_mask_has_what_any_rule_names() -> None:
+    rules = CompiledRules(RULES)
+    expected = 0
+    for rule in RULES.rules:
+        for name in rule.events:
+            expected |= name.mask
+    assert rules.mask == expected == RULES.mask
+    assert not rules.mask & EventName.OBJECT_ACCESSED_ALL.mask
+
+
+def test_no_configuration_has_no_rules() -> None:
+    assert compiled(None).matches(PUT, "k") == {}
+    document = encode_configuration(RULES)
+    assert compiled(document) is compiled(document)
+
+
+def test_keys_are_matched_as_they_are() -> None:
+    rules = CompiledRules(Configuration((Rule("r", ONE, (PUT,), "2026 Q1/"),)))
+    assert rules.matches(PUT, "2026 Q1/a%2Fb") == {"1:webhook": "r"}
+    assert rules.matches(PUT, "2026+Q1/a") == {}

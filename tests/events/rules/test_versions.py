@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchBucket
+from lakebed.events.names import EventName
+from lakebed.events.rules import (
+    NO_RULES,
+    Configuration,
+    Notifications,
+    Rule,
+    RuleMatcher,
+    buckets_naming,
+    trim_versions,
+)
+from lakebed.events.rules.model import encode_configuration
+from lakebed.events.rules.versions import BucketVersions
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.config.tagging import Tag, TagSet
+from tests.objects.stores import ROOT, ObjectStore, opened_store, user
+
+HOOK, KAFKA = "arn:lakebed:sqs::1:webhook", "arn:lakebed:sqs::2:kafka"
+PUTS = Configuration((Rule("puts", HOOK, (EventName.OBJECT_CREATED_ALL,)),))
+DELETES = Configuration((Rule("deletes", KAFKA, (EventName.OBJECT_REMOVED_ALL,), "in/"),))
+
+
+class Targets:
+    """Those of a list."""
+
+    def __init__(self, *known: str) -> None:
+        self._known = known
+
+    async def knows(self, tx: Reader, target_id: str) -> bool:
+        return target_id in self._known
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of each metadata store in turn; known before an event loop runs, since the server is started without one."""
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path / 'meta.db'}"
+    dsn: str = request.getfixturevalue("rules_dsn")
+    return dsn
+
+
+@pytest.fixture
+async def store(address: str, tmp_path: Path) -> AsyncIterator[ObjectStore]:
+    async with opened_store(address, "memory", tmp_path, ManualClock()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def notifications(store: ObjectStore) -> Notifications:
+    return Notifications(store.facilities, Targets("1:webhook", "2:kafka"))
+
+
+async def matched(store: ObjectStore) -> list[tuple[str, dict[str, str]]]:
+    """Every event of the outbox, and whom it goes to."""
+    entries = await store.events()
+    found = await RuleMatcher(store.meta).matches(entries)
+    return [(entry.event.kind, dict(targets)) for entry, targets in zip(entries, found, strict=True)]
+
+
+async def version_count(store: ObjectStore) -> int:
+    row = await store.meta.row("SELECT count(*) FROM notification_versions")
+    assert row is not None
+    return int(row[0])
+
+
+# -- which rules hold when --------------------------------------------------------------------------------------
+
+
+async def test_an_event_is_matched_with_the_rules_of_its_time(store: ObjectStore, notifications: Notifications) -> None:
+    await store.bucket("b-1")
+    await store.put("b-1", "in/1")
+    await notifications.put(ROOT, "b-1", PUTS)
+    await store.put("b-1", "in/2")
+    await notifications.put(ROOT, "b-1", DELETES)
+    await store.put("b-1", "in/3")
+    await store.delete("b-1", "in/3")
+    await store.delete("b-1", "in/2")
+    await notifications.put(ROOT, "b-1", NO_RULES)
+    await store.delete("b-1", "in/1")
+    # Asked at the end: how far behind the asker is makes no difference.
+    assert await matched(store) == [
+        ("BucketCreated", {}),
+        ("ObjectCreated:Put", {}),
+        ("BucketConfigured", {}),
+        ("ObjectCreated:Put", {"1:webhook": "puts"}),
+        ("BucketConfigured", {}),
+        ("ObjectCreated:Put", {}),
+        ("ObjectRemoved:Delete", {"2:kafka": "deletes"}),
+        ("ObjectRemoved:Delete", {"2:kafka": "deletes"}),
+        ("BucketConfigured", {}),
+        ("ObjectRemoved:Delete", {}),
+    ]
+
+
+async def test_a_bucket_made_anew_has_none_of_the_rules_of_the_last_one(
+    store: ObjectStore, notifications: Notifications
+) -> None:
+    await store.bucket("b-1")
+    everything = Configuration((Rule("all", HOOK, (EventName.OBJECT_CREATED_ALL, EventName.BUCKET_REMOVED)),))
+    await notifications.put(ROOT, "b-1", everything)
+    await store.buckets.delete(ROOT, "b-1")
+    await store.bucket("b-1")
+    await store.put("b-1", "k")
+    assert (await matched(store))[2:] == [
+        ("BucketRemoved", {"1:webhook": "all"}),
+        ("BucketCreated", {}),
+        ("ObjectCreated:Put", {}),
+    ]
+    assert await notifications.read(ROOT, "b-1") == NO_RULES
+
+
+async def test_rules_are_of_their_bucket_alone(store: ObjectStore, notifications: Notifications) -> None:
+    await store.bucket("b-1")
+    await store.bucket("b-10")
+    await notifications.put(ROOT, "b-1", PUTS)
+    await store.put("b-10", "b-1")
+    await store.put("b-1", "k")
+    assert [targets for _, targets in (await matched(store))[-2:]] == [{}, {"1:webhook": "puts"}]
+
+
+async def test_without_rules_nothing_matches_and_no_bucket_is_looked_at(store: ObjectStore) -> None:
+    await store.bucket("b-1")
+    await store.put("b-1", "k")
+    assert [targets for _, targets in await matched(store)] == [{}, {}]
+    assert await RuleMatcher(store.meta).matches([]) == []
+
+
+@given(st.lists(st.integers(1, 30), unique=True, max_size=6).map(sorted), st.integers(1, 40))
+def test_the_last_version_before_an_event_holds_for_it(numbers: list[int], seq: int) -> None:
+    documents = [
+        encode_configuration(Configuration((Rule(str(since), HOOK, (EventName.OBJECT_CREATED_PUT,)),)))
+        for since in numbers
+    ]
+    rules = BucketVersions(list(zip(numbers, documents, strict=True))).in_force_at(seq)
+    expected = max((since for since in numbers if since < seq), default=None)
+    found = {} if rules is None else rules.matches(EventName.OBJECT_CREATED_PUT, "k")
+    assert found == ({} if expected is None else {"1:webhook": str(expected)})
+
+
+# -- versions that are needed no more ---------------------------------------------------------------------------
+
+
+async def test_versions_stay_until_every_cursor_has_passed_what_replaced_them(
+    store: ObjectStore, notifications: Notifications
+) -> None:
+    outbox = store.facilities.outbox
+    await store.bucket("b-1")
+    await notifications.put(ROOT, "b-1", PUTS)
+    await store.put("b-1", "k")
+    before = await outbox.last_seq(store.meta)
+
+    async def open_cursor(tx: Transaction) -> int:
+        return await outbox.open_cursor(tx, "reader", at_seq=before - 1)
+
+    await store.meta.transact(open_cursor)
+    await notifications.put(ROOT, "b-1", DELETES)
+    assert await trim_versions(store.meta, outbox) == 0
+    assert ("ObjectCreated:Put", {"1:webhook": "puts"}) in await matched(store)
+
+    async def advance(tx: Transaction) -> bool:
+        return await outbox.advance(tx, "reader", before + 1)
+
+    await store.meta.transact(advance)
+    assert await trim_versions(store.meta, outbox) == 1
+    assert await version_count(store) == 1
+    await store.put("b-1", "in/x")
+    await store.delete("b-1", "in/x")
+    assert (await matched(store))[-1] == ("ObjectRemoved:Delete", {"2:kafka": "deletes"})
+
+
+async def test_nothing_is_kept_of_buckets_without_rules(store: ObjectStore, notifications: Notifications) -> None:
+    outbox = store.facilities.outbox
+    for name in ("b-1", "b-2", "b-3"):
+        await store.bucket(name)
+        await notifications.put(ROOT, name, PUTS)
+    await notifications.put(ROOT, "b-1", NO_RULES)
+    await store.buckets.delete(ROOT, "b-2")
+    assert await trim_versions(store.meta, outbox) == 4
+    assert await version_count(store) == 1
+    assert await trim_versions(store.meta, outbox) == 0
+    assert await buckets_naming(store.meta, "1:webhook") == ["b-3"]
+
+
+async def test_who_is_named_is_told_of_the_rules_of_now(store: ObjectStore, notifications: Notifications) -> None:
+    for name in ("b-2", "b-1"):
+        await store.bucket(name)
+        await notifications.put(ROOT, name, PUTS)
+    assert await buckets_naming(store.meta, "1:webhook") == ["b-1", "b-2"]
+    await notifications.put(ROOT, "b-1", DELETES)
+    assert await buckets_naming(store.meta, "1:webhook") == ["b-2"]
+    assert await buckets_naming(store.meta, "2:kafka") == ["b-1"]
+    assert await buckets_naming(store.meta, "1:web") == []
+
+
+# -- the use cases ----------------------------------------------------------------------------------------------
+
+
+async def test_a_configuration_is_read_as_it_was_put(store: ObjectStore, notifications: Notifications) -> None:
+    await store.bucket("b-1")
+    assert await notifications.read(ROOT, "b-1") == NO_RULES
+    await notifications.put(ROOT, "b-1", DELETES)
+    assert await notifications.read(ROOT, "b-1") == DELETES
+    bucket = await store.buckets.find("b-1")
+    assert bucket.settings.event_mask == EventName.OBJECT_REMOVED_ALL.mask
+    await notifications.put(ROOT, "b-1", NO_RULES)
+    assert await notifications.read(ROOT, "b-1") == NO_RULES
+    assert (await store.buckets.find("b-1")).settings.event_mask == 0
+
+
+async def test_a_configuration_that_is_refused_leaves_the_last_one(
+    store: ObjectStore, notifications: Notifications
+) -> None:
+    await store.bucket("b-1")
+    await notifications.put(ROOT, "b-1", PUTS)
+    told = len(await store.events())
+    unknown = Configuration((Rule("r", "arn:lakebed:sqs::3:nats", (EventName.OBJECT_CREATED_PUT,)),))
+    with pytest.raises(InvalidInput, match="destination"):
+        await notifications.put(ROOT, "b-1", Configuration((*PUTS.rules, *unknown.rules)))
+    with pytest.raises(InvalidInput, match="same Id"):
+        await notifications.put(ROOT, "b-1", Configuration((*PUTS.rules, *PUTS.rules)))
+    assert await notifications.read(ROOT, "b-1") == PUTS
+    assert len(await store.events()) == told
+    await notifications.put(ROOT, "b-1", unknown, checks_targets=False)
+    assert await notifications.read(ROOT, "b-1") == unknown
+
+
+async def test_other_settings_stay_as_they_are(store: ObjectStore, notifications: Notifications) -> None:
+    await store.bucket("b-1")
+    one, other = TagSet((Tag("a", "1"),)), TagSet((Tag("b", "2"),))
+    await store.buckets.set(ROOT, "b-1", "s3:PutBucketTagging", tags=one)
+    await notifications.put(ROOT, "b-1", PUTS)
+    assert (await store.buckets.find("b-1")).settings.tags == one
+    await store.buckets.set(ROOT, "b-1", "s3:PutBucketTagging", tags=other)
+    assert await notifications.read(ROOT, "b-1") == PUTS
+
+
+async def test_who_may_not_is_told_so(store: ObjectStore, notifications: Notifications) -> None:
+    await store.bucket("b-1")
+    nobody = user("nobody")
+    with pytest.raises(AccessDenied):
+        await notifications.read(nobody, "b-1")
+    with pytest.raises(AccessDenied):
+        await notifications.put(nobody, "b-1", NO_RULES)
+    with pytest.raises(NoSuchBucket):
+        await notifications.put(ROOT, "b-2", NO_RULES)
+    reader = user(
+        "reader",
+        b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"s3:GetBucketNotification","Resource":"*"}}',
+    )
+    assert await notifications.read(reader, "b-1") == NO_RULES
+    with pytest.raises(AccessDenied):
+        await notifications.put(reader, "b-1", NO_RULES)

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+import uvloop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that we serve with: some client libraries go below what loops promise."""
+    return {"uvloop": uvloop.new_event_loop}

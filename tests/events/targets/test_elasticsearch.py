@@ -1,0 +1,71 @@
+"""Against recorded answers, not against a real server: see `tests/fixtures/brokers/elasticsearch.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from lakebed.core.errors import Unavailable, Undeliverable
+from lakebed.events.targets.elasticsearch import ElasticsearchSettings, ElasticsearchTarget, prepare
+from tests.contracts.targets import TargetContract, make_message
+from tests.fixtures.brokers.elasticsearch import ElasticsearchService, recorded_elasticsearch
+from tests.fixtures.scripted_http import Answer, scripted_server
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ElasticsearchService]:
+    with recorded_elasticsearch(tmp_path_factory.mktemp("elasticsearch")) as service:
+        yield service
+
+
+class TestElasticsearch(TargetContract):
+    """The contract, with a document an event."""
+
+    async def test_a_mirror_has_what_there_is(self, service: ElasticsearchService, place: str) -> None:
+        settings = service.settings(place, format="namespace")
+        await prepare(settings)
+        await prepare(settings)
+        target = ElasticsearchTarget(settings)
+        first, second, other = make_message("b/one"), make_message("b/one"), make_message("b/two")
+        for message in (
+            first,
+            other,
+            second,
+            make_message("b/two", is_removal=True),
+            make_message("b/2", is_removal=True),
+        ):
+            await target.send(message)
+        await target.close()
+        (kept,) = service.recorded.indexes[place].values()
+        assert json.loads(kept) == {"Records": json.loads(second.body)["Records"]}
+
+    async def test_a_document_that_does_not_fit_is_undeliverable(
+        self, service: ElasticsearchService, place: str
+    ) -> None:
+        def refuse(_: object) -> Answer:
+            return Answer(
+                400, b'{"error": {"type": "document_parsing_exception", "reason": "a secret"}, "status": 400}'
+            )
+
+        with scripted_server(refuse) as server:
+            target = ElasticsearchTarget(_settings(server.url, place))
+            with pytest.raises(Undeliverable, match="reason=document_parsing_exception") as refused:
+                await target.send(make_message())
+            await target.close()
+        assert "a secret" not in str(refused.value)
+
+    @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+    async def test_what_somebody_can_do_something_about_is_tried_again(self, place: str, status: int) -> None:
+        with scripted_server(lambda _: Answer(status, b"not even JSON")) as server:
+            target = ElasticsearchTarget(_settings(server.url, place))
+            with pytest.raises(Unavailable, match=f"status={status}"):
+                await target.send(make_message())
+            with pytest.raises(Unavailable):
+                await prepare(_settings(server.url, place))
+            await target.close()
+
+
+def _settings(url: str, index: str) -> ElasticsearchSettings:
+    return ElasticsearchSettings(url=url, index=index)

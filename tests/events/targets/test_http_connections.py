@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.errors import InvalidSetting, Unavailable
+from lakebed.events.targets.http_connections import HttpConnections
+from lakebed.events.targets.tls import TlsFiles
+from lakebed.storage.credentials.http import HttpRequest
+from tests.wire.http.certificate import Certificate, make_certificate
+
+from .http_server import OK, RawServer, raw_server
+
+
+def post(server: RawServer, body: bytes = b"{}", scheme: str = "http", seconds: float = 30) -> HttpRequest:
+    return HttpRequest("POST", server.url(scheme), {"X-One": "1"}, body, seconds, max_answer_bytes=1000)
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpConnections]:
+    connections = HttpConnections()
+    yield connections
+    await connections.close()
+
+
+async def test_a_connection_is_used_for_one_request_after_the_other(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        for number in range(5):
+            answer = await http(post(server, b"%d" % number))
+            assert (answer.status, answer.body) == (200, b"ok")
+        assert server.connections == 1
+        assert server.bodies == [b"0", b"1", b"2", b"3", b"4"]
+        head = server.heads[0].decode()
+        assert head.startswith(f"POST /events?a=b HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n")
+        assert "X-One: 1\r\n" in head
+
+
+async def test_requests_at_the_same_time_have_connections_of_their_own(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        await asyncio.gather(*(http(post(server)) for _ in range(4)))
+        assert server.connections == 4
+        await asyncio.gather(*(http(post(server)) for _ in range(4)))
+        assert server.connections == 4
+
+
+async def test_a_kept_connection_that_the_other_side_closed_is_no_failure(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        server.hangs_up = True
+        for _ in range(3):
+            assert (await http(post(server))).status == 200
+        assert len(server.bodies) == 3
+
+
+async def test_a_server_that_hangs_up_on_a_fresh_connection_is_a_failure(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        server.answer = lambda head: None
+        with pytest.raises(Unavailable, match="path=/events reason=EOFError"):
+            await http(post(server))
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", b"abc"),
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", b"until the end"),
+        (b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", b""),
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno", b"no"),
+    ],
+)
+async def test_answers_end_as_they_may(http: HttpConnections, answer: bytes, body: bytes) -> None:
+    async with raw_server() as server:
+        server.answer = lambda head: answer
+        for _ in range(2):
+            assert (await http(post(server))).body == body
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\nConnection: close\r\n\r\nshort",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000,
+    ],
+)
+async def test_answers_that_are_none_are_failures(http: HttpConnections, answer: bytes) -> None:
+    async with raw_server() as server:
+        server.answer = lambda head: answer
+        with pytest.raises(Unavailable):
+            await http(post(server))
+        server.answer = lambda head: OK
+        assert (await http(post(server))).status == 200
+
+
+async def test_the_head_of_something_has_no_body(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        server.answer = lambda head: b"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n"
+        answer = await http(HttpRequest("HEAD", server.url(), {}, b"", 30))
+        assert (answer.status, answer.body) == (404, b"")
+
+
+async def test_who_says_nothing_is_not_waited_for_longer_than_agreed(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        server.answer = lambda head: b""
+        with pytest.raises(Unavailable, match="TimeoutError"):
+            await http(post(server, seconds=0.05))
+
+
+async def test_nobody_there_is_unavailable_and_what_cannot_be_sent_is_told(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        bad = HttpRequest("POST", server.url(), {"X-Bad": "a\r\nX-Evil: hunter2"}, b"", 5)
+        with pytest.raises(InvalidSetting) as caught:
+            await http(bad)
+        assert "hunter2" not in str(caught.value)
+    with pytest.raises(Unavailable, match="ConnectionRefusedError"):
+        await http(post(server))
+
+
+async def test_nothing_is_sent_after_it_was_closed(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        await http(post(server))
+        await http.close()
+        await http.close()
+        with pytest.raises(Unavailable, match="closed"):
+            await http(post(server))
+
+
+# -- TLS --------------------------------------------------------------------------------------------------------
+
+
+def a_certificate(folder: Path) -> Certificate:
+    folder.mkdir()
+    return make_certificate(folder)
+
+
+def serving(own: Certificate, trusted: Certificate | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.certificate, own.key)
+    if trusted is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(trusted.certificate)
+    return context
+
+
+async def status(tls: TlsFiles, server: RawServer) -> int:
+    http = HttpConnections(tls)
+    try:
+        return (await http(post(server, scheme="https"))).status
+    finally:
+        await http.close()
+
+
+async def test_whom_no_authority_vouches_for_is_refused_unless_anybody_is_trusted(tmp_path: Path) -> None:
+    own = a_certificate(tmp_path / "own")
+    other = a_certificate(tmp_path / "other")
+    async with raw_server(serving(own)) as server:
+        assert await status(TlsFiles(ca=str(own.certificate)), server) == 200
+        for tls in (TlsFiles(), TlsFiles(ca=str(other.certificate))):
+            with pytest.raises(Unavailable, match="certificate refused"):
+                await status(tls, server)
+        assert await status(TlsFiles(verifies=False), server) == 200
+        with pytest.raises(Unavailable, match="files for TLS cannot be used"):
+            await status(TlsFiles(ca=str(tmp_path / "none.pem")), server)
+
+
+async def test_who_wants_to_see_a_certificate_is_shown_one(tmp_path: Path) -> None:
+    own, mine = a_certificate(tmp_path / "own"), a_certificate(tmp_path / "mine")
+    trusting = TlsFiles(ca=str(own.certificate))
+    async with raw_server(serving(own, mine)) as server:
+        shown = dataclasses.replace(trusting, cert=str(mine.certificate), key=str(mine.key))
+        assert await status(shown, server) == 200
+        with pytest.raises(Unavailable):
+            await status(trusting, server)
+
+
+async def test_files_that_are_replaced_are_used_by_the_next_connection(tmp_path: Path) -> None:
+    old, new = a_certificate(tmp_path / "old"), a_certificate(tmp_path / "new")
+    trusted = tmp_path / "trusted.pem"
+    shutil.copy(old.certificate, trusted)
+    http = HttpConnections(TlsFiles(ca=str(trusted)))
+    async with raw_server(serving(old)) as server:
+        assert (await http(post(server, scheme="https"))).status == 200
+        await server.stop()
+        await server.start(serving(new))
+        with pytest.raises(Unavailable, match="certificate refused"):
+            await http(post(server, scheme="https"))
+        shutil.copy(new.certificate, trusted)
+        assert (await http(post(server, scheme="https"))).status == 200
+    await http.close()

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contracts.targets import TargetContract
+from tests.fixtures.brokers.pulsar import PulsarService, running_pulsar
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[PulsarService]:
+    with running_pulsar() as service:
+        yield service
+
+
+class TestPulsar(TargetContract):
+    """The contract."""

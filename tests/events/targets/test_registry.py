@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from lakebed.core.errors import InvalidInput
+from lakebed.events.targets.memory import MemorySettings, memory_kind
+from lakebed.events.targets.registry import TargetKinds
+from lakebed.events.targets.seam import TargetKind
+
+KINDS = TargetKinds([memory_kind({})])
+
+
+def test_settings_are_read_as_their_kind_has_them() -> None:
+    assert KINDS.read("memory", {"place": "p", "at_once": "3"}) == MemorySettings(place="p", at_once=3)
+
+
+def test_other_kinds_are_found_when_they_are_asked_for() -> None:
+    asked: list[str] = []
+
+    def find(name: str) -> TargetKind[Any]:
+        asked.append(name)
+        return dataclasses.replace(memory_kind({}), name=name)
+
+    kinds = TargetKinds([memory_kind({})], find)
+    assert kinds.find("memory").name == "memory"
+    assert kinds.read("other", {}) == MemorySettings()
+    assert asked == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "document", "argument"),
+    [
+        ("pigeon", {}, "type"),
+        ("memory", {"places": "p"}, "places"),
+        ("memory", {"at_once": "hunter2"}, "at_once"),
+        ("memory", {"password": ["hunter2"]}, "password"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_name_and_not_quoted(
+    type_: str, document: dict[str, object], argument: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        KINDS.read(type_, document)
+    assert caught.value.argument == argument
+    assert "hunter2" not in str(caught.value)

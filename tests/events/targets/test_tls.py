@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.errors import InvalidInput, Unavailable
+from lakebed.events.targets.tls import Sight, TlsFiles, TlsWatch
+from tests.fixtures.brokers.authority import Authority, Certificates
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path / "certificates")
+
+
+def test_files_that_can_be_used_are_taken(certificates: Certificates) -> None:
+    for files in (TlsFiles(), certificates.trusting, certificates.mutual):
+        files.validate()
+        files.context()
+
+
+def test_paths_are_absolute() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        TlsFiles(ca="ca.pem").validate()
+    assert refused.value.argument == "tls_ca"
+
+
+def test_a_certificate_comes_with_its_key(certificates: Certificates) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        TlsFiles(cert=str(certificates.client.certificate)).validate()
+    assert refused.value.argument == "tls_client_key"
+
+
+def test_a_key_of_another_certificate_is_refused(certificates: Certificates) -> None:
+    files = TlsFiles(cert=str(certificates.client.certificate), key=str(certificates.server.key))
+    with pytest.raises(InvalidInput):
+        files.validate()
+    with pytest.raises(Unavailable, match="cannot be used"):
+        files.context()
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="nowhere"):
+        TlsFiles(ca=str(tmp_path / "nowhere.pem")).validate()
+
+
+def test_nobody_is_asked_for_the_password_of_a_key(tmp_path: Path, certificates: Certificates) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key(certificates.client.key.read_bytes(), None)
+    sealed = tmp_path / "sealed.key"
+    sealed.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"a password"),
+        )
+    )
+    with pytest.raises(Unavailable):
+        TlsFiles(cert=str(certificates.client.certificate), key=str(sealed)).context()
+
+
+def test_what_was_not_written_to_looks_untouched(certificates: Certificates) -> None:
+    watch = TlsWatch(certificates.mutual)
+    watch.remember()
+    assert watch.look() is Sight.UNTOUCHED
+
+
+def test_the_same_contents_written_again_are_the_same(certificates: Certificates) -> None:
+    watch, path = TlsWatch(certificates.mutual), certificates.client.key
+    watch.remember()
+    path.write_bytes(path.read_bytes())
+    os.utime(path, ns=(1, 1))
+    assert watch.look() is Sight.SAME
+    assert watch.look() is Sight.UNTOUCHED
+
+
+def test_other_contents_are_told_once_a_write(certificates: Certificates) -> None:
+    watch, path = TlsWatch(certificates.mutual), certificates.client.key
+    watch.remember()
+    kept = path.read_bytes()
+    path.write_bytes(b"something else")
+    assert watch.look() is Sight.OTHER
+    assert watch.look() is Sight.UNTOUCHED
+    path.write_bytes(kept)
+    assert watch.look() is Sight.SAME
+
+
+def test_a_file_that_goes_away_is_a_change(certificates: Certificates) -> None:
+    watch = TlsWatch(certificates.mutual)
+    watch.remember()
+    certificates.client.key.unlink()
+    assert watch.look() is Sight.OTHER
+
+
+def test_an_authority_of_the_same_name_makes_other_certificates(tmp_path: Path) -> None:
+    one, other = Authority(tmp_path / "one", "name"), Authority(tmp_path / "other", "name")
+    assert one.issue("client").certificate.read_bytes() != other.issue("client").certificate.read_bytes()

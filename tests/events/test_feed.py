@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Unavailable
+from lakebed.events.feed import Feed, Recent, Subscription
+from lakebed.events.interests import Interests
+from lakebed.events.names import EventName
+from lakebed.meta.outbox import Entry, Event, Outbox
+from lakebed.meta.seam import Transaction
+from tests.objects.stores import ObjectStore, opened_store
+
+KEPT = 8
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
+    async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def feed(store: ObjectStore) -> Feed:
+    return Feed(store.meta, store.facilities.outbox, Interests(store.meta, store.clock, "p"), kept=KEPT)
+
+
+async def tell(store: ObjectStore, *kinds: str) -> None:
+    async def work(tx: Transaction) -> None:
+        for kind in kinds:
+            await store.facilities.outbox.append(tx, Event(kind, "subject", b"\x80", 1000))
+
+    await store.meta.transact(work)
+
+
+def kinds_of(entries: list[Entry]) -> list[str]:
+    return [entry.event.kind for entry in entries]
+
+
+async def collect(subscription: Subscription, count: int) -> list[str]:
+    """The next events, however they are split."""
+    found: list[str] = []
+    while len(found) < count:
+        found += kinds_of(await subscription.next(30))
+    return found
+
+
+def is_news(entry: Entry) -> bool:
+    return entry.event.kind.startswith("News")
+
+
+async def test_a_subscriber_hears_what_happens_from_its_place_on(store: ObjectStore, feed: Feed) -> None:
+    await tell(store, "Old")
+    async with feed.subscribe(after=await feed.position()) as subscription:
+        waiting = asyncio.create_task(subscription.next(30))
+        await asyncio.sleep(0)
+        await tell(store, "A", "B")
+        assert kinds_of(await waiting) == ["A", "B"]
+        await tell(store, "C")
+        assert await collect(subscription, 1) == ["C"]
+
+
+async def test_who_comes_back_goes_on_where_it_was(store: ObjectStore, feed: Feed) -> None:
+    await tell(store, *"ABC")
+    async with feed.subscribe(after=1) as subscription:
+        assert await collect(subscription, 2) == ["B", "C"]
+        await tell(store, "D")
+        assert await collect(subscription, 1) == ["D"]
+
+
+async def test_a_slow_subscriber_is_behind_and_misses_nothing(store: ObjectStore, feed: Feed) -> None:
+    async with feed.subscribe(after=0) as slow, feed.subscribe(after=0) as fast:
+        names = [f"E{number}" for number in range(5 * KEPT)]
+        for name in names:
+            await tell(store, name)
+            assert await collect(fast, 1) == [name]
+        assert len(feed._tail) == KEPT
+        assert await collect(slow, len(names)) == names
+
+
+async def test_what_is_not_asked_for_is_passed_over(store: ObjectStore, feed: Feed) -> None:
+    async with feed.subscribe(is_news, after=0) as subscription:
+        await tell(store, *["Noise"] * 600, "News:1", "Noise")
+        assert await collect(subscription, 1) == ["News:1"]
+        assert await subscription.next(0) == []
+        while subscription.after < 602:
+            await subscription.next(0.01)
+
+
+async def test_a_wait_ends_without_news(feed: Feed) -> None:
+    async with feed.subscribe(after=0) as subscription:
+        assert await subscription.next(0) == []
+        assert await subscription.next(0.001) == []
+
+
+async def test_events_of_another_process_are_heard(store: ObjectStore, feed: Feed) -> None:
+    """Its outbox rings no bell here."""
+    other = Outbox(store.meta)
+    async with feed.subscribe(after=0) as subscription:
+
+        async def work(tx: Transaction) -> int:
+            return await other.append(tx, Event("A", "s", b"\x80", 1))
+
+        await store.meta.transact(work)
+        assert await collect(subscription, 1) == ["A"]
+
+
+async def test_nobody_reads_when_nobody_listens(store: ObjectStore, feed: Feed) -> None:
+    async with feed.subscribe(after=0), feed.subscribe(after=0):
+        reader = feed._reader
+        assert reader is not None
+    await asyncio.gather(reader, return_exceptions=True)
+    assert reader.cancelled()
+    await tell(store, "A")
+    async with feed.subscribe(after=0) as again:
+        assert await collect(again, 1) == ["A"]
+
+
+async def test_a_reader_that_failed_goes_on(
+    store: ObjectStore, feed: Feed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lakebed.events.feed._PAUSE_SECONDS", 0)
+    outbox, failures = store.facilities.outbox, [Unavailable("gone"), ValueError("ours")]
+    whole = outbox.read_durable
+
+    async def read_durable(seq: int, limit: int) -> list[Entry]:
+        if failures:
+            raise failures.pop()
+        return await whole(seq, limit)
+
+    monkeypatch.setattr(outbox, "read_durable", read_durable)
+    async with feed.subscribe(after=await feed.position()) as subscription:
+        await tell(store, "A")
+        assert await collect(subscription, 1) == ["A"]
+    assert "cannot read" in caplog.text
+    assert "crashed" in caplog.text
+
+
+async def test_reads_are_told_of_while_somebody_listens_for_them(store: ObjectStore) -> None:
+    interests = Interests(store.meta, store.clock, "p")
+    feed = Feed(store.meta, store.facilities.outbox, interests)
+    bucket = await store.bucket("b-1")
+    mask = EventName.OBJECT_ACCESSED_ALL.mask
+    async with feed.subscribe(after=0, bucket="b-1", mask=mask):
+        assert interests.want(bucket, "ObjectAccessed:Get")
+    assert not interests.want(bucket, "ObjectAccessed:Get")
+
+
+# -- without a subscription -------------------------------------------------------------------------------------
+
+
+async def test_recent_events_are_told_in_pages(store: ObjectStore, feed: Feed) -> None:
+    assert await feed.recent_since(0, 10) == Recent([], 0, False, False)
+    await tell(store, *"ABCDE")
+    first = await feed.recent_since(0, 2)
+    assert (kinds_of(list(first.entries)), first.next_sequence, first.truncated) == (["A", "B"], 2, True)
+    rest = await feed.recent_since(2, 3)
+    assert (kinds_of(list(rest.entries)), rest.next_sequence, rest.truncated) == (["C", "D", "E"], 5, False)
+    assert await feed.recent_since(5, 3) == Recent([], 5, False, False)
+
+
+async def test_recent_events_are_those_that_are_asked_for(store: ObjectStore, feed: Feed) -> None:
+    await tell(store, "Noise", "News:1", "Noise", "News:2", "Noise")
+    one = await feed.recent_since(0, 1, is_news)
+    assert (kinds_of(list(one.entries)), one.next_sequence, one.truncated) == (["News:1"], 3, True)
+    rest = await feed.recent_since(one.next_sequence, 1, is_news)
+    assert (kinds_of(list(rest.entries)), rest.next_sequence, rest.truncated) == (["News:2"], 5, False)
+
+
+async def test_a_place_before_the_oldest_event_is_a_gap(store: ObjectStore, feed: Feed) -> None:
+    await tell(store, *"ABCD")
+    await store.facilities.outbox.trim(occurred_before_ms=2000, limit=2)
+    assert (await feed.recent_since(0, 10)).gap
+    assert (await feed.recent_since(1, 10)).gap
+    assert not (await feed.recent_since(2, 10)).gap
+    assert await feed.first() == 3

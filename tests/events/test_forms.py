@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput
+from lakebed.events.documents import event_document
+from lakebed.events.forms import Form, dashed, operation_of, parse_form, render
+from lakebed.events.names import SINGLES, EventName
+from lakebed.meta.outbox import Entry, Event
+
+from .made import OCCURRED_MS, other_entry, s3_entry
+
+
+def body(entry: Entry, form: Form, rule_id: str = "") -> dict[str, Any]:
+    found = json.loads(render(entry, form, rule_id, region="us-east-1").body)
+    assert isinstance(found, dict)
+    return found
+
+
+PUT = s3_entry("ObjectCreated:Put", size=3, etag="e", version="v")
+
+
+def test_the_form_of_s3_is_what_minios_targets_send() -> None:
+    told = body(PUT, Form.S3, "rule-1")
+    assert list(told) == ["EventName", "Key", "Records"]
+    assert (told["EventName"], told["Key"]) == ("s3:ObjectCreated:Put", "sales/in/2026 Q1.csv")
+    (record,) = told["Records"]
+    assert record["s3"]["configurationId"] == "rule-1"
+    assert record["eventName"] == "s3:ObjectCreated:Put"
+
+
+def test_other_events_have_a_record_too() -> None:
+    told = body(other_entry(), Form.S3)
+    assert (told["EventName"], told["Key"]) == ("TableCommitted", "lake/ns/t")
+    assert told["Records"][0]["lakebed"]["kind"] == "TableCommitted"
+
+
+def test_an_envelope_says_the_same_in_neutral_words() -> None:
+    told = body(PUT, Form.ENVELOPE)
+    payload = told.pop("payload")
+    assert told == {
+        "id": "evt_42",
+        "namespace": "storage.object",
+        "operation": "created.put",
+        "timestamp": "2026-03-04T05:06:07.089Z",
+        "source": "lakebed",
+        "metadata": {
+            "bucket": "sales",
+            "key": "in/2026 Q1.csv",
+            "size": 3,
+            "eTag": "e",
+            "versionId": "v",
+            "sequencer": "000000000000002A",
+            "principalId": "ann",
+            "eventVersion": "2.1",
+        },
+    }
+    assert payload == body(PUT, Form.S3)["Records"][0]
+
+
+def test_an_envelope_leaves_out_what_is_not_known() -> None:
+    removed = body(s3_entry("ObjectRemoved:NoOP", size=3), Form.ENVELOPE)
+    assert set(removed["metadata"]) == {"bucket", "key", "sequencer", "principalId", "eventVersion"}
+    other = body(other_entry(), Form.ENVELOPE)
+    assert (other["namespace"], other["operation"]) == ("lakebed", "table-committed")
+    assert other["metadata"] == {"subject": "lake/ns/t", "sequencer": "0000000000000007", "principalId": "bob"}
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        (EventName.OBJECT_CREATED_PUT, "created.put"),
+        (EventName.OBJECT_CREATED_POST, "created.post"),
+        (EventName.OBJECT_CREATED_COPY, "created.copy"),
+        (EventName.OBJECT_CREATED_COMPLETE_MULTIPART_UPLOAD, "created.multipart-complete"),
+        (EventName.OBJECT_REMOVED_DELETE, "removed.delete"),
+        (EventName.OBJECT_REMOVED_DELETE_MARKER_CREATED, "removed.delete-marker-created"),
+        (EventName.OBJECT_REMOVED_NO_OP, "removed.no-op"),
+        (EventName.OBJECT_ACCESSED_GET, "accessed.get"),
+        (EventName.OBJECT_ACCESSED_HEAD, "accessed.head"),
+        (EventName.OBJECT_TAGGING_DELETE, "tagging.delete"),
+        (EventName.LIFECYCLE_EXPIRATION_DELETE, "lifecycle-expiration.delete"),
+        (EventName.LIFECYCLE_TRANSITION, "lifecycle-transition"),
+        (EventName.BUCKET_CREATED, "created"),
+        (EventName.BUCKET_REMOVED, "removed"),
+    ],
+)
+def test_operations_have_the_names_of_the_table(name: EventName, operation: str) -> None:
+    assert operation_of(name) == operation
+
+
+def test_no_two_events_of_objects_are_one_operation() -> None:
+    of_objects = [name for name in SINGLES if "Bucket" not in name.value]
+    assert len({operation_of(name) for name in of_objects}) == len(of_objects)
+
+
+def test_names_of_ours_are_dashed() -> None:
+    assert dashed("AFTER_LOAD_TABLE") == "after-load-table"
+    assert body(other_entry("lakebed:TaskPlanned"), Form.ENVELOPE)["operation"] == "task-planned"
+
+
+def test_a_cloudevent_has_what_the_specification_asks_for() -> None:
+    message = render(PUT, Form.CLOUDEVENTS, "r", region="us-east-1")
+    assert message.content_type == "application/cloudevents+json"
+    told = json.loads(message.body)
+    data = told.pop("data")
+    assert told == {
+        "specversion": "1.0",
+        "id": "evt_42",
+        "source": "urn:lakebed:s3:us-east-1:sales",
+        "type": "lakebed.storage.object.created.put",
+        "subject": "in/2026 Q1.csv",
+        "time": "2026-03-04T05:06:07.089Z",
+        "sequence": "000000000000002A",
+        "datacontenttype": "application/json",
+    }
+    assert data["s3"]["configurationId"] == "r"
+
+
+def test_a_cloudevent_of_a_bucket_has_no_empty_subject() -> None:
+    told = body(s3_entry("BucketRemoved", key=""), Form.CLOUDEVENTS)
+    assert "subject" not in told
+    assert told["type"] == "lakebed.storage.bucket.removed"
+    other = body(other_entry(), Form.CLOUDEVENTS)
+    assert (other["type"], other["subject"]) == ("lakebed.table-committed", "lake/ns/t")
+    assert other["source"] == "urn:lakebed:events:us-east-1"
+
+
+def test_our_own_form_is_that_of_the_log() -> None:
+    told = body(other_entry(), Form.LAKEBED)
+    assert told["seq"] == 7
+    assert set(told) == set(event_document(other_entry()))
+
+
+# -- messages ----------------------------------------------------------------------------------------------------
+
+
+@given(st.sampled_from(Form), st.text(max_size=5))
+def test_a_message_is_the_same_event_in_every_form(form: Form, rule_id: str) -> None:
+    message = render(PUT, form, rule_id, region="r")
+    assert (message.id, message.name, message.key) == ("evt_42", "s3:ObjectCreated:Put", "sales/in/2026 Q1.csv")
+    assert (message.is_removal, message.occurred_ms) == (False, OCCURRED_MS)
+    other = render(other_entry(), form, region="r")
+    assert (other.id, other.name, other.key, other.is_removal) == ("evt_7", "TableCommitted", "lake/ns/t", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "removes"),
+    [
+        ("ObjectRemoved:Delete", True),
+        ("ObjectRemoved:DeleteMarkerCreated", True),
+        ("ObjectRemoved:NoOP", True),
+        ("LifecycleExpiration:Delete", True),
+        ("LifecycleExpiration:DeleteMarkerCreated", True),
+        ("BucketRemoved", True),
+        ("ObjectTagging:Delete", False),
+        ("ObjectAccessed:Get", False),
+        ("ObjectCreated:Copy", False),
+    ],
+)
+def test_a_removal_is_one_after_which_nothing_is_left(kind: str, removes: bool) -> None:
+    assert render(s3_entry(kind), Form.S3, region="r").is_removal is removes
+    assert not render(s3_entry(kind, remains=True), Form.S3, region="r").is_removal
+
+
+@given(st.sampled_from(Form), st.binary(max_size=40), st.sampled_from(["ObjectCreated:Put", "Other"]))
+def test_no_payload_stops_the_renderer(form: Form, payload: bytes, kind: str) -> None:
+    message = render(Entry(1, Event(kind, "b/k", payload, 0)), form, region="r")
+    assert isinstance(json.loads(message.body), dict)
+
+
+def test_forms_have_names() -> None:
+    assert parse_form("cloudevents") is Form.CLOUDEVENTS
+    with pytest.raises(InvalidInput, match="s3, envelope, cloudevents, lakebed"):
+        parse_form("xml")

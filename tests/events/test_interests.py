@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.events.interests import ALL_BUCKETS, KEPT_MS, Interests, asked_by, mask_of_selection
+from lakebed.events.names import EventName
+from lakebed.events.selection import EVERYTHING, Selection, parse_selection
+from lakebed.objects.bucket import Bucket
+from tests.objects.stores import ROOT, ObjectStore, opened_store
+
+READS = EventName.OBJECT_ACCESSED_ALL.mask
+GET, HEAD, NO_OP = "ObjectAccessed:Get", "ObjectAccessed:Head", "ObjectRemoved:NoOP"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
+    async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def bucket(store: ObjectStore) -> Bucket:
+    return await store.bucket("b-1")
+
+
+def process(store: ObjectStore, name: str) -> Interests:
+    return Interests(store.meta, store.clock, name)
+
+
+async def rows(store: ObjectStore) -> int:
+    return len(await store.meta.rows("SELECT * FROM event_listeners"))
+
+
+async def test_nobody_wants_what_nobody_asked_for(store: ObjectStore, bucket: Bucket) -> None:
+    interests = process(store, "p")
+    assert not interests.want(bucket, GET)
+    with interests.listening("b-1", EventName.OBJECT_CREATED_ALL.mask):
+        await interests.share()
+        assert not interests.want(bucket, GET)
+        assert await rows(store) == 0
+
+
+async def test_a_rule_of_the_bucket_asks_in_every_process(store: ObjectStore, bucket: Bucket) -> None:
+    await store.buckets.set(ROOT, "b-1", "s3:PutBucketNotification", event_mask=EventName.OBJECT_ACCESSED_GET.mask)
+    ruled = await store.buckets.find("b-1")
+    interests = process(store, "p")
+    assert interests.want(ruled, GET)
+    assert not interests.want(ruled, HEAD)
+
+
+async def test_a_listener_is_known_at_once_in_its_own_process(store: ObjectStore, bucket: Bucket) -> None:
+    interests, other = process(store, "p"), await store.bucket("b-2")
+    with interests.listening("b-1", READS):
+        assert interests.want(bucket, GET)
+        assert not interests.want(bucket, NO_OP)
+        assert not interests.want(other, GET)
+        with interests.listening(ALL_BUCKETS, EventName.OBJECT_REMOVED_ALL.mask):
+            assert interests.want(other, NO_OP)
+        with interests.listening("b-1", READS):
+            pass
+        assert interests.want(bucket, GET)
+    assert not interests.want(bucket, GET)
+
+
+async def test_a_listener_is_known_elsewhere_after_a_look(store: ObjectStore, bucket: Bucket) -> None:
+    here, there = process(store, "here"), process(store, "there")
+    with here.listening("b-1", READS):
+        await here.share()
+        await there.share()
+        assert there.want(bucket, GET)
+        assert not there.want(bucket, NO_OP)
+    await here.share()
+    await there.share()
+    assert not there.want(bucket, GET)
+    assert await rows(store) == 0
+
+
+async def test_what_a_process_that_died_asked_for_is_forgotten(store: ObjectStore, bucket: Bucket) -> None:
+    here, there = process(store, "here"), process(store, "there")
+    with here.listening("b-1", READS):
+        await here.share()
+        store.clock.advance(KEPT_MS / 1000 / 2)
+        await here.share()
+        store.clock.advance(KEPT_MS / 1000 * 0.75)
+        await there.share()
+        assert there.want(bucket, GET), "it was said again in time"
+        store.clock.advance(KEPT_MS / 1000)
+        await there.share()
+        assert not there.want(bucket, GET)
+
+
+async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectStore, bucket: Bucket) -> None:
+    here, there = process(store, "here"), process(store, "there")
+    with here.listening("b-1", READS):
+        running = asyncio.create_task(here.run())
+        while not await rows(store):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    await there.share()
+    assert not there.want(bucket, GET)
+
+
+@pytest.mark.parametrize(
+    ("selection", "mask"),
+    [
+        (EVERYTHING, 0),
+        (parse_selection("*"), 0),
+        (parse_selection("Table*"), 0),
+        (parse_selection("ObjectAccessed:*"), READS),
+        (parse_selection("ObjectAccessed:Get,ObjectRemoved:*"), EventName.OBJECT_ACCESSED_GET.mask | 1 << 16),
+        (Selection(subject="b-1"), 0),
+    ],
+)
+def test_who_asks_by_name_asks_for_reads_and_who_asks_for_everything_does_not(selection: Selection, mask: int) -> None:
+    assert mask_of_selection(selection) == mask
+
+
+async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bucket: Bucket) -> None:
+    one, two = process(store, "one"), process(store, "two")
+    one.ask_lastingly([asked_by(parse_selection("ObjectAccessed:*", subject="b-1/in")), asked_by(EVERYTHING)])
+    await one.share()
+    await two.share()
+    other = await store.bucket("b-2")
+    for interests in (one, two):
+        assert interests.want(bucket, GET)
+        assert not interests.want(other, GET)
+    one.ask_lastingly(())
+    await one.share()
+    await two.share()
+    assert not one.want(bucket, GET)
+    assert not two.want(bucket, GET)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.events.names import SINGLES, EventName
+from lakebed.events.records import (
+    decode_key,
+    encode_key,
+    other_record_of,
+    record_of,
+    rfc3339,
+    s3_event_of,
+    sequencer_of,
+)
+from lakebed.meta.outbox import Entry, Event
+
+from .made import OCCURRED_MS, other_entry, s3_entry
+
+KEYS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
+
+
+def record(entry: Entry, rule_id: str = "rule-1") -> dict[str, object]:
+    event = s3_event_of(entry)
+    assert event is not None
+    return record_of(event, rule_id=rule_id, region="us-east-1")
+
+
+def test_a_record_has_all_that_s3s_have() -> None:
+    entry = s3_entry(
+        "ObjectCreated:Put",
+        version="3c1e",
+        size=1024,
+        etag="9a03",
+        content_type="text/csv",
+        metadata={"team": "ops", "internal-key": "secret", "X-Minio-Internal-x": "secret"},
+        request_id="0d2f",
+        source_ip="10.0.0.7",
+        user_agent="aws-cli/2.17",
+        host="store.example:9000",
+    )
+    assert record(entry) == {
+        "eventVersion": "2.1",
+        "eventSource": "lakebed:s3",
+        "awsRegion": "us-east-1",
+        "eventTime": "2026-03-04T05:06:07.089Z",
+        "eventName": "s3:ObjectCreated:Put",
+        "userIdentity": {"principalId": "ann"},
+        "requestParameters": {"principalId": "ann", "region": "us-east-1", "sourceIPAddress": "10.0.0.7"},
+        "responseElements": {"x-amz-request-id": "0d2f", "x-amz-id-2": ""},
+        "s3": {
+            "s3SchemaVersion": "1.0",
+            "configurationId": "rule-1",
+            "bucket": {
+                "name": "sales",
+                "ownerIdentity": {"principalId": "000000000000"},
+                "arn": "arn:aws:s3:::sales",
+            },
+            "object": {
+                "key": "in/2026+Q1.csv",
+                "size": 1024,
+                "eTag": "9a03",
+                "contentType": "text/csv",
+                "userMetadata": {"x-amz-meta-team": "ops"},
+                "versionId": "3c1e",
+                "sequencer": "000000000000002A",
+            },
+        },
+        "source": {"host": "store.example", "port": "9000", "userAgent": "aws-cli/2.17"},
+    }
+
+
+@pytest.mark.parametrize("name", SINGLES)
+def test_records_of_what_is_gone_have_no_size(name: EventName) -> None:
+    entry = s3_entry(name.kind, version="v", size=3, etag="e", content_type="c", metadata={"a": "b"})
+    told = record(entry)["s3"]["object"]  # type: ignore[index]  # a document
+    described = {"size", "eTag", "contentType", "userMetadata"}
+    gone = name.value.startswith("s3:ObjectRemoved:")
+    assert described & set(told) == (set() if gone else described)
+    assert told["versionId"] == "v"
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    told = record(s3_entry("ObjectCreated:Put"))["s3"]["object"]  # type: ignore[index]  # a document
+    assert told == {"key": "in/2026+Q1.csv", "size": 0, "sequencer": "000000000000002A"}
+
+
+def test_a_bucket_of_somebody_else_has_its_own_owner() -> None:
+    told = record(s3_entry("ObjectCreated:Put", owner="111111111111"))
+    assert told["s3"]["bucket"]["ownerIdentity"] == {"principalId": "111111111111"}  # type: ignore[index]  # a document
+
+
+def test_an_event_of_a_bucket_has_no_key() -> None:
+    told = record(s3_entry("BucketRemoved", key=""))
+    assert told["eventName"] == "s3:BucketRemoved:*"
+    assert told["s3"]["object"] == {"key": "", "sequencer": "000000000000002A"}  # type: ignore[index]  # a document
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("", ("", "")),
+        ("store.example", ("store.example", "")),
+        ("10.0.0.1:9000", ("10.0.0.1", "9000")),
+        ("[::1]:9000", ("[::1]", "9000")),
+        ("[::1]", ("[::1]", "")),
+        ("a:b", ("a:b", "")),
+        ("a:²", ("a:²", "")),
+    ],
+)
+def test_the_port_is_told_apart_from_the_host(host: str, expected: tuple[str, str]) -> None:
+    source = record(s3_entry("ObjectCreated:Put", host=host))["source"]
+    assert (source["host"], source["port"]) == expected  # type: ignore[index]  # a document
+
+
+def test_other_events_have_a_record_of_the_same_frame() -> None:
+    told = other_record_of(other_entry(), region="eu-1")
+    assert (told["eventName"], told["eventSource"], told["awsRegion"]) == ("TableCommitted", "lakebed:events", "eu-1")
+    assert told["userIdentity"] == {"principalId": "bob"}
+    assert told["requestParameters"]["sourceIPAddress"] == "10.0.0.7"
+    assert told["responseElements"]["x-amz-request-id"] == "R9"
+    assert told["lakebed"]["subject"] == "lake/ns/t"
+
+
+def test_what_cannot_be_read_is_no_event_of_s3() -> None:
+    assert s3_event_of(other_entry()) is None
+    assert s3_event_of(Entry(1, Event("ObjectCreated:Put", "b/k", b"\xc1", 0))) is None
+    assert s3_event_of(Entry(1, Event("ObjectCreated:Put", "b/k", b"\x80", 0))) is None
+
+
+# -- keys, numbers, times ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "encoded"),
+    [
+        ("photos/2026 Q1/a+b.csv", "photos/2026+Q1/a%2Bb.csv"),
+        ("a*b-c.d_e~f", "a*b-c.d_e%7Ef"),
+        ("ü=&%", "%C3%BC%3D%26%25"),
+    ],
+)
+def test_keys_are_encoded_as_s3_does(key: str, encoded: str) -> None:
+    assert encode_key(key) == encoded
+
+
+@given(KEYS)
+def test_an_encoded_key_is_the_key(key: str) -> None:
+    encoded = encode_key(key)
+    assert decode_key(encoded) == key
+    assert encoded.isascii()
+    assert " " not in encoded
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+def test_sequencers_are_ordered_as_their_events(one: int, other: int) -> None:
+    assert (sequencer_of(one) < sequencer_of(other)) == (one < other)
+    assert len(sequencer_of(one)) == 16
+
+
+@given(st.integers(0, 253_402_300_799_999))
+def test_times_have_three_digits_of_a_second(ms: int) -> None:
+    text = rfc3339(ms)
+    assert len(text) == len("2026-03-04T05:06:07.089Z")
+    assert int(text[-4:-1]) == ms % 1000
+
+
+def test_time_of_an_event() -> None:
+    assert rfc3339(OCCURRED_MS) == "2026-03-04T05:06:07.089Z"

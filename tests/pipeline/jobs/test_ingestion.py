@@ -1,0 +1,174 @@
+"""Auto-ingest: files that arrive under a prefix are in the table, each exactly once by its event."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lakebed.client import Arrival, LakebedClient
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline.jobs.ingestion import first_of
+from lakebed.pipeline.table_ref import CatalogTable
+from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+
+pytestmark = SPARK_MARKS
+
+INGEST = JobKind.INGEST
+
+
+@pytest.fixture
+def landing(s3: Any) -> str:
+    """A bucket that files arrive in."""
+    name = f"landing-{uuid.uuid4().hex[:16]}"
+    s3.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture
+def client(root_bench: Bench) -> Iterator[LakebedClient]:
+    with LakebedClient(access=root_bench.access) as client:
+        yield client
+
+
+def have_files_added(client: LakebedClient, s3: Any, landing: str, table: CatalogTable, format: str = "csv") -> None:
+    """A target that adds files to the table, and a rule that has it told of them."""
+    settings = {"source": f"{landing}/in/", "table": str(table.ref), "format": format}
+    arn = client.targets.put("pipeline", f"t-{uuid.uuid4().hex[:16]}", settings).arn
+    rule = {
+        "QueueArn": arn,
+        "Events": ["s3:ObjectCreated:*"],
+        "Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": "in/"}]}},
+    }
+    s3.put_bucket_notification_configuration(Bucket=landing, NotificationConfiguration={"QueueConfigurations": [rule]})
+
+
+def arrived(client: LakebedClient, table: CatalogTable, count: int) -> list[Arrival]:
+    """What waits for the table once it is so much."""
+    deadline = time.monotonic() + 60
+    while len(found := list(client.arrivals.list(table.ref))) < count:
+        assert time.monotonic() < deadline, "the files are not told of"
+        time.sleep(0.02)
+    return found
+
+
+def numbers(bench: Bench, table: CatalogTable) -> list[int]:
+    return [row[0] for row in bench.sql(f"SELECT id FROM {table.sql} ORDER BY id")]
+
+
+def test_files_of_a_prefix_are_added_once_by_a_job_that_a_rule_starts(
+    root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
+) -> None:
+    table = root_bench.table(namespace, "sales")
+    have_files_added(client, s3, landing, table)
+    s3.put_object(Bucket=landing, Key="in/1.csv", Body=b"id,name\n1,a\n2,b\n")
+    s3.put_object(Bucket=landing, Key="elsewhere/0.csv", Body=b"id,name\n99,z\n")
+    s3.put_object(Bucket=landing, Key="in/ü 2.csv", Body=b"id,name\n3,c\n")
+    first, second = arrived(client, table, 2)
+    assert [task.order.table for task in client.tasks.list(kind=INGEST) if task.order.namespace == (namespace,)] == [
+        "sales"
+    ]
+    assert root_bench.do(INGEST, table, dry_run=True).read.files == 2
+    report = root_bench.do(INGEST, table)
+    assert (report.read.files, report.read.rows, len(report.snapshots)) == (2, 3, 1)
+    assert root_bench.sql(f"SELECT id, name, _event, _source, _ingest FROM {table.sql} ORDER BY id") == [
+        (1, "a", first.event, f"{landing}/in/1.csv", 1),
+        (2, "b", first.event, f"{landing}/in/1.csv", 1),
+        (3, "c", second.event, f"{landing}/in/ü 2.csv", 1),
+    ]
+    assert was_left(root_bench.do(INGEST, table), "none has arrived")
+    s3.put_object(Bucket=landing, Key="in/3.csv", Body=b"name,id\nd,4\n")
+    arrived(client, table, 1)
+    root_bench.do(INGEST, table)
+    assert numbers(root_bench, table) == [1, 2, 3, 4]
+
+
+def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_twice(
+    root_bench: Bench,
+    client: LakebedClient,
+    s3: Any,
+    landing: str,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = root_bench.table(namespace, "sales")
+    have_files_added(client, s3, landing, table, "json")
+    for number in range(4):
+        s3.put_object(Bucket=landing, Key=f"in/{number}.json", Body=b'{"id": %d}\n' % number)
+    arrived(client, table, 4)
+    # A job that is killed between its commit and telling of it: the server has the files waiting still.
+    with monkeypatch.context() as patched:
+        patched.setattr("lakebed.client.arrivals.Arrivals.take", _killed)
+        with pytest.raises(_Killed):
+            root_bench.do(INGEST, table, {"batch-limit": 3})
+    assert numbers(root_bench, table) == [0, 1, 2]
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(root_bench.do, INGEST, table, {"batch-limit": 2}) for _ in range(2)]:
+            done.result()
+    assert numbers(root_bench, table) == [0, 1, 2, 3]
+    # Though their rows were put together, and what the snapshots told is gone.
+    root_bench.do(JobKind.COMPACT, table, {"rewrite-all": True})
+    root_bench.do(JobKind.EXPIRE_SNAPSHOTS, table, {"max-snapshot-age-ms": 0})
+    s3.put_object(Bucket=landing, Key="in/4.json", Body=b'{"id": 4}\n')
+    arrived(client, table, 1)
+    root_bench.do(INGEST, table)
+    assert numbers(root_bench, table) == [0, 1, 2, 3, 4]
+
+
+def test_one_bad_file_keeps_no_good_one_out(
+    root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
+) -> None:
+    table = root_bench.table(namespace, "sales")
+    root_bench.sql(f"CREATE TABLE {table.sql} (id BIGINT, name STRING) USING iceberg")
+    have_files_added(client, s3, landing, table)
+    bodies = {
+        "good": b"id,name\n1,a\n",
+        "bad": b"\xff\xfe",
+        "stranger": b"id,colour\n2,red\n",
+        "gone": b"id\n3\n",
+        "replaced": b"id\n4\n",
+    }
+    for name, body in bodies.items():
+        s3.put_object(Bucket=landing, Key=f"in/{name}.csv", Body=body)
+    arrived(client, table, len(bodies))
+    s3.delete_object(Bucket=landing, Key="in/gone.csv")
+    s3.put_object(Bucket=landing, Key="in/replaced.csv", Body=b"id\n5\n")
+    arrived(client, table, len(bodies) + 1)
+    report = root_bench.do(INGEST, table)
+    assert sorted(problem.what.rpartition("/")[2] for problem in report.problems) == ["bad.csv", "stranger.csv"]
+    assert sorted(one.what.rpartition("/")[2] for one in report.skipped) == ["gone.csv", "replaced.csv"]
+    assert root_bench.sql(f"SELECT id, name FROM {table.sql} ORDER BY id") == [(1, "a"), (5, None)]
+    assert list(client.arrivals.list(table.ref)) == []
+
+
+def test_a_table_with_rows_of_another_origin_is_left_alone(
+    root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
+) -> None:
+    table = root_bench.table(namespace, "sales")
+    root_bench.sql(f"CREATE TABLE {table.sql} USING iceberg AS SELECT id FROM range(3)")
+    have_files_added(client, s3, landing, table)
+    s3.put_object(Bucket=landing, Key="in/1.csv", Body=b"id\n7\n")
+    arrived(client, table, 1)
+    with pytest.raises(InvalidInput, match="columns that tell which files are in it"):
+        root_bench.do(INGEST, table)
+    assert numbers(root_bench, table) == [0, 1, 2]
+
+
+def test_a_commit_has_some_files_and_at_least_one() -> None:
+    files = [Arrival(event=number, source="b/k", bytes=10) for number in range(5)]
+    assert first_of(files, 3, 1000) == files[:3]
+    assert first_of(files, 10, 25) == files[:2]
+    assert first_of(files, 10, 1) == files[:1]
+
+
+class _Killed(Exception):
+    pass
+
+
+def _killed(*_: object) -> None:
+    raise _Killed

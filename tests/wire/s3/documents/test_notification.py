@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidInput
+from lakebed.events.names import EventName
+from lakebed.events.rules import NO_RULES, Configuration, Rule
+from lakebed.wire.s3.documents.notification import read_notification, write_notification
+from lakebed.wire.s3.xml import MalformedDocument
+
+from .client import sent, understood
+
+ARN = "arn:lakebed:sqs:us-east-1:1:webhook"
+QUEUES = [
+    {
+        "Id": "pictures & more",
+        "QueueArn": ARN,
+        "Events": ["s3:ObjectCreated:*", "s3:ObjectTagging:Put"],
+        "Filter": {
+            "Key": {"FilterRules": [{"Name": "prefix", "Value": "in/<a>"}, {"Name": "suffix", "Value": ".jpg"}]}
+        },
+    },
+    {"Id": "gone", "QueueArn": ARN, "Events": ["s3:ObjectRemoved:Delete"]},
+]
+RULES = Configuration(
+    (
+        Rule(
+            "pictures & more",
+            ARN,
+            (EventName.OBJECT_CREATED_ALL, EventName.OBJECT_TAGGING_PUT),
+            "in/<a>",
+            ".jpg",
+        ),
+        Rule("gone", ARN, (EventName.OBJECT_REMOVED_DELETE,)),
+    )
+)
+
+
+def read(content: str) -> Configuration:
+    body = f"<NotificationConfiguration>{content}</NotificationConfiguration>".encode()
+    return read_notification(body, lambda: "new")
+
+
+def rule(content: str, *, event: str = "<Event>s3:ObjectCreated:Put</Event>", queue: str = ARN) -> Rule:
+    queued = f"<QueueConfiguration><Queue>{queue}</Queue>{event}{content}</QueueConfiguration>"
+    (found,) = read(queued).rules
+    return found
+
+
+def filtered(*rules: tuple[str, str], wrapped: bool = False) -> Rule:
+    inner = "".join(f"<FilterRule><Name>{name}</Name><Value>{value}</Value></FilterRule>" for name, value in rules)
+    if wrapped:
+        inner = f"<FilterRuleList>{inner}</FilterRuleList>"
+    return rule(f"<Filter><S3Key>{inner}</S3Key></Filter>")
+
+
+def test_rules_travel_both_ways() -> None:
+    body = sent(
+        "PutBucketNotificationConfiguration",
+        Bucket="b",
+        NotificationConfiguration={"QueueConfigurations": QUEUES},
+    )
+    assert read_notification(body, lambda: "new") == RULES
+    shown = understood("GetBucketNotificationConfiguration", write_notification(RULES))
+    queues = shown["QueueConfigurations"]
+    for queue in queues:
+        for one in queue.get("Filter", {}).get("Key", {}).get("FilterRules", []):
+            one["Name"] = one["Name"].lower()
+    assert queues == QUEUES
+
+
+def test_no_rules_are_an_empty_document() -> None:
+    assert read("") == NO_RULES
+    assert understood("GetBucketNotificationConfiguration", write_notification(NO_RULES)) == {}
+
+
+def test_a_rule_without_an_id_gets_one() -> None:
+    assert rule("").id == "new"
+    assert rule("<Id></Id>").id == "new"
+    assert rule("<Id>mine</Id>").id == "mine"
+
+
+def test_filters_are_taken_in_any_order_and_case() -> None:
+    assert (filtered(("Suffix", ".a"), ("PREFIX", "b")).prefix, filtered(("suffix", "")).suffix) == ("b", "")
+    assert filtered(("prefix", "b"), wrapped=True).prefix == "b"
+    assert rule("<Filter/>").prefix is None
+    assert rule("<Filter><S3Key/></Filter>").prefix is None
+
+
+def test_old_names_come_back_as_the_new_ones() -> None:
+    found = rule("", event="<Event>s3:ObjectCreated:PutTagging</Event>")
+    assert b"<Event>s3:ObjectTagging:Put</Event>" in write_notification(Configuration((found,)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<Other/>",
+        "<QueueConfiguration/>",
+        f"<QueueConfiguration><Queue>{ARN}</Queue></QueueConfiguration>",
+        "<QueueConfiguration><Event>s3:ObjectCreated:Put</Event></QueueConfiguration>",
+        f"<QueueConfiguration><Queue>{ARN}</Queue><Event>s3:ObjectCreated:Put</Event><X/></QueueConfiguration>",
+        f"<QueueConfiguration><Queue>{ARN}</Queue><Event>s3:ObjectCreated:Put</Event><Filter><X/></Filter>"
+        "</QueueConfiguration>",
+    ],
+)
+def test_what_is_against_the_schema_is_malformed(content: str) -> None:
+    with pytest.raises(MalformedDocument):
+        read(content)
+
+
+def test_a_body_that_is_no_such_document_is_malformed() -> None:
+    for body in (b"", b"{}", b"<Other/>", b"<NotificationConfiguration>"):
+        with pytest.raises(MalformedDocument):
+            read_notification(body, lambda: "new")
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([("infix", "a")], "prefix or suffix"),
+        ([("prefix", "a"), ("Prefix", "b")], "more than one prefix"),
+        ([("suffix", "a"), ("suffix", "b")], "more than one suffix"),
+    ],
+)
+def test_filters_that_make_no_sense_are_refused(rules: list[tuple[str, str]], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as refused:
+        filtered(*rules)
+    assert not isinstance(refused.value, MalformedDocument)
+
+
+@pytest.mark.parametrize("part", ["<Name>prefix</Name>", "<Value>a</Value>", ""])
+def test_half_a_filter_is_refused(part: str) -> None:
+    with pytest.raises(InvalidInput, match="Name and a Value") as refused:
+        rule(f"<Filter><S3Key><FilterRule>{part}</FilterRule></S3Key></Filter>")
+    assert not isinstance(refused.value, MalformedDocument)
+
+
+def test_an_event_that_is_not_known_is_refused_and_not_dropped() -> None:
+    with pytest.raises(InvalidInput, match="not supported for notifications"):
+        rule("", event="<Event>s3:ObjectCreated:Put</Event><Event>s3:ObjectCreated:Teleport</Event>")
+
+
+@pytest.mark.parametrize("kind", ["TopicConfiguration", "CloudFunctionConfiguration", "EventBridgeConfiguration"])
+def test_destinations_that_only_amazon_has_are_refused(kind: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read(f"<{kind}/>")
+    assert refused.value.argument == "notification-destination"
+
+
+NAMES = [name for name in EventName if name.value.startswith("s3:") and name.ordinal < 48]
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0\r\ufffe\uffff", exclude_categories=["Cs", "Cc"]), max_size=12
+)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Rule,
+            TEXTS.filter(bool),
+            st.just(ARN),
+            st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple),
+            st.none() | TEXTS,
+            st.none() | TEXTS,
+        ),
+        max_size=4,
+    )
+)
+def test_what_is_written_is_read_again(rules: list[Rule]) -> None:
+    configuration = Configuration(tuple(rules))
+    assert read_notification(write_notification(configuration), lambda: "new") == configuration
