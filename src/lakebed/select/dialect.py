@@ -135,6 +135,8 @@ def _check_words(words: list[Token]) -> None:
             raise failure(SelectCode.PARSE_EXPECTED_LEFT_PAREN_AFTER_CAST, "( is expected after CAST")
         if kind is TokenType.CASE and following in (TokenType.END, None):
             raise failure(SelectCode.PARSE_EXPECTED_WHEN_CLAUSE, "WHEN is expected after CASE")
+        if kind is TokenType.ALIAS and following in (TokenType.NUMBER, TokenType.FROM, TokenType.COMMA, None):
+            raise failure(SelectCode.PARSE_EXPECTED_IDENT_FOR_ALIAS, "a name is expected after AS")
         if kind is TokenType.COMMA and following in (TokenType.FROM, TokenType.COMMA):
             raise failure(SelectCode.PARSE_EXPECTED_EXPRESSION, "an expression is expected after a comma")
     if depth > 0:
