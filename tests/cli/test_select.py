@@ -181,6 +181,9 @@ def test_a_table_is_asked_as_it_is(lake: CatalogLake, say: Lakebed) -> None:
     assert (outcome.status, outcome.out) == (0, "c\nb\n"), outcome.err
     assert say("ns.t", "SELECT COUNT(*) FROM S3Object", *where, "--output", "csv").out == "2\n"
     assert say("ns.empty", "SELECT COUNT(*) FROM S3Object", *where, "--output", "csv").out == "0\n"
+    for source in ("t", "ns.t", "table t", "NS.T t", '"t"'):
+        named = say("ns.t", f"SELECT t.name FROM {source} WHERE t.id >= 3", *where, "--output", "csv")
+        assert (named.status, named.out) == (0, "c\n"), named.err
     shown = say("ns.t", "SELECT * FROM S3Object t WHERE t.id = 2", *where).out
     assert [line.split() for line in shown.splitlines()] == [["id", "name"], ["2", "b"]]
 

@@ -12,6 +12,7 @@ from lakebed.core.errors import SelectFailure, Unavailable
 from lakebed.select.failures import SelectCode
 from lakebed.select.local import select_batches
 from lakebed.select.model import CsvOutput, JsonOutput
+from lakebed.select.statement import read_statement
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.large_string()), ("tags", pa.list_(pa.string()))])
 BATCHES = [
@@ -43,12 +44,14 @@ class Reader:
     ],
 )
 def test_batches_are_asked(expression: str, expected: bytes, tmp_path: Path) -> None:
-    assert b"".join(select_batches(expression, SCHEMA, Reader(), CsvOutput(), spill=tmp_path)) == expected
+    assert (
+        b"".join(select_batches(read_statement(expression), SCHEMA, Reader(), CsvOutput(), spill=tmp_path)) == expected
+    )
 
 
 def test_no_more_columns_are_read_than_are_asked_for(tmp_path: Path) -> None:
     reader = Reader()
-    list(select_batches("SELECT s.name FROM S3Object s", SCHEMA, reader, JsonOutput(), spill=tmp_path))
+    list(select_batches(read_statement("SELECT s.name FROM S3Object s"), SCHEMA, reader, JsonOutput(), spill=tmp_path))
     assert reader.asked == [["name"]]
 
 
@@ -58,7 +61,7 @@ def test_a_reader_that_fails_tells_why(tmp_path: Path) -> None:
         raise Unavailable("the store is gone")
 
     with pytest.raises(Unavailable, match="the store is gone"):
-        list(select_batches("SELECT s.id FROM S3Object s", SCHEMA, read, CsvOutput(), spill=tmp_path))
+        list(select_batches(read_statement("SELECT s.id FROM S3Object s"), SCHEMA, read, CsvOutput(), spill=tmp_path))
 
 
 def test_columns_that_are_not_there_and_paths_are_refused(tmp_path: Path) -> None:
@@ -67,5 +70,5 @@ def test_columns_that_are_not_there_and_paths_are_refused(tmp_path: Path) -> Non
         ("SELECT s.a FROM S3Object[*].rows[*] s", SelectCode.DATA_SOURCE_PATH_UNSUPPORTED),
     ):
         with pytest.raises(SelectFailure) as caught:
-            list(select_batches(expression, SCHEMA, Reader(), CsvOutput(), spill=tmp_path))
+            list(select_batches(read_statement(expression), SCHEMA, Reader(), CsvOutput(), spill=tmp_path))
         assert caught.value.code == code

@@ -26,7 +26,10 @@ from .select_output import local_output
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
+
+    from lakebed.select.pruning import Comparison
 
 
 class Moment(NamedTuple):
@@ -49,8 +52,11 @@ def records_of_table(
         import pyiceberg.catalog.rest  # noqa: F401  # to know that it is there
 
         from lakebed.select.local import select_batches
+        from lakebed.select.pruning import comparisons
+        from lakebed.select.statement import read_statement
     except ImportError as error:
         raise _not_installed() from error
+    statement = read_statement(expression, (*table.namespace, table.table))
     with _told(table), _opened(access, table.warehouse) as catalog:
         found = catalog.load_table((*table.namespace, table.table))
         snapshot = _snapshot(found, moment)
@@ -60,10 +66,13 @@ def records_of_table(
             with _told(table):
                 # Something has to be read of records that are only counted.
                 fields = tuple(columns or schema.names[:1])
-                yield from found.scan(snapshot_id=snapshot, selected_fields=fields).to_arrow_batch_reader()
+                # What is asked for is planned by the server, which leaves out files that have none of it.
+                kept = _filter(comparisons(statement), schema)
+                scan = found.scan(row_filter=kept, snapshot_id=snapshot, selected_fields=fields)
+                yield from scan.to_arrow_batch_reader()
 
         with tempfile.TemporaryDirectory(prefix="lakebed-select-") as folder:
-            yield from select_batches(expression, schema, read, local_output(output), spill=Path(folder))
+            yield from select_batches(statement, schema, read, local_output(output), spill=Path(folder))
 
 
 @contextmanager
@@ -73,6 +82,7 @@ def _opened(access: ServerAccess, warehouse: str) -> Iterator[RestCatalog]:
     properties: dict[str, Any] = {  # Any: text, but for the settings of TLS
         "uri": access.catalog_uri,
         "warehouse": warehouse,
+        "scan-planning-mode": "server",
         "rest.sigv4-enabled": "true",
         "rest.signing-name": "s3",
         "rest.signing-region": access.region,
@@ -128,6 +138,30 @@ def _snapshot(table: Table, moment: Moment) -> int | None:
         wanted = next(f"{name}={value}" for name, value in moment._asdict().items() if value is not None)
         raise NotFound(f"the table has no such state. {wanted}")
     return found.snapshot_id
+
+
+def _filter(comparisons: list[Comparison], schema: pa.Schema) -> BooleanExpression:
+    """What of the condition PyIceberg can say, too: columns compared with constants of their own type."""
+    import pyarrow as pa
+    from pyiceberg import expressions as iceberg
+
+    made: iceberg.BooleanExpression = iceberg.AlwaysTrue()
+    operators = {
+        "=": iceberg.EqualTo,
+        ">": iceberg.GreaterThan,
+        ">=": iceberg.GreaterThanOrEqual,
+        "<": iceberg.LessThan,
+        "<=": iceberg.LessThanOrEqual,
+    }
+    for column, operator, constant in comparisons:
+        found = [field for field in schema if column.matches(field.name)]
+        if len(found) != 1 or "." in found[0].name:
+            continue
+        is_whole = pa.types.is_int64(found[0].type) and isinstance(constant, int) and abs(constant) < 2**63
+        is_text = pa.types.is_large_string(found[0].type) or pa.types.is_string(found[0].type)
+        if is_whole or (is_text and isinstance(constant, str)):
+            made = iceberg.And(made, operators[operator](found[0].name, constant))
+    return made
 
 
 def _milliseconds(text: str) -> int:

@@ -53,24 +53,27 @@ def brought(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = kind_of(column.type)
+    match kind:
+        case Kind.TIMESTAMP:
+            return _written(column)
+        case Kind.JSON:
+            return pa.array([None if value is None else to_json(value) for value in column.to_pylist()], pa.string())
+        case Kind.DECIMAL:
+            return column.cast(type_of(column.type))
+        case Kind.TEXT:
+            return _text(column)
+        case _:
+            return column.cast(TYPES[kind])
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """Text that is some: nobody has looked at it before, and DataFusion trusts that somebody has."""
     try:
-        match kind:
-            case Kind.TIMESTAMP:
-                return _written(column)
-            case Kind.JSON:
-                return pa.array(
-                    [None if value is None else to_json(value) for value in column.to_pylist()], pa.string()
-                )
-            case Kind.DECIMAL if pa.types.is_uint64(column.type):
-                return column.cast(pa.decimal128(20, 0))
-            case Kind.DECIMAL:
-                return column.cast(type_of(column.type))
-            case _:
-                return column.cast(TYPES.get(kind, pa.string()))
+        text = column.cast(pa.string())
+        text.validate(full=True)
     except pa.ArrowInvalid as error:
-        if _is_bytes(column.type):
-            raise failure(SelectCode.INVALID_TEXT_ENCODING, "a column of bytes is not text") from error
-        raise failure(SelectCode.VALUE_PARSE_FAILURE, "a column cannot be brought to a type of queries") from error
+        raise failure(SelectCode.INVALID_TEXT_ENCODING, "a column is not text in UTF-8") from error
+    return text
 
 
 def _written(column: pa.Array) -> pa.Array:

@@ -61,14 +61,21 @@ class Parsed(NamedTuple):
 
     select: exp.Select
     source: Path
+    named: str | None = None
+    """What the source was called, where it is not `S3Object`."""
 
 
-def parse(expression: str) -> Parsed:
-    """Read an expression. Raises SelectFailure with the code of what is wrong with it."""
+def parse(expression: str, table: tuple[str, ...] = ()) -> Parsed:
+    """Read an expression. Raises SelectFailure with the code of what is wrong with it.
+
+    `table` is the name of what is selected from, part by part, where it has one besides `S3Object`: it may be said in
+    full, by its last part, or as `table`.
+    """
     if len(expression.encode()) > MAX_EXPRESSION_BYTES:
         raise failure(SelectCode.EXPRESSION_TOO_LONG, f"the expression is too long. maximum={MAX_EXPRESSION_BYTES}")
     words = tokenize(expression)
     _check_words(words)
+    words, named = _rename_source(words, table)
     words, source = _take_source(words)
     try:
         found = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(words, expression)
@@ -81,7 +88,7 @@ def parse(expression: str) -> Parsed:
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, f"one statement is expected. found={len(statements)}")
     if not isinstance(statements[0], exp.Select):
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "a SELECT is expected")
-    return Parsed(statements[0], source)
+    return Parsed(statements[0], source, named)
 
 
 def tokenize(expression: str) -> list[Token]:
@@ -128,6 +135,8 @@ def _check_words(words: list[Token]) -> None:
             raise failure(SelectCode.PARSE_EXPECTED_LEFT_PAREN_AFTER_CAST, "( is expected after CAST")
         if kind is TokenType.CASE and following in (TokenType.END, None):
             raise failure(SelectCode.PARSE_EXPECTED_WHEN_CLAUSE, "WHEN is expected after CASE")
+        if kind is TokenType.ALIAS and following in (TokenType.NUMBER, TokenType.FROM, TokenType.COMMA, None):
+            raise failure(SelectCode.PARSE_EXPECTED_IDENT_FOR_ALIAS, "a name is expected after AS")
         if kind is TokenType.COMMA and following in (TokenType.FROM, TokenType.COMMA):
             raise failure(SelectCode.PARSE_EXPECTED_EXPRESSION, "an expression is expected after a comma")
     if depth > 0:
@@ -142,6 +151,21 @@ def _find_from(words: list[Token]) -> int:
             return at
         depth += (word.token_type is TokenType.L_PAREN) - (word.token_type is TokenType.R_PAREN)
     raise failure(SelectCode.PARSE_SELECT_MISSING_FROM, "FROM is expected")
+
+
+def _rename_source(words: list[Token], table: tuple[str, ...]) -> tuple[list[Token], str | None]:
+    """The tokens with `S3Object` for the name of the table; and the end of that name, if it was there."""
+    if not table:
+        return words, None
+    at = _find_from(words) + 1
+    for name in (table, table[-1:], ("table",)):
+        count = 2 * len(name) - 1
+        said = words[at : at + count]
+        dots = all(word.token_type is TokenType.DOT for word in said[1::2])
+        if len(said) == count and dots and [word.text.casefold() for word in said[::2]] == [*map(str.casefold, name)]:
+            source = Token(TokenType.VAR, "S3Object", line=said[0].line, col=said[0].col)
+            return [*words[:at], source, *words[at + count :]], name[-1]
+    return words, None
 
 
 def _take_source(words: list[Token]) -> tuple[list[Token], Path]:

@@ -16,7 +16,7 @@ from .engine import Execution, plan_over
 from .failures import SelectCode, failure
 from .model import Output, SelectLimits
 from .scanning import Batches
-from .statement import read_statement
+from .statement import Statement
 
 __all__ = ["BatchReader", "select_batches"]
 
@@ -25,13 +25,12 @@ BatchReader = Callable[[list[str]], Iterator[pa.RecordBatch]]
 
 
 def select_batches(
-    expression: str, schema: pa.Schema, read: BatchReader, output: Output, *, spill: Path
+    statement: Statement, schema: pa.Schema, read: BatchReader, output: Output, *, spill: Path
 ) -> Iterator[bytes]:
     """The records of a statement over batches of that schema, as bytes. Raises SelectFailure.
 
     `spill` is where what does not fit into memory goes.
     """
-    statement = read_statement(expression)
     if statement.source:
         raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, "a path after FROM is for JSON")
     scan = _BatchScan(schema, read)

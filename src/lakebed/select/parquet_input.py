@@ -148,6 +148,6 @@ class ParquetScan:
 
 def _unreadable(error: Exception) -> LakebedError:
     said = str(error)
-    if "codec" in said.lower() or "Support for codec" in said:
+    if "codec" in said.lower() or "compression is supported by the Parquet format" in said:
         return failure(SelectCode.PARQUET_UNSUPPORTED_COMPRESSION_CODEC, "the codec of a column is not supported")
     return failure(SelectCode.PARQUET_PARSING_ERROR, "the object cannot be read as Parquet")

@@ -59,7 +59,7 @@ class _Maker:
             for projection in statement.projections
             if projection.alias is not None
         }
-        self._binder = Binder(relation, now, _names_of_the_row(statement), aliases)
+        self._binder = Binder(relation, now, names_of_the_row(statement), aliases)
 
     def make(self) -> Query:
         statement = self._statement
@@ -188,7 +188,7 @@ class _Maker:
         return None
 
 
-def _names_of_the_row(statement: Statement) -> tuple[Name, ...]:
+def names_of_the_row(statement: Statement) -> tuple[Name, ...]:
     """What a record is called: by its alias; else by the end of the path after FROM."""
     if statement.alias is not None:
         return (statement.alias,)
@@ -202,4 +202,4 @@ def _names_of_the_row(statement: Statement) -> tuple[Name, ...]:
     return tuple(names)
 
 
-__all__ = ["TABLE", "Output", "Query", "View", "make_query"]
+__all__ = ["TABLE", "Output", "Query", "View", "make_query", "names_of_the_row"]

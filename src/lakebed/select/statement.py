@@ -80,9 +80,12 @@ def is_aggregate(node: exp.Expression) -> bool:
     )
 
 
-def read_statement(expression: str) -> Statement:
-    """The statement of an expression. Raises SelectFailure with the code of what is wrong with it."""
-    select, source = parse(expression)
+def read_statement(expression: str, table: tuple[str, ...] = ()) -> Statement:
+    """The statement of an expression. Raises SelectFailure with the code of what is wrong with it.
+
+    With `table`, the source may be called that, too.
+    """
+    select, source, named = parse(expression, table)
     for name, clause in _NOT_HERE.items():
         if select.args.get(name):
             raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, f"{clause} is not supported")
@@ -106,7 +109,7 @@ def read_statement(expression: str) -> Statement:
     statement = Statement(
         projections,
         source,
-        _alias(select),
+        _alias(select) or (None if named is None else Name(named)),
         None if where is None else where.this,
         _group(select),
         None if having is None else having.this,

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from lakebed.core.jobs import JobKind
+from lakebed.select.service import Selects
 from lakebed.tables.restrictions import COPIES_NAMESPACE
 from lakebed.tables.restrictions.shown import HIDDEN_LOCATION
 from tests.clients.boto import Keys
@@ -20,7 +22,7 @@ from tests.wire.polaris.policy_lake import TABLE as TARGET
 from tests.wire.polaris.policy_lake import PolicyLake
 
 from .handlers.grown import TABLE, table_with_data
-from .lake import HOST, Lake, allow, keys_in, opened_lake
+from .lake import HOST, Lake, allow, keys_in, opened_lake, wire_lake
 
 PLAN = TABLE + "/plan"
 PLAIN = {"s3.endpoint": f"http://{HOST}", "s3.path-style-access": "true", "client.region": "us-east-1"}
@@ -105,6 +107,25 @@ async def test_neither_keys_nor_signatures_nor_changes_are_for_who_sees_a_part(s
         refused = await lake.call(method, path, document, keys=stage.reader)
         assert refused.error == (403, "ForbiddenException"), path
     assert (await lake.call("POST", TABLE, commit, keys=stage.other)).status == 200
+
+
+async def test_selects_from_files_are_refused_as_reading_them_is(stage: Stage) -> None:
+    made = await table_with_data(stage.lake)
+    store = stage.lake.store
+    asking = wire_lake(store, selects=Selects(store.reader, store.lister, store.clock))
+    bucket, _, key = made["metadata-location"].removeprefix("s3://").partition("/")
+    sql = 'SELECT s."format-version" FROM S3Object s'
+    body = (
+        f"<SelectObjectContentRequest><Expression>{sql}</Expression><ExpressionType>SQL</ExpressionType>"
+        "<InputSerialization><JSON><Type>DOCUMENT</Type></JSON></InputSerialization>"
+        "<OutputSerialization><CSV/></OutputSerialization></SelectObjectContentRequest>"
+    ).encode()
+    one = f"/{bucket}/{key}?select&select-type=2"
+    many = f"/{bucket}?select&select-type=2&prefix={quote(key, safe='')}"
+    await stage.hide()
+    for path in (one, many):
+        assert (await asking.send("POST", path, body, keys=stage.reader)).status == 403
+        assert b"2\n" in (await asking.send("POST", path, body, keys=stage.other)).body
 
 
 async def test_plans_are_of_a_copy_and_bring_keys_to_it_alone(stage: Stage) -> None:

@@ -112,6 +112,20 @@ async def test_who_may_get_the_object_may_select_from_it_and_nobody_else(tmp_pat
         assert len(site.selects.opened) == 1
 
 
+async def test_many_objects_are_asked_by_who_may_list_them_and_get_each(tmp_path: Path) -> None:
+    path = "/data?select&select-type=2&prefix=some%2F"
+    async with opened_site(tmp_path, b"1\n") as site:
+        getting = allow("s3:GetObject", resource="arn:aws:s3:::data/some/*")
+        reader = await site.lake.user("reader", getting)
+        both = await site.lake.user("both", getting, allow("s3:ListBucket"))
+
+        answer = await site.ask(path, keys=both)
+        assert (answer.status, events(answer)) == (200, ["Records", "Stats", "End"])
+        assert refusal_of(await site.ask(path, keys=reader)) == (403, "AccessDenied")
+        assert refusal_of(await site.ask(path, keys=None)) == (403, "AccessDenied")
+        assert len(site.selects.opened) == 1
+
+
 async def test_no_policy_opens_selects_to_everybody(tmp_path: Path) -> None:
     statement = '{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::data/*"}'
     policy = f'{{"Version":"2012-10-17","Statement":[{statement}]}}'.encode()
