@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import LakebedError
 from lakebed.wire.s3 import documents
-from lakebed.wire.s3.documents import access, buckets, cors, deletion, lifecycle, multipart, object_lock, tagging
+from lakebed.wire.s3.documents import (
+    access,
+    buckets,
+    cors,
+    deletion,
+    lifecycle,
+    multipart,
+    notification,
+    object_lock,
+    tagging,
+)
 
 DATE = "2030-01-01T00:00:00Z"
 TAG = "<Tag><Key>k</Key><Value>v</Value></Tag>"
@@ -47,6 +57,12 @@ READERS: dict[str, tuple[Callable[[bytes], object], str]] = {
         "<ObjectSizeGreaterThan>1</ObjectSizeGreaterThan><ObjectSizeLessThan>9</ObjectSizeLessThan></And></Filter>"
         f"<Expiration><Date>{DATE}</Date></Expiration><NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>"
         "<NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration></Rule>",
+    ),
+    "NotificationConfiguration": (
+        partial(notification.read_notification, new_id=lambda: "id"),
+        "<QueueConfiguration><Id>i</Id><Queue>arn:lakebed:sqs:us-east-1:1:webhook</Queue>"
+        "<Event>s3:ObjectCreated:Put</Event><Filter><S3Key><FilterRule><Name>prefix</Name><Value>p</Value></FilterRule>"
+        "</S3Key></Filter></QueueConfiguration>",
     ),
     "ObjectLockConfiguration": (
         object_lock.read_object_lock,
