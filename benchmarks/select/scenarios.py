@@ -101,12 +101,4 @@ SCENARIOS: Final = (
         "SELECT COUNT(*) FROM S3Object s WHERE s.amount > 500000",
         "SELECT COUNT(*) FROM read_json('{}', format='newline_delimited') s WHERE s.amount > 500000",
     ),
-    Scenario(
-        "parquet-filter",
-        "Parquet, sum with a filter",
-        "rows.parquet",
-        {"Parquet": {}},
-        "SELECT SUM(s.amount) FROM S3Object s WHERE s.word = 'cedar'",
-        "SELECT SUM(s.amount) FROM read_parquet('{}') s WHERE s.word = 'cedar'",
-    ),
 )

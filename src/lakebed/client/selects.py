@@ -165,7 +165,8 @@ def _path(bucket: str, key: str = "") -> str:
 def _failure(status: int, body: bytes, asked: str) -> LakebedError:
     told = s3_words(body)
     if status == 400 and told is not None:
-        return SelectFailure(*told)
+        code, words = told
+        return SelectFailure(words, code=code)
     return s3_failure_of(status, body, asked)
 
 
@@ -185,7 +186,7 @@ def _event_of(message: Message) -> str:
     code, words = message.headers.get(":error-code", ""), message.headers.get(":error-message", "")
     if code in ("Busy", "SlowDown", "InternalError"):
         raise Unavailable(f"{words} code={code}")
-    raise SelectFailure(code, words)
+    raise SelectFailure(words, code=code)
 
 
 def _counts(payload: bytes) -> SelectCounts:

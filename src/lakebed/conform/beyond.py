@@ -203,7 +203,11 @@ ITEMS: Final = (
         (
             Claim(
                 "built-in SQL",
-                ("tests/clients/select/test_boto3.py", "tests/clients/select/test_minio_py.py"),
+                (
+                    "tests/clients/select/test_boto3.py",
+                    "tests/clients/select/test_minio_py.py",
+                    "tests/cli/test_select.py",
+                ),
                 "S3 Select: over objects, and with `lakebed select` over tables",
             ),
             Claim("Delta", (), "tables are Iceberg's"),

@@ -177,7 +177,7 @@ class InvalidScope(InvalidInput):
 class SelectFailure(InvalidInput):
     """A query over an object cannot be run, or what it finds there cannot be read: change one or the other."""
 
-    def __init__(self, code: str, message: str = "") -> None:
+    def __init__(self, message: str = "", *, code: str = "InvalidRequestParameter") -> None:
         super().__init__(message or f"the select cannot be answered. code={code}")
         self.code = code
         """One of the codes of S3 Select (`select.failures.SelectCode`)."""

@@ -22,6 +22,7 @@ class ArrowRelation:
     def __init__(self, schema: pa.Schema, *, prunes: bool = False) -> None:
         self._schema = schema
         self._nested = ValueColumns([])
+        self._last: tuple[list[str], pa.Schema] | None = None
         self.prunes = prunes
 
     def knows(self, path: Path) -> bool:
@@ -117,8 +118,9 @@ class ArrowRelation:
             )
 
     def _brought(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        found, wanted = brought(batch.column(name)), type_of(self._schema.field(name).type)
-        if found.type == wanted:
+        given, ours = batch.column(name), self._schema.field(name).type
+        found = brought(given)
+        if given.type == ours or found.type == (wanted := type_of(ours)):
             return found
         try:
             return found.cast(wanted)
@@ -129,8 +131,12 @@ class ArrowRelation:
             ) from error
 
     def _of(self, wanted: list[str]) -> pa.Schema:
-        schema = self.schema
-        return pa.schema([schema.field(name) for name in wanted])
+        # Asked for with every batch, of which there are many small ones.
+        last = self._last
+        if last is None or last[0] != wanted:
+            schema = self.schema
+            self._last = last = (list(wanted), pa.schema([schema.field(name) for name in wanted]))
+        return last[1]
 
     def _is_nested(self, name: str) -> bool:
         return name.startswith(_NESTED) and self._nested.has(name[len(_NESTED) :])

@@ -146,7 +146,7 @@ class SelectCode(StrEnum):
 
 def failure(code: SelectCode, message: str) -> SelectFailure:
     """An error with one of the codes."""
-    return SelectFailure(code, message)
+    return SelectFailure(message, code=code)
 
 
 __all__ = ["SelectCode", "SelectFailure", "failure"]

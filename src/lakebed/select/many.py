@@ -117,4 +117,4 @@ class ManyScan:
 
 
 def _named(error: SelectFailure, key: str) -> SelectFailure:
-    return SelectFailure(error.code, f"{error} key={key}")
+    return SelectFailure(f"{error} key={key}", code=error.code)

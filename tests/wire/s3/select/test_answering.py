@@ -135,7 +135,7 @@ def test_a_quiet_query_is_heard_of_every_second_at_first() -> None:
 
 
 async def test_a_failure_under_way_is_the_last_message() -> None:
-    case = Case(b"1\n", SelectFailure(SelectCode.CAST_FAILED, "not a number. value='x'"))
+    case = Case(b"1\n", SelectFailure("not a number. value='x'", code=SelectCode.CAST_FAILED))
     sent = parsed(b"".join([piece async for piece in case.answer]))
     await case.answer.aclose()
 
@@ -175,7 +175,7 @@ async def test_other_failures_have_words_of_s3_and_tell_no_more(error: Exception
 
 
 async def test_what_is_wrong_at_once_is_raised_and_the_query_is_closed() -> None:
-    case = Case(SelectFailure(SelectCode.JSON_PARSING_ERROR, "line 1"), pulse=NEVER)
+    case = Case(SelectFailure("line 1", code=SelectCode.JSON_PARSING_ERROR), pulse=NEVER)
     with pytest.raises(SelectFailure, match="line 1"):
         await case.answer.begin()
     assert case.query.closed == 1
