@@ -128,15 +128,24 @@ async def serve(port: int, brokers: str, topic: str) -> None:
     """Be a sink until ended."""
     tally = Tally()
     server = await asyncio.get_running_loop().create_server(lambda: _Connection(tally), "127.0.0.1", port)
-    async with server:
+    async with server, asyncio.TaskGroup() as group:
         if brokers:
-            await _read_topic(tally, brokers, topic)
+            group.create_task(_read_topic(tally, brokers, topic))
         await server.serve_forever()
 
 
 async def _read_topic(tally: Tally, brokers: str, topic: str) -> None:
     from aiokafka import AIOKafkaConsumer
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+    from aiokafka.errors import TopicAlreadyExistsError
 
+    admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+    await admin.start()
+    try:
+        with suppress(TopicAlreadyExistsError):
+            await admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=1)])
+    finally:
+        await admin.close()
     consumer = AIOKafkaConsumer(topic, bootstrap_servers=brokers, auto_offset_reset="earliest", group_id=None)
     await consumer.start()
     try:
