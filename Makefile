@@ -48,6 +48,7 @@ bench: setup ## Benchmarks beside peers
 	@$(BIN)/python -m benchmarks.catalog
 	@$(BIN)/python -m benchmarks.pipeline
 	@$(BIN)/python -m benchmarks.governance
+	@$(BIN)/python -m benchmarks.events
 
 clean: ## Remove what the other commands made in this checkout
 	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/lakebed/objects/_md5_lanes.so

@@ -88,11 +88,10 @@ def main(arguments: Sequence[str]) -> int:
         if "notified" in wanted:
             found = [
                 measure_notified(
-                    site, kind, sink, rounds=rounds, seconds=seconds, calm=50 if asked.quick else 500, tell=tell
+                    site, kind, sinks[kind], rounds=rounds, seconds=seconds, calm=50 if asked.quick else 500, tell=tell
                 )
                 for kind in ([WEBHOOK, KAFKA] if brokers else [WEBHOOK])
                 for site, sinks in sites
-                if (sink := sinks[kind])
             ]
             failed |= any(one.lost or one.errors for one in found if one.server == "Lakebed")
             _keep("notified", circumstances, found, tables.notified(found))
