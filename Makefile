@@ -48,6 +48,7 @@ bench: setup ## Benchmarks beside peers
 	@$(BIN)/python -m benchmarks.catalog
 	@$(BIN)/python -m benchmarks.pipeline
 	@$(BIN)/python -m benchmarks.governance
+	@$(BIN)/python -m benchmarks.events
 	@$(BIN)/python -m benchmarks.select
 
 clean: ## Remove what the other commands made in this checkout

@@ -1,26 +1,139 @@
-"""`python -m benchmarks.events`: a long queue of events drains to targets in memory."""
+"""`python -m benchmarks.events`: servers that notify, beside MinIO with the same webhook sink and the same Kafka."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import loadtool, results
+from benchmarks.cache import CACHE
+from benchmarks.events import tables
 from benchmarks.events.draining import drain
+from benchmarks.events.notifying import KAFKA, WEBHOOK, lakebed, minio, notifying, topic_of
+from benchmarks.events.scenarios import measure_emptying, measure_notified, measure_rules
+from benchmarks.events.sink import Sink
+from benchmarks.machine import machine
+from benchmarks.s3.site import Bodies, Site
+from benchmarks.servers import free_port
+from benchmarks.table import Table
+
+NAMES = ("notified", "rules", "emptying", "draining")
 
 
-def main() -> None:
-    """Measure, and print."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.events", description=__doc__)
-    parser.add_argument("--events", type=int, default=1_000_000, help="how many wait (default 1,000,000)")
-    parser.add_argument("--targets", type=int, default=1, help="how many targets want all of them (default 1)")
-    parser.add_argument("--folder", type=Path, help="where the metadata is kept; a temporary folder by default")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        drained = asyncio.run(drain(Path(folder), events=arguments.events, targets=arguments.targets))
-    print(drained.describe())
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
+    parser.add_argument("--rounds", type=int, help="rounds of each (5; quick: 2)")
+    parser.add_argument("--seconds", type=float, help="length of a round (5; quick: 1)")
+    parser.add_argument("--waiting", type=int, help="events that wait for a sink (50,000; quick: 2,000)")
+    parser.add_argument("--events", type=int, help="events that drain to a target in memory (1,000,000; quick: 20,000)")
+    parser.add_argument("--quick", action="store_true", help="a look, not a result; not kept in RESULTS.md")
+    parser.add_argument("--alone", action="store_true", help="our server without the peer")
+    parser.add_argument("--without-kafka", action="store_true", help="webhooks alone")
+    parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
+    return parser.parse_args(arguments)
+
+
+def tell(line: str) -> None:
+    """Progress, apart from the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what was asked for; 1 when an event was lost or an answer was wrong."""
+    asked = parse(arguments)
+    load_average = os.getloadavg()[0]
+    rounds, seconds = asked.rounds or (2 if asked.quick else 5), asked.seconds or (1 if asked.quick else 5)
+    wanted = asked.only or NAMES
+    parent = asked.folder or CACHE / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    failed = False
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="events-", dir=parent)))
+        scratch = folder / "client"
+        scratch.mkdir()
+        tool, bodies = loadtool.LoadTool(loadtool.build(), scratch), Bodies(scratch)
+        brokers = "" if asked.without_kafka or not {"notified"} & {*wanted} else _kafka(stack)
+        sites: list[tuple[Site, dict[str, Sink]]] = []
+        for name in ["Lakebed"] if asked.alone else ["Lakebed", "MinIO"]:
+            sinks = {WEBHOOK: Sink(free_port())}
+            if brokers:
+                sinks[KAFKA] = Sink(free_port(), brokers, topic_of(name))
+            for sink in sinks.values():
+                stack.callback(sink.stop)
+                sink.start()
+            recipe = lakebed() if name == "Lakebed" else minio(sinks)
+            server = stack.enter_context(notifying(recipe, folder / name, sinks))
+            sites.append((Site(server, tool, bodies), sinks))
+        circumstances = results.Circumstances(
+            measured_at=datetime.now(UTC),
+            machine=machine(folder),
+            servers={site.server.recipe.name: site.server.recipe.version for site, _ in sites},
+            durability={site.server.recipe.name: site.server.recipe.durability for site, _ in sites},
+            written="a PUT",
+            load_average=load_average,
+            rounds=rounds,
+            seconds=seconds,
+            complete=not (asked.quick or asked.alone or asked.only or asked.without_kafka or asked.rounds),
+        )
+        tell(circumstances.describe())
+        if "notified" in wanted:
+            found = [
+                measure_notified(
+                    site, kind, sinks[kind], rounds=rounds, seconds=seconds, calm=50 if asked.quick else 500, tell=tell
+                )
+                for kind in ([WEBHOOK, KAFKA] if brokers else [WEBHOOK])
+                for site, sinks in sites
+            ]
+            failed |= any(one.lost or one.errors for one in found if one.server == "Lakebed")
+            _keep("notified", circumstances, found, tables.notified(found))
+        if "rules" in wanted:
+            ruled = [
+                measure_rules(site, WEBHOOK, sinks[WEBHOOK], rounds=rounds, seconds=seconds, tell=tell)
+                for site, sinks in sites
+            ]
+            failed |= any(one.errors for one in ruled)
+            _keep("rules", circumstances, ruled, tables.ruled(ruled))
+        if "emptying" in wanted:
+            waiting = asked.waiting or (2_000 if asked.quick else 50_000)
+            emptied = [
+                measure_emptying(site, WEBHOOK, sinks[WEBHOOK], events=waiting, tell=tell) for site, sinks in sites
+            ]
+            failed |= any(one.lost for one in emptied if one.server == "Lakebed")
+            _keep("emptying", circumstances, emptied, tables.emptied(emptied))
+        if "draining" in wanted:
+            count = asked.events or (20_000 if asked.quick else 1_000_000)
+            tell(f"Lakebed: {count} events drain to a target in memory")
+            place = folder / "draining"
+            place.mkdir()
+            drained = asyncio.run(drain(place, events=count, targets=1))
+            table = Table("A long queue drains to a target in memory", ["what"], [[drained.describe()]])
+            _keep("draining", circumstances, drained, table)
+    return 1 if failed else 0
+
+
+def _kafka(stack: ExitStack) -> str:
+    """A broker; where it listens."""
+    # A fixture of the tests: it fetches what it needs once.
+    from tests.fixtures.brokers.kafka import running_kafka
+    from tests.fixtures.brokers.service import Way
+
+    service = stack.enter_context(running_kafka())
+    return f"127.0.0.1:{service.ports[Way.PLAIN]}"
+
+
+def _keep(section: str, circumstances: results.Circumstances, result: object, table: Table) -> None:
+    table.show()
+    tell(f"kept in {results.keep(f'events-{section}', circumstances, result, table)}")
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main(sys.argv[1:]))

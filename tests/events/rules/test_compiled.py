@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from lakebed.events.names import EventName
 from lakebed.events.rules import Configuration, Rule
 from lakebed.events.rules.compiled import CompiledRules, compiled
 from lakebed.events.rules.model import encode_configuration
+from lakebed.events.rules.patterns import Pattern, pattern_of
 
 ONE, TWO = "arn:lakebed:sqs::1:webhook", "arn:lakebed:sqs::2:kafka"
 RULES = Configuration(
@@ -47,3 +51,25 @@ def test_keys_are_matched_as_they_are() -> None:
     rules = CompiledRules(Configuration((Rule("r", ONE, (PUT,), "2026 Q1/"),)))
     assert rules.matches(PUT, "2026 Q1/a%2Fb") == {"1:webhook": "r"}
     assert rules.matches(PUT, "2026+Q1/a") == {}
+
+
+ANY_RULES = st.lists(
+    st.builds(
+        lambda number, arn, prefix, suffix: Rule(f"r{number}", arn, (EventName.OBJECT_CREATED_PUT,), prefix, suffix),
+        st.integers(0, 1000),
+        st.sampled_from([ONE, TWO]),
+        st.none() | st.text("ab*", max_size=3),
+        st.none() | st.text("ab*", max_size=3),
+    ),
+    max_size=8,
+)
+
+
+@given(ANY_RULES, st.text("ab", max_size=5))
+def test_rules_are_found_by_how_keys_begin_as_if_all_were_tried(rules: list[Rule], key: str) -> None:
+    expected: dict[str, str] = {}
+    for rule in rules:
+        if Pattern.of(pattern_of(rule.prefix, rule.suffix)).matches(key):
+            expected.setdefault(rule.target_id, rule.id)
+    found = CompiledRules(Configuration(tuple(rules))).matches(EventName.OBJECT_CREATED_PUT, key)
+    assert found == expected

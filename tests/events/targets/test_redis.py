@@ -40,6 +40,29 @@ class TestRedis(TargetContract):
         await target.send(make_message())
         await target.close()
 
+    async def test_a_stream_has_them_in_order_with_their_ids(self, service: RedisService, place: str) -> None:
+        target = service.made(service.settings(), format="stream", key=place)
+        messages = [make_message(), make_message()]
+        for message in messages:
+            await target.send(message)
+        await target.check()
+        await target.close()
+        async with service.client() as client:
+            entries = await client.xrange(place)
+        expected = [{b"id": one.id.encode(), b"name": one.name.encode(), b"body": one.body} for one in messages]
+        assert [fields for _, fields in entries or ()] == expected
+
+    async def test_a_stream_keeps_about_as_many_as_it_is_told_to(self, service: RedisService, place: str) -> None:
+        settings = msgspec.structs.replace(service.settings(), format="stream", key=place, max_length=10)
+        settings.validate()
+        target = RedisTarget(settings)
+        for number in range(300):
+            await target.send(make_message(f"b/{number}"))
+        await target.close()
+        async with service.client() as client:
+            # Whole nodes of it are let go, of a hundred entries each.
+            assert 10 <= await client.xlen(place) < 300
+
     async def test_a_mirror_has_what_there_is(self, service: RedisService, place: str) -> None:
         target = service.made(service.settings(), format="namespace", key=place)
         first, second, other = make_message("b/one"), make_message("b/one"), make_message("b/two")

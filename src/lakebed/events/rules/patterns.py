@@ -7,7 +7,7 @@ one pattern with at least one star, so that prefix and suffix never share charac
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 _STAR: Final = "*"
 _STARS: Final = re.compile(r"\*{2,}")
@@ -23,24 +23,34 @@ def pattern_of(prefix: str | None, suffix: str | None) -> str:
     return _STARS.sub(_STAR, head + tail) or _STAR
 
 
-def matches(pattern: str, key: str) -> bool:
-    """Whether a key is of the pattern; no key is of an empty one.
+class Pattern(NamedTuple):
+    """A pattern with at least one star, taken apart."""
 
-    Takes time in proportion to the key: each piece between two stars is looked for once, behind the one before it.
-    """
-    head, *rest = pattern.split(_STAR)
-    if not rest:
-        return bool(pattern) and key == pattern
-    *middle, tail = rest
-    if not key.startswith(head) or not key.endswith(tail) or len(key) < len(head) + len(tail):
-        return False
-    start, end = len(head), len(key) - len(tail)
-    for piece in middle:
-        found = key.find(piece, start, end)
-        if found < 0:
+    head: str
+    middle: tuple[str, ...]
+    tail: str
+
+    @classmethod
+    def of(cls, text: str) -> Pattern:
+        """A pattern that `pattern_of` has made."""
+        head, *middle, tail = text.split(_STAR)
+        return cls(head, tuple(middle), tail)
+
+    def matches(self, key: str) -> bool:
+        """Whether a key is of the pattern.
+
+        Takes time in proportion to the key: each piece between two stars is looked for once, behind the one before it.
+        """
+        head, middle, tail = self
+        if not key.startswith(head) or not key.endswith(tail) or len(key) < len(head) + len(tail):
             return False
-        start = found + len(piece)
-    return True
+        start, end = len(head), len(key) - len(tail)
+        for piece in middle:
+            found = key.find(piece, start, end)
+            if found < 0:
+                return False
+            start = found + len(piece)
+        return True
 
 
 def ends_of(pattern: str) -> tuple[str, str]:

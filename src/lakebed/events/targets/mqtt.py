@@ -3,7 +3,8 @@
 Spoken with Eclipse Paho, the reference client: MQTT 5 tells why a broker refuses a message, and Paho passes it on,
 which the wrappers for asyncio around it do not. It has a thread of its own; what it hears goes to the event loop.
 
-A message is delivered when the broker has acknowledged it. Its id is the user property `id`, in every attempt.
+A message is delivered when the broker has acknowledged it. Its id is the user property `id`, in every attempt; with
+MQTT 3.1.1 there is no such thing.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import asyncio
 import secrets
 import socket
 import ssl
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from paho.mqtt.client import Client, MQTTv5
-from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+from paho.mqtt.client import Client, MQTTv5, MQTTv311
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from lakebed.core.errors import InvalidInput, Undeliverable
 
-from .addresses import Address, check_pair, check_present, parse_address
+from .addresses import Address, check_one_of, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import Message, TargetKind, TargetSettings
@@ -38,6 +40,8 @@ _PORTS: Final = {
     "tcps": 8883,
     "wss": 443,
 }
+_FIVE: Final = "5"
+_PROTOCOLS: Final[Mapping[str, MQTTProtocolVersion]] = {_FIVE: MQTTv5, "3.1.1": MQTTv311}
 _SECURE: Final = frozenset({"mqtts", "tls", "ssl", "tcps", "wss"})
 _WEBSOCKETS: Final = frozenset({"ws", "wss"})
 _CONNECT_SECONDS: Final = 5.0
@@ -60,6 +64,8 @@ class MqttSettings(TargetSettings, frozen=True):
     username: str | None = None
     password: str | None = None
     keep_alive_interval: int = 30
+    protocol: str = _FIVE
+    """`5`, or `3.1.1`, with which a message has no id beside it and a broker cannot say that it refuses one."""
     tls_ca: str | None = None
     tls_client_cert: str | None = None
     tls_client_key: str | None = None
@@ -73,6 +79,7 @@ class MqttSettings(TargetSettings, frozen=True):
         if self.qos != 1:
             # With 0 nobody knows what arrived; with 2 the client does not pass on that a broker refused.
             raise InvalidInput("qos is 1: the broker says that it has a message", argument="qos", value=str(self.qos))
+        check_one_of(self.protocol, "protocol", tuple(_PROTOCOLS))
         check_pair(self.username, self.password)
         if not 1 <= self.keep_alive_interval <= 65535:
             raise InvalidInput("keep_alive_interval is from 1 to 65535 seconds", argument="keep_alive_interval")
@@ -134,7 +141,7 @@ class _Session:
         async with asyncio.timeout(_CONNECT_SECONDS):
             await self._connected
 
-    async def publish(self, topic: str, body: bytes, qos: int, properties: Properties) -> None:
+    async def publish(self, topic: str, body: bytes, qos: int, properties: Properties | None) -> None:
         if self._lost is not None:
             raise self._lost
         sent = self.client.publish(topic, body, qos, properties=properties)
@@ -221,7 +228,7 @@ class MqttTarget(ConnectedTarget[_Session]):
         client = _Client(
             CallbackAPIVersion.VERSION2,
             client_id=f"lakebed-{secrets.token_hex(8)}",
-            protocol=MQTTv5,
+            protocol=_PROTOCOLS[settings.protocol],
             transport="websockets" if self._address.scheme in _WEBSOCKETS else "tcp",
             # Whoever delivers decides about another attempt, and must not be answered by one that he gave up.
             reconnect_on_failure=False,
@@ -246,6 +253,9 @@ class MqttTarget(ConnectedTarget[_Session]):
         await connection.close()
 
     async def _deliver(self, connection: _Session, message: Message) -> None:
+        if self._settings.protocol != _FIVE:
+            await connection.publish(self._settings.topic, message.body, self._settings.qos, None)
+            return
         properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # Paho types it in part
         properties.ContentType = message.content_type
         properties.UserProperty = [("id", message.id), ("name", message.name)]

@@ -1,15 +1,17 @@
-"""Events in Redis or Valkey: published on a channel, mirrored in a hash, or appended to a list.
+"""Events in Redis or Valkey: published on a channel, appended to a stream or a list, or mirrored in a hash.
 
 Spoken with redis-py, which is Redis' own client and speaks asyncio.
 
-A channel keeps nothing: who does not listen misses it. A mirror has a field `<bucket>/<key>` a key; a list has entries
-`[{"Event": [record], "EventTime": …, "Id": …}]`, and one that came twice has the same `Id`.
+A channel keeps nothing: who does not listen misses it. An entry of a stream has the fields `id`, `name` and `body`. A
+mirror has a field `<bucket>/<key>` a key; a list has entries `[{"Event": [record], "EventTime": …, "Id": …}]`. What
+came twice has the same id.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ssl
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
@@ -33,8 +35,9 @@ from .tls import TlsFiles
 _PORTS: Final = {"redis": 6379, "rediss": 6379, "valkey": 6379, "valkeys": 6379}
 _SECURE: Final = frozenset({"rediss", "valkeys"})
 _CHANNEL: Final = "channel"
-_FORMATS: Final = (_CHANNEL, Format.NAMESPACE, Format.ACCESS)
-_TYPES: Final = {Format.NAMESPACE: "hash", Format.ACCESS: "list"}
+_STREAM: Final = "stream"
+_FORMATS: Final = (_CHANNEL, _STREAM, Format.NAMESPACE, Format.ACCESS)
+_TYPES: Final[Mapping[str, str]] = {_STREAM: "stream", Format.NAMESPACE: "hash", Format.ACCESS: "list"}
 _CONNECTIONS: Final = 8
 _MAX_BULK_BYTES: Final = 512 * 1024 * 1024
 """What a server takes in one piece, unless it says otherwise."""
@@ -49,6 +52,8 @@ class RedisSettings(TargetSettings, frozen=True):
     format: str = _CHANNEL
     channel: str = "lakebed_events"
     key: str = ""
+    max_length: int = 0
+    """Of a stream: about as many entries are kept, the newest; 0 for all."""
     username: str | None = None
     password: str | None = None
     tls_ca: str | None = None
@@ -68,6 +73,8 @@ class RedisSettings(TargetSettings, frozen=True):
         check_present(
             self.channel if self.format == _CHANNEL else self.key, "channel" if self.format == _CHANNEL else "key"
         )
+        if self.max_length < 0 or (self.max_length and self.format != _STREAM):
+            raise InvalidInput("max_length is how many entries of a stream are kept", argument="max_length")
         for name, seconds in (
             ("connection_timeout", self.connection_timeout),
             ("response_timeout", self.response_timeout),
@@ -156,6 +163,9 @@ class RedisTarget(ConnectedTarget[_Opened]):
             raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_bytes}")
         if settings.format == _CHANNEL:
             await redis.publish(settings.channel, value)
+        elif settings.format == _STREAM:
+            fields: dict[Any, Any] = {"id": message.id, "name": message.name, "body": value}  # Any: as redis-py has it
+            await redis.xadd(settings.key, fields, maxlen=settings.max_length or None)
         elif settings.format == Format.ACCESS:
             await redis.rpush(settings.key, value)
         elif message.is_removal:
@@ -164,7 +174,7 @@ class RedisTarget(ConnectedTarget[_Opened]):
             await redis.hset(settings.key, message.key, value)
 
     def _value(self, message: Message) -> bytes:
-        if self._settings.format == _CHANNEL:
+        if self._settings.format in (_CHANNEL, _STREAM):
             return message.body
         records = records_of(message)
         if self._settings.format == Format.NAMESPACE:
@@ -174,7 +184,7 @@ class RedisTarget(ConnectedTarget[_Opened]):
 
     async def _probe(self, connection: _Opened) -> None:
         await _greet(connection.redis)
-        wanted = _TYPES.get(Format(self._settings.format)) if self._settings.format != _CHANNEL else None
+        wanted = _TYPES.get(self._settings.format)
         if wanted is None:
             return
         answer = await connection.redis.type(self._settings.key)

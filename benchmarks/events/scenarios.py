@@ -1,0 +1,183 @@
+"""What is measured of servers that notify: PUTs with it and without, how soon events arrive, queues that drain."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import uuid
+from collections.abc import Callable
+
+import msgspec
+
+from benchmarks.endpoint import Ask
+from benchmarks.events.notifying import RULES, notify
+from benchmarks.events.sink import Sink
+from benchmarks.processes import MemoryWatch
+from benchmarks.s3.site import Site
+
+OBJECT_BYTES = 4096
+KEYS = 20_000
+CONNECTIONS = 8
+_PATIENCE_SECONDS = 600.0
+_PAUSE_SECONDS = 0.02
+
+Tell = Callable[[str], None]
+
+
+class Notified(msgspec.Struct, frozen=True):
+    """PUTs of one server, notified by one kind of sink and not: medians of the rounds."""
+
+    server: str
+    sink: str
+    plain_a_second: float
+    notified_a_second: float
+    """As the writer sees it."""
+    slowdown: float
+    """How much slower PUTs are that are told of."""
+    sustained_a_second: float
+    """Until the sink had the last of them."""
+    loaded_p50_ms: float
+    loaded_p99_ms: float
+    calm_p50_ms: float
+    calm_p99_ms: float
+    lost: int
+    """PUTs that were answered and not told of."""
+    errors: int
+
+
+class Ruled(msgspec.Struct, frozen=True):
+    """PUTs into a bucket with many rules beside one."""
+
+    server: str
+    one_a_second: float
+    many_a_second: float
+    rules: int
+    slowdown: float
+    errors: int
+
+
+class Emptied(msgspec.Struct, frozen=True):
+    """A queue that was made while the sink was away."""
+
+    server: str
+    events: int
+    seconds: float
+    a_second: float
+    lost: int
+    before_mib: float
+    highest_mib: float
+    """Resident memory of the largest process when the sink came back, and the most while the queue drained."""
+
+
+def measure_notified(
+    site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float, calm: int, tell: Tell
+) -> Notified:
+    """Rounds without and with, in turn, and some PUTs while nothing else happens."""
+    name = site.server.recipe.name
+    plain, told, sustained, p50, p99 = [], [], [], [], []
+    lost = errors = 0
+    for number in range(rounds):
+        tell(f"{name}, {kind}: round {number + 1} of {rounds}")
+        rate, wrong, _ = _put(site, _bucket(site), seconds)
+        plain.append(rate)
+        errors += wrong
+        bucket = _bucket(site)
+        notify(site.endpoint, bucket, kind)
+        sink.forget()
+        begin = time.time()
+        rate, wrong, count = _put(site, bucket, seconds)
+        seen = sink.wait_for(count, seconds=_PATIENCE_SECONDS)
+        told.append(rate)
+        errors += wrong
+        lost += max(0, count - seen.distinct)
+        sustained.append(count / max(seconds, seen.last_at - begin))
+        p50.append(seen.p50_ms)
+        p99.append(seen.p99_ms)
+    bucket = _bucket(site)
+    notify(site.endpoint, bucket, kind)
+    sink.forget()
+    body = site.bodies.noise(OBJECT_BYTES)
+    for number in range(calm):
+        site.endpoint.call(Ask("PUT", f"/{bucket}/k{number}", body=body))
+        time.sleep(_PAUSE_SECONDS)
+    still = sink.wait_for(calm, seconds=_PATIENCE_SECONDS)
+    lost += max(0, calm - still.distinct)
+    off, on = statistics.median(plain), statistics.median(told)
+    return Notified(
+        name,
+        kind,
+        off,
+        on,
+        1 - on / off if off else 0.0,
+        statistics.median(sustained),
+        statistics.median(p50),
+        statistics.median(p99),
+        still.p50_ms,
+        still.p99_ms,
+        lost,
+        errors,
+    )
+
+
+def measure_rules(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float, tell: Tell) -> Ruled:
+    """A bucket with one rule and one with many, in turn."""
+    name = site.server.recipe.name
+    rates: dict[int, list[float]] = {1: [], RULES: []}
+    errors = 0
+    for number in range(rounds):
+        for rules, found in rates.items():
+            tell(f"{name}: {rules} rules, round {number + 1} of {rounds}")
+            bucket = _bucket(site)
+            notify(site.endpoint, bucket, kind, rules=rules)
+            sink.forget()
+            rate, wrong, count = _put(site, bucket, seconds)
+            # Between rounds there is nothing left to be sent.
+            sink.wait_for(count, seconds=_PATIENCE_SECONDS)
+            found.append(rate)
+            errors += wrong
+    one, many = statistics.median(rates[1]), statistics.median(rates[RULES])
+    return Ruled(name, one, many, RULES, 1 - many / one if one else 0.0, errors)
+
+
+def measure_emptying(site: Site, kind: str, sink: Sink, *, events: int, tell: Tell) -> Emptied:
+    """Write while the sink is away, bring it back, and wait until it has everything."""
+    name = site.server.recipe.name
+    bucket = _bucket(site)
+    notify(site.endpoint, bucket, kind)
+    sink.stop()
+    tell(f"{name}: {events} events while the sink is away")
+    body = site.bodies.noise(64)
+    asks = [Ask("PUT", f"/{bucket}/k{number}", body=body) for number in range(events)]
+    site.tool.deliver(site.endpoint, asks, connections=CONNECTIONS)
+    with MemoryWatch(site.server.pid) as watch:
+        time.sleep(0.3)
+        before = watch.highest()
+        tell(f"{name}: the sink is back")
+        begin = time.time()
+        sink.start()
+        seen = sink.wait_for(events, seconds=_PATIENCE_SECONDS)
+    took = max(0.001, seen.last_at - begin)
+    mib = 1024 * 1024
+    return Emptied(
+        name,
+        events,
+        took,
+        seen.distinct / took,
+        events - seen.distinct,
+        before.resident / mib,
+        watch.highest().resident / mib,
+    )
+
+
+def _bucket(site: Site) -> str:
+    name = f"b-{uuid.uuid4().hex[:20]}"
+    site.create_bucket(name)
+    return name
+
+
+def _put(site: Site, bucket: str, seconds: float) -> tuple[float, int, int]:
+    """PUTs a second, how many were answered wrongly, and how many rightly."""
+    body = site.bodies.noise(OBJECT_BYTES)
+    asks = [Ask("PUT", f"/{bucket}/k{number}", body=body) for number in range(KEYS)]
+    report = site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds)
+    return report.operations / report.elapsed_seconds, sum(report.errors.values()), report.operations

@@ -1,0 +1,228 @@
+"""Where notifications arrive, the same for every server: counts them, and tells how long they took.
+
+`python -m benchmarks.events.sink PORT [BROKERS TOPIC]` takes webhooks at `/events`, or reads a topic of Kafka; what it
+has seen is asked for over HTTP. How long one took is from the time that the event itself tells, which is the server's,
+to its arrival: all are on one machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import subprocess
+import sys
+import time
+from array import array
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+_START_SECONDS = 60.0
+
+
+class _Object(msgspec.Struct):
+    key: str
+    sequencer: str = ""
+
+
+class _S3(msgspec.Struct):
+    object: _Object
+
+
+class _Record(msgspec.Struct):
+    eventTime: str
+    s3: _S3
+
+
+class _Body(msgspec.Struct):
+    Records: list[_Record]
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a sink has seen since it was last told to forget."""
+
+    messages: int
+    distinct: int
+    """Of them, events: one that comes twice is one."""
+    first_at: float
+    last_at: float
+    """By the clock of the machine."""
+    p50_ms: float
+    p99_ms: float
+
+
+class Tally:
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._messages = 0
+        self._events: set[int] = set()
+        self._took = array("d")
+        self._first = self._last = 0.0
+
+    def add(self, body: bytes) -> None:
+        """A message arrived."""
+        now = time.time()
+        self._messages += 1
+        self._first = self._first or now
+        self._last = now
+        for record in _decode(body).Records:
+            self._events.add(hash((record.s3.object.key, record.s3.object.sequencer)))
+            told = datetime.fromisoformat(record.eventTime.replace("Z", "+00:00")).timestamp()
+            self._took.append(max(0.0, now - told) * 1000)
+
+    def seen(self) -> Seen:
+        """So far."""
+        took = sorted(self._took)
+        p50, p99 = (took[int(len(took) * share)] if took else 0.0 for share in (0.5, 0.99))
+        return Seen(self._messages, len(self._events), self._first, self._last, p50, p99)
+
+
+class _Connection(asyncio.Protocol):
+    """Reads requests whose bodies have a length, which is all that the servers under test send."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._buffer = bytearray()
+        self._transport: Any = None  # Any: asyncio's own
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            head = bytes(self._buffer[:end]).lower()
+            length = 0
+            for line in head.split(b"\r\n")[1:]:
+                if line.startswith(b"content-length:"):
+                    length = int(line.partition(b":")[2])
+            if len(self._buffer) < end + 4 + length:
+                return
+            body = bytes(self._buffer[end + 4 : end + 4 + length])
+            del self._buffer[: end + 4 + length]
+            self._transport.write(self._answer(head.split(b" ", 2)[:2], body))
+
+    def _answer(self, asked: list[bytes], body: bytes) -> bytes:
+        told = b""
+        if asked[1] == b"/seen":
+            told = msgspec.json.encode(self._tally.seen())
+        elif asked[1] == b"/forget":
+            self._tally.forget()
+        elif asked[0] == b"post" and body:
+            self._tally.add(body)
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(told) + told
+
+
+async def serve(port: int, brokers: str, topic: str) -> None:
+    """Be a sink until ended."""
+    tally = Tally()
+    server = await asyncio.get_running_loop().create_server(lambda: _Connection(tally), "127.0.0.1", port)
+    async with server, asyncio.TaskGroup() as group:
+        if brokers:
+            group.create_task(_read_topic(tally, brokers, topic))
+        await server.serve_forever()
+
+
+async def _read_topic(tally: Tally, brokers: str, topic: str) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+    from aiokafka.errors import TopicAlreadyExistsError
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+    await admin.start()
+    try:
+        with suppress(TopicAlreadyExistsError):
+            await admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=1)])
+    finally:
+        await admin.close()
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=brokers, auto_offset_reset="earliest", group_id=None)
+    await consumer.start()
+    try:
+        async for message in consumer:
+            if message.value:
+                tally.add(message.value)
+    finally:
+        await consumer.stop()
+
+
+@dataclass
+class Sink:
+    """A sink in a process of its own, from outside."""
+
+    port: int
+    brokers: str = ""
+    topic: str = ""
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Where webhooks are posted to."""
+        return f"http://127.0.0.1:{self.port}/events"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        words = [sys.executable, "-m", "benchmarks.events.sink", str(self.port), self.brokers, self.topic]
+        self._process = subprocess.Popen(words)
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(OSError, http.client.HTTPException):
+                self.seen()
+                return
+            time.sleep(0.02)
+        self.stop()
+        raise RuntimeError("the sink does not listen")
+
+    def stop(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def seen(self) -> Seen:
+        """What it has seen."""
+        return msgspec.json.decode(self._ask("/seen"), type=Seen)
+
+    def forget(self) -> None:
+        """Have it begin anew."""
+        self._ask("/forget")
+
+    def wait_for(self, events: int, *, seconds: float) -> Seen:
+        """What it has seen once it is so many events, or after that time."""
+        deadline = time.monotonic() + seconds
+        seen = self.seen()
+        while seen.distinct < events and time.monotonic() < deadline:
+            time.sleep(0.05)
+            seen = self.seen()
+        return seen
+
+    def _ask(self, path: str) -> bytes:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
+
+def main(words: list[str]) -> None:
+    """Serve."""
+    import uvloop
+
+    port, brokers, topic = words
+    uvloop.run(serve(int(port), brokers, topic))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
