@@ -30,12 +30,6 @@ def _tree(root: type[e.LakebedError] = e.LakebedError) -> Iterator[type[e.Lakebe
             yield from _tree(child)
 
 
-def _made(kind: type[e.LakebedError]) -> e.LakebedError:
-    """One of them; those of selects have a code of their own."""
-    happened = "what happened. key=value"
-    return e.SelectFailure("ParseSelectFailure", happened) if kind is e.SelectFailure else kind(happened)
-
-
 MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
     {
         # The catalog's own, which has its own edge.
@@ -86,7 +80,7 @@ def test_every_error_of_the_core_has_a_row_of_its_own(kind: type[e.LakebedError]
 
 @pytest.mark.parametrize("kind", [kind for kind in _tree() if kind is not e.NoSuchConfiguration])
 def test_every_error_of_the_core_is_rendered(kind: type[e.LakebedError]) -> None:
-    rendered = render(_made(kind))
+    rendered = render(kind("what happened. key=value"))
     assert 300 <= rendered.status <= 599
     assert rendered.code.isidentifier()
     assert rendered.message
@@ -101,7 +95,7 @@ def test_error_that_a_retry_can_help_is_one_that_clients_retry(kind: type[e.Lake
 
 @pytest.mark.parametrize("kind", [*_tree(e.InvalidInput), e.NotFound, e.AlreadyExists], ids=lambda kind: kind.__name__)
 def test_error_of_the_callers_making_is_no_5xx(kind: type[e.LakebedError]) -> None:
-    assert 400 <= render(_made(kind)).status < 500
+    assert 400 <= render(kind()).status < 500
 
 
 @pytest.mark.parametrize(
