@@ -29,7 +29,7 @@ test-fast: setup ## The quick tests: under 3 minutes
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not integration and not heavy"
 
 test: setup ## The test suite: under 25 minutes on 2 cores
-	@$(BIN)/python -m pytest -q -m "not heavy"
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not heavy"
 
 test-all: setup ## The test suite with the heavy parts; records what it showed
 	@$(BIN)/python -m pytest -q --evidence $(EVIDENCE)

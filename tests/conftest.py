@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Final
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = [
@@ -26,3 +29,15 @@ settings.load_profile("lakebed")
 for _name in [name for name in os.environ if name.startswith(("LAKEBED_", "AWS_"))]:
     if _name != "LAKEBED_CACHE":
         del os.environ[_name]
+
+_ENGINES: Final = frozenset({"cli", "clients", "examples", "pipeline"})
+"""Folders of tests that share one Spark, or are processes of other clients."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where processes share the tests: two of them have those with servers, so that each server is started once."""
+    folder = config.rootpath / "tests"
+    for item in items:
+        if any(item.get_closest_marker(name) for name in ("slow", "integration", "heavy")):
+            place = Path(item.path).relative_to(folder).parts[0]
+            item.add_marker(pytest.mark.xdist_group("engines" if place in _ENGINES else "services"))
