@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import settings
+
+with suppress(ImportError):
+    # Before DuckDB: both are bound to Python by the same library, and of two that share it the first to come loses its
+    # errors to the second where that is Pulsar's client.
+    import pulsar  # noqa: F401
 
 pytest_plugins = [
     "tests.fixtures.evidence",
