@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.tables.federation import rows as connections
-from lakebed.wire.iceberg.federated import PASSED
+from lakebed.wire.iceberg.federated import EMPTY, PASSED
 from lakebed.wire.iceberg.routes import Route
 
 from .lake import Lake, allow, opened_lake
@@ -54,7 +54,7 @@ async def test_no_route_answers_from_here(lakes: TwoLakes) -> None:
         for body in (b"", b"{}", b"[]"):
             lakes.wire.take()
             answer = await lakes.near.send(route.method, base + path, body if route.method != "GET" else b"")
-            if route.name in PASSED:
+            if route.name in PASSED or route.name in EMPTY:
                 # Either the other side was asked, or what was sent makes no sense wherever it is sent to.
                 assert lakes.wire.take() or answer.status in (400, 406), (route.name, answer)
             else:

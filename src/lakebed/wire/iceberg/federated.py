@@ -54,7 +54,7 @@ def _passing_on(route: Route, served: frozenset[str]) -> Route:
         return route._replace(handle=_configuration(route.handle, served))
     if "{warehouse}" not in route.path or route.name in _HERE:
         return route
-    passed = PASSED.get(route.name)
+    passed = PASSED.get(route.name) or EMPTY.get(route.name)
 
     async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
         try:
@@ -340,11 +340,11 @@ PASSED: Final[Mapping[str, Passed]] = {
     "dropView": _drop_view,
     "renameView": _rename_view,
     "registerView": _register_view,
-    # Neither can be made where another catalog is behind.
-    "listPolicies": _list_none,
-    "listGenericTables": _list_none,
 }
 """What is passed on, by the operation's id in the contract."""
+
+EMPTY: Final[Mapping[str, Passed]] = {"listPolicies": _list_none, "listGenericTables": _list_none}
+"""Lists of what cannot be made where another catalog is behind."""
 
 _NAMESPACE: Final = "/v1/{prefix}/namespaces/{namespace}"
 _MADE_OF_OTHERS: Final = frozenset({f"HEAD {_NAMESPACE}", f"HEAD {_NAMESPACE}/tables/{{table}}"})
