@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import logging
 import os
 import shutil
@@ -27,6 +25,7 @@ from lakebed.tables.upkeep.planner import Planned
 from .composition import Parts, compose
 from .connections import Connections
 from .identity import Identity
+from .memory import settle_memory
 from .metrics import Metrics
 
 log = logging.getLogger("lakebed.server")
@@ -44,13 +43,6 @@ _UPKEEP_PAUSE_SECONDS: Final = 5.0
 _TARGETS_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
 _FAILURE_BYTES: Final = 8192
-_GARBAGE_THRESHOLD: Final = 10_000
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-_M_ARENA_MAX: Final = -8
-_ARENAS: Final = 2
-_KEPT_BUFFER_BYTES: Final = 4 * 1024 * 1024
-_KEPT_HEAP_BYTES: Final = 64 * 1024 * 1024
 
 
 def serve(settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str) -> int:
@@ -102,7 +94,7 @@ async def _serve(
             asyncio.create_task(parts.worker_starter.run()),
             asyncio.create_task(parts.trace.run()),
         ]
-        _settle_memory()
+        settle_memory()
         channel.send(READY)
         await stop.wait()
         loop.remove_reader(channel)
@@ -159,32 +151,6 @@ def told_failure(message: bytes) -> LakebedError:
     name, _, text = message.decode(errors="replace").partition("\n")
     kind = getattr(errors, name, None)
     return kind(text) if isinstance(kind, type) and issubclass(kind, LakebedError) else LakebedError(text)
-
-
-def _settle_memory() -> None:
-    """Leave what start-up made out of every later search for garbage, and search less often.
-
-    A request makes some sixty objects that live until its answer and hardly ever a cycle: looking for cycles after
-    every 700 of them, and through everything that was imported now and then, is time taken from requests.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GARBAGE_THRESHOLD, 20, 20)
-    _keep_freed_memory()
-
-
-def _keep_freed_memory() -> None:
-    """Have the C library keep the buffers of finished uploads for the next, instead of giving them back.
-
-    By default it returns them to the kernel, which clears every page of them again for the next upload: one in twenty
-    cycles of a large PUT. Each thread would keep its own, however: two places for all of them are enough, because two
-    threads hardly ever ask at the same time. Where the library has no such setting, nothing is lost but that.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _KEPT_BUFFER_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_HEAP_BYTES)
-        mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def _sweep(parts: Parts) -> Callable[[], Awaitable[None]]:

@@ -6,8 +6,9 @@ question is asked again, about something that is held, before anything is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeAlias
 
 from lakebed.core.access import Securable
 from lakebed.governance.rbac import Privilege, entry_securable, namespace_securable
@@ -22,6 +23,10 @@ from .rows import namespace_from
 
 SCANNED_FOR_EACH: Final = 4
 """How many entries of a namespace are looked at in order, for each that is held anywhere, before those are sought."""
+
+_Told: TypeAlias = Callable[[Sequence[Row], AbstractSet[str]], list[str]]
+"""What is told of those that are held, among entries that a namespace was seen to have: written out for each, since a
+step more for each of ten thousand is a tenth of the time of their list."""
 
 
 class HeldEntries:
@@ -45,44 +50,50 @@ class HeldEntries:
 
     async def names(self, after: str, size: int) -> list[str]:
         """So many names behind `after`, in order; fewer at the end."""
-        return [name for _, name in await self._page(after, size)]
+        return await self._page(_names_of, after, size)
 
     async def one(self) -> Securable | None:
         """One of them, to ask about; None if there is none."""
-        found = await self._page("", 1)
-        if not found:
-            return None
-        return entry_securable(self._warehouse.id, self._namespace.levels, str(found[0][0]))
+        found = await self._page(_ids_of, "", 1)
+        return entry_securable(self._warehouse.id, self._namespace.levels, found[0]) if found else None
 
-    async def _page(self, after: str, size: int) -> list[Row]:
+    async def _page(self, told: _Told, after: str, size: int) -> list[str]:
         if len(self._ids) > rows.HELD_BATCH:
-            found = await self._scan(after, size)
+            found = await self._scan(told, after, size)
             if found is not None:
                 return found
-        return await self._seek(after, size)
+        return await self._seek(told, after, size)
 
-    async def _scan(self, after: str, size: int) -> list[Row] | None:
+    async def _scan(self, told: _Told, after: str, size: int) -> list[str] | None:
         """The page, found by looking through the namespace; None if that is too long a way."""
-        found: list[Row] = []
+        found: list[str] = []
         left = max(len(self._ids) * SCANNED_FOR_EACH, size)
         while left > 0:
             step = min(max(size, rows.HELD_BATCH), left)
             passed = await self._reader.rows(rows.ENTRIES_AFTER, self._namespace.id, self._kind, after, step)
-            held = self._ids
-            found += [row for row in passed if row[0] in held]
+            found += told(passed, self._ids)
             if len(found) >= size or len(passed) < step:
-                return found[:size]
+                del found[size:]
+                return found
             left -= step
             after = str(passed[-1][1])
         return None
 
-    async def _seek(self, after: str, size: int) -> list[Row]:
+    async def _seek(self, told: _Told, after: str, size: int) -> list[str]:
         """The page, found by the ids of all that is held anywhere."""
         found: list[Row] = []
         for statement, batch in _batches(list(self._ids), rows.ENTRIES_AMONG, rows.ENTRIES_AMONG_MANY):
             passed = await self._reader.rows(statement, self._namespace.id, self._kind, *batch)
             found += [row for row in passed if row[1] > after]
-        return sorted(found, key=lambda row: str(row[1]))[:size]
+        return told(sorted(found, key=lambda row: str(row[1]))[:size], self._ids)
+
+
+def _names_of(entries: Sequence[Row], held: AbstractSet[str]) -> list[str]:
+    return [name for id_, name in entries if id_ in held]
+
+
+def _ids_of(entries: Sequence[Row], held: AbstractSet[str]) -> list[str]:
+    return [id_ for id_, _ in entries if id_ in held]
 
 
 async def held_children(
