@@ -7,6 +7,9 @@ STAMP  := $(VENV)/.ready
 # What printed claims stand on: written by the tests that show them, if all of them ran and none failed.
 EVIDENCE := src/lakebed/conform/evidence.json
 
+# Two processes share the tests; those that need the same servers are in the same one.
+SHARED := -n 2 --dist loadgroup
+
 .PHONY: help setup demo test test-fast test-all evidence check bench clean
 
 help: ## Print these lines
@@ -29,13 +32,13 @@ test-fast: setup ## The quick tests: under 3 minutes
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not integration and not heavy"
 
 test: setup ## The test suite: under 25 minutes on 2 cores
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not heavy"
+	@$(BIN)/python -m pytest -q $(SHARED) -m "not heavy"
 
 test-all: setup ## The test suite with the heavy parts; records what it showed
-	@$(BIN)/python -m pytest -q --evidence $(EVIDENCE)
+	@$(BIN)/python -m pytest -q $(SHARED) --evidence $(EVIDENCE)
 
 evidence: setup ## Only the tests that `lakebed conform` stands on; records what they showed
-	@$(BIN)/python -m pytest -q --evidence $(EVIDENCE) --evidence-alone
+	@$(BIN)/python -m pytest -q $(SHARED) --evidence $(EVIDENCE) --evidence-alone
 
 check: setup ## Format, lint, types, import layers
 	@$(BIN)/ruff format --check .

@@ -36,8 +36,8 @@ for _name in [name for name in os.environ if name.startswith(("LAKEBED_", "AWS_"
     if _name != "LAKEBED_CACHE":
         del os.environ[_name]
 
-_ENGINES: Final = frozenset({"cli", "clients", "examples", "pipeline"})
-"""Folders of tests that share one Spark, or are processes of other clients."""
+_ENGINES: Final = ("cli/", "clients/", "examples/", "pipeline/", "faults/pipeline/", "server/test_embedded_worker")
+"""Tests that share one Spark, start one, or are processes of other clients: never two Sparks at once."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,5 +45,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     folder = config.rootpath / "tests"
     for item in items:
         if any(item.get_closest_marker(name) for name in ("slow", "integration", "heavy")):
-            place = Path(item.path).relative_to(folder).parts[0]
-            item.add_marker(pytest.mark.xdist_group("engines" if place in _ENGINES else "services"))
+            place = Path(item.path).relative_to(folder).as_posix()
+            item.add_marker(pytest.mark.xdist_group("engines" if place.startswith(_ENGINES) else "services"))

@@ -14,7 +14,7 @@ import pytest
 from lakebed.conform.evidence import parse_evidence
 from lakebed.conform.inventories import selectors
 from tests.fixtures import evidence
-from tests.fixtures.evidence import VERSIONS, Recorder, client_of, is_kept
+from tests.fixtures.evidence import VERSIONS, Recorder, SharedTests, client_of, is_kept
 
 ROOT = Path(__file__).parents[2]
 PYICEBERG = "tests/clients/iceberg/test_pyiceberg_writing.py::test_a"
@@ -168,10 +168,23 @@ def test_run_of_sources_that_changed_meanwhile_is_not_enough(
     assert recorder.lacks(pytest.ExitCode.OK) == ["the sources changed meanwhile"]
 
 
-def test_run_in_other_processes_is_not_enough(path: Path) -> None:
+def test_run_of_nothing_is_not_enough(path: Path) -> None:
     recorder = Recorder(path)
     run(recorder, *suite())
-    assert recorder.lacks(pytest.ExitCode.OK) == ["no test of it was collected in this process"]
+    assert recorder.lacks(pytest.ExitCode.OK) == ["no test of it was collected"]
+
+
+def test_processes_that_share_the_tests_say_what_is_wanted_of_them(path: Path) -> None:
+    recorder = Recorder(path)
+    output: dict[str, Any] = {}
+    config: Any = SimpleNamespace(workeroutput=output)  # Any: likewise
+    items: list[Any] = [SimpleNamespace(nodeid=one) for one in suite(f"{PYICEBERG}[a@b]")]
+    SharedTests(is_alone=False).pytest_collection_modifyitems(config, items)
+    recorder.pytest_testnodedown(SimpleNamespace(workeroutput=output))
+    recorder.pytest_testnodedown(SimpleNamespace())
+    assert recorder.lacks(pytest.ExitCode.OK)[0].startswith(f"{len(items)} of its tests did not run")
+    run(recorder, *(f"{item.nodeid}@engines" for item in items))
+    assert recorder.lacks(pytest.ExitCode.OK) == []
 
 
 def test_only_tests_that_are_kept_are_run_if_asked_for(path: Path) -> None:
