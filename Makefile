@@ -35,10 +35,10 @@ test: setup ## The test suite: under 25 minutes on 2 cores
 	@$(BIN)/python -m pytest -q $(SHARED) -m "not heavy"
 
 test-all: setup ## The test suite with the heavy parts; records what it showed
-	@$(BIN)/python -m pytest -q $(SHARED) --evidence $(EVIDENCE)
+	@$(BIN)/python -m pytest -q $(SHARED) --evidence=$(EVIDENCE)
 
 evidence: setup ## Only the tests that `lakebed conform` stands on; records what they showed
-	@$(BIN)/python -m pytest -q $(SHARED) --evidence $(EVIDENCE) --evidence-alone
+	@$(BIN)/python -m pytest -q $(SHARED) --evidence=$(EVIDENCE) --evidence-alone
 
 check: setup ## Format, lint, types, import layers
 	@$(BIN)/ruff format --check .
