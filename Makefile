@@ -7,7 +7,8 @@ STAMP  := $(VENV)/.ready
 # What printed claims stand on: written by the tests that show them, if all of them ran and none failed.
 EVIDENCE := src/lakebed/conform/evidence.json
 
-# Two processes share the tests; those that need the same servers are in the same one.
+# Two processes share the tests. Each takes the next one in their order, so that both are in the same file, and what its
+# tests share is started twice at most.
 SHARED := -n 2 --dist loadgroup
 
 .PHONY: help setup demo test test-fast test-all evidence check bench clean

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
-from typing import Final
 
-import pytest
 from hypothesis import settings
 
 with suppress(ImportError):
@@ -35,15 +32,3 @@ settings.load_profile("lakebed")
 for _name in [name for name in os.environ if name.startswith(("LAKEBED_", "AWS_"))]:
     if _name != "LAKEBED_CACHE":
         del os.environ[_name]
-
-_ENGINES: Final = ("cli/", "clients/", "examples/", "pipeline/", "faults/pipeline/", "server/test_embedded_worker")
-"""Tests that share one Spark, start one, or are processes of other clients: never two Sparks at once."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests: two of them have those with servers, so that each server is started once."""
-    folder = config.rootpath / "tests"
-    for item in items:
-        if any(item.get_closest_marker(name) for name in ("slow", "integration", "heavy")):
-            place = Path(item.path).relative_to(folder).as_posix()
-            item.add_marker(pytest.mark.xdist_group("engines" if place.startswith(_ENGINES) else "services"))
