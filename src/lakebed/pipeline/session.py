@@ -18,6 +18,7 @@ from lakebed.core.errors import PipelineUnavailable
 from lakebed.core.settings import PipelineSettings
 
 from .java import find_java
+from .packages import fetching_alone
 from .spark_config import (
     CATALOG,
     CATALOG_CLASS,
@@ -151,7 +152,7 @@ def _start(settings: PipelineSettings) -> SparkSession:
     with _surroundings(environment):
         try:
             if SparkContext._gateway is None:
-                with log.open("wb") as words:
+                with log.open("wb") as words, fetching_alone():
                     gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
