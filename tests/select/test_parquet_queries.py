@@ -10,6 +10,7 @@ from pyarrow import ipc, parquet
 
 from lakebed.core.errors import SelectFailure
 from lakebed.select.model import ArrowInput, ArrowOutput, Compression, ParquetInput, ParquetOutput
+from lakebed.select.parquet_input import batch_rows
 
 from .running import LIMITS, answer, objects, request, rows, select
 
@@ -31,7 +32,7 @@ TABLE = pa.table(
 
 def stored(table: pa.Table = TABLE, **options: object) -> bytes:
     sink = io.BytesIO()
-    parquet.write_table(table, sink, row_group_size=100, **options)
+    parquet.write_table(table, sink, **{"row_group_size": 100, **options})
     return sink.getvalue()
 
 
@@ -79,6 +80,34 @@ async def test_row_groups_that_cannot_match_are_not_read() -> None:
     found, of_few = await answer(request("SELECT name FROM S3Object WHERE id = 5", PARQUET), DATA)
     assert found == b"n5\n"
     assert of_few.scanned < of_all.scanned
+
+
+async def test_records_that_are_only_counted_are_not_read() -> None:
+    found, of_count = await answer(request("SELECT COUNT(*) FROM S3Object", PARQUET), DATA)
+    _, of_none = await answer(request("SELECT name FROM S3Object LIMIT 0", PARQUET), DATA)
+    assert found == b"1000\n"
+    assert of_count.scanned == of_none.scanned
+
+
+def test_rows_that_are_only_counted_come_in_batches() -> None:
+    many = stored(pa.table({"a": pa.nulls(300_000, pa.int32())}), row_group_size=300_000)
+    assert rows("SELECT COUNT(*) FROM S3Object", many, PARQUET) == ["300000"]
+    assert len(rows("SELECT 'x' FROM S3Object", many, PARQUET)) == 300_000
+    assert rows("SELECT 'x' FROM S3Object LIMIT 150", DATA, PARQUET) == ["x"] * 150
+    assert rows("SELECT COUNT(*) FROM S3Object", stored(TABLE.slice(0, 0)), PARQUET) == ["0"]
+
+
+def test_batches_are_large_where_values_are_certainly_small() -> None:
+    def most(table: pa.Table) -> int:
+        group = parquet.ParquetFile(io.BytesIO(stored(table))).metadata.row_group(0)
+        return batch_rows([group.column(number) for number in range(group.num_columns)])
+
+    number, text = pa.array([1]), pa.array(["t"])
+    assert most(pa.table({"a": number})) == 128 * 1024
+    assert most(pa.table({"a": number, "b": text})) == 16 * 1024
+    assert most(pa.table({"a": [[1]]})) == 16 * 1024
+    assert most(pa.table({f"c{index}": number for index in range(8)})) == 64 * 1024
+    assert most(pa.table({f"c{index}": number for index in range(200)})) == 16 * 1024
 
 
 def test_ranges_cover_every_row_group_once() -> None:

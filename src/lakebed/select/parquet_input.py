@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 MAX_ROW_GROUP_BYTES: Final = 512 * 1024 * 1024
 """Uncompressed, of the columns of one row group that are read."""
-_BATCH_ROWS: Final = 8192
+_MOST_ROWS: Final = 128 * 1024
+"""In a batch of numbers: there is much to do for each batch, whatever is in it."""
+_MOST_VALUES: Final = 512 * 1024
+"""In such a batch, of all columns."""
+_TEXT_ROWS: Final = 16 * 1024
+"""In a batch with text, or with lists: how large those are, the footer does not say."""
 
 
 def open_parquet(
@@ -106,12 +111,15 @@ class ParquetScan:
         file = ObjectFile(self._source, self._meter)
         try:
             opened = parquet.ParquetFile(file.native(), metadata=self._metadata, pre_buffer=False)
+            self._relation.check(opened.schema_arrow, stored)
             while (group := self._take()) is not None:
-                self._check(group, stored)
-                self._relation.check(opened.schema_arrow, stored)
-                for batch in opened.iter_batches(
-                    _BATCH_ROWS, row_groups=[group], columns=stored or self._smallest(), use_threads=False
-                ):
+                found = self._columns(group, stored)
+                batches = (
+                    opened.iter_batches(batch_rows(found), row_groups=[group], columns=stored, use_threads=False)
+                    if stored
+                    else _counted(self._metadata.row_group(group).num_rows)
+                )
+                for batch in batches:
                     if self._stopped:
                         raise Unavailable("the select was stopped")
                     yield self._relation.build(batch, columns)
@@ -124,26 +132,36 @@ class ParquetScan:
         with self._turn:
             return self._groups.pop(0) if self._groups else None
 
-    def _check(self, group: int, stored: list[str]) -> None:
+    def _columns(self, group: int, stored: list[str]) -> list[parquet.ColumnChunkMetaData]:
+        """What there is to read of a row group. Raises SelectFailure (OverMaxParquetBlockSize)."""
         row_group = self._metadata.row_group(group)
         columns = [row_group.column(number) for number in range(row_group.num_columns)]
-        size = sum(
-            column.total_uncompressed_size for column in columns if column.path_in_schema.split(".")[0] in stored
-        )
+        # A column of that name, or one within it: both may have dots.
+        columns = [
+            column
+            for column in columns
+            if column.path_in_schema in stored or column.path_in_schema.split(".")[0] in stored
+        ]
+        size = sum(column.total_uncompressed_size for column in columns)
         if size > MAX_ROW_GROUP_BYTES:
             raise failure(
                 SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE,
                 f"a row group is too large. maximum={MAX_ROW_GROUP_BYTES} found={size}",
             )
+        return columns
 
-    def _smallest(self) -> list[str]:
-        """A column to count by, where none is asked for."""
-        if self._metadata.num_row_groups == 0 or self._metadata.num_columns == 0:
-            return []
-        group = self._metadata.row_group(0)
-        columns = [group.column(number) for number in range(group.num_columns)]
-        smallest = min(columns, key=lambda column: column.total_compressed_size)
-        return [smallest.path_in_schema.split(".")[0]]
+
+def batch_rows(columns: list[parquet.ColumnChunkMetaData]) -> int:
+    """How many rows are read at a time: many, where it is certain that they are small."""
+    if any(column.physical_type.endswith("BYTE_ARRAY") or "." in column.path_in_schema for column in columns):
+        return _TEXT_ROWS
+    return max(_TEXT_ROWS, min(_MOST_ROWS, _MOST_VALUES // max(1, len(columns))))
+
+
+def _counted(rows: int) -> Iterator[pa.RecordBatch]:
+    """Rows of which nothing is asked but how many there are: the footer has told it."""
+    for start in range(0, rows, _MOST_ROWS):
+        yield pa.record_batch([pa.nulls(min(_MOST_ROWS, rows - start))], names=[""]).select([])
 
 
 def _unreadable(error: Exception) -> LakebedError:
