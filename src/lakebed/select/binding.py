@@ -212,7 +212,7 @@ class Binder:
 
     def ordered(self, node: exp.Expression, *, natural: bool = True) -> str:
         """A term of an ORDER BY."""
-        term = node if isinstance(node, exp.Ordered) else exp.Ordered(this=node)
+        term = node if isinstance(node, exp.Ordered) else exp.Ordered(this=node.copy())
         bound = self.bind(term.this)
         if natural:
             bound = self.coerce.natural(bound)

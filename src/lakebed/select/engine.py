@@ -1,4 +1,4 @@
-"""Runs one query on DataFusion: a session of its own, with limits, that is thrown away with it."""
+"""Runs one query on DataFusion: in a session that nobody else uses meanwhile, within limits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import datafusion
 import pyarrow as pa
 
 from lakebed.core.errors import LakebedError, NoSuchKey, Unavailable
@@ -21,7 +20,8 @@ from .failures import SelectCode, failure
 from .inputs import open_input
 from .many import ManyScan, Supplied, Supply
 from .model import Compression, CsvInput, JsonInput, JsonOutput, Output, SelectLimits, SelectRequest
-from .query import TABLE, Query, make_query
+from .prepared import PlanKey, PlanShelf, PreparedPlan, can_be_kept, open_session, plan_sql
+from .query import TABLE, make_query
 from .relation import Relation
 from .scalar_functions import register_functions
 from .scanning import Scan
@@ -65,7 +65,8 @@ _TOLD: Final[tuple[tuple[str, SelectCode, str], ...]] = (
 )
 """What DataFusion says, and what S3 says to it. What it says in full stays here: it speaks of SQL that nobody wrote."""
 
-
+_SMALL_BYTES: Final = 256 * 1024
+_GATHERED_BYTES: Final = 64 * 1024
 _ENDINGS: Final = {
     "gz": Compression.GZIP,
     "bz2": Compression.BZIP2,
@@ -76,33 +77,63 @@ _ENDINGS: Final = {
 
 
 class Execution:
-    """A query that was planned. Its batches are awaited, or it is stopped."""
+    """A query that was planned. Its records are taken, or it is stopped."""
 
-    def __init__(self, query: Query, scan: Scan, writer: Writer, stream: Any, noted: list[LakebedError]) -> None:
-        self.query = query
+    def __init__(self, writer: Writer, scan: Scan, stream: Any, running: _Running, *, is_small: bool = False) -> None:
         self.writer = writer
+        self.is_small = is_small
+        """Whether it is over sooner than threads are changed: `gather` is the way to its records."""
+        self.has_ended = False
+        """Whether the last batch was taken."""
         self._scan = scan
         self._stream = stream
-        self._noted = noted
+        self._running = running
 
     async def next_batch(self) -> pa.RecordBatch | None:
-        """The next batch of the result, or None after the last. Raises what `explained` makes of it."""
+        """The next batch of the result, or None after the last. Raises what `explain` makes of it."""
         try:
             batch = await self._stream.__anext__()
         except StopAsyncIteration:
+            self.has_ended = True
             return None
         except Exception as error:
-            raise self.explained(error) from error
+            raise explain(error, self._running.noted) from error
         return batch.to_pyarrow()
 
+    def gather(self) -> bytes:
+        """The next records as bytes: as many as are sent at once, fewer only at the end, none after it. Blocks.
+
+        Raises as `next_batch` does.
+        """
+        gathered: list[bytes] = []
+        while not self.has_ended and sum(map(len, gathered)) < _GATHERED_BYTES:
+            try:
+                batch = next(self._stream).to_pyarrow()
+            except StopIteration:
+                self.has_ended = True
+                gathered.append(self.writer.finish())
+            except Exception as error:
+                raise explain(error, self._running.noted) from error
+            else:
+                gathered.append(self.writer.write(batch))
+        return b"".join(gathered)
+
     def stop(self) -> None:
-        """End the query. What it holds is free once nobody awaits a batch of it any more."""
+        """End the query, if it has not ended. What it holds is free once nobody awaits a batch of it any more."""
         self._scan.stop()
         self._stream = None
+        running, self._running = self._running, _Running([])
+        if self.has_ended:
+            running.give_back()
 
-    def explained(self, error: Exception) -> Exception:
-        """An error of DataFusion in our words."""
-        return explain(error, self._noted)
+
+class _Running(NamedTuple):
+    """What a query runs by."""
+
+    noted: list[LakebedError]
+    """What went wrong, in our words."""
+    give_back: Callable[[], None] = lambda: None
+    """Called when it came to its end."""
 
 
 def plan(
@@ -112,6 +143,7 @@ def plan(
     meter: Meter,
     now: datetime,
     spill: Path | None,
+    shelf: PlanShelf | None = None,
 ) -> Execution:
     """Plan a query. Blocks: the beginning of the object is read. Raises SelectFailure.
 
@@ -120,7 +152,17 @@ def plan(
     check_request(request)
     statement = read_statement(request.expression)
     relation, scan = open_input(source, request, statement, meter)
-    return plan_over(statement, relation, scan, request.output, limits, now, spill)
+    is_small = _is_small(source, request)
+    return plan_over(statement, relation, scan, request.output, limits, now, spill, shelf=shelf, is_small=is_small)
+
+
+def _is_small(source: ObjectBytes, request: SelectRequest) -> bool:
+    """Whether there is little to read, and little when it is read: what is packed may be many times as much."""
+    return (
+        source.size <= _SMALL_BYTES
+        and request.compression is Compression.NONE
+        and isinstance(request.input, CsvInput | JsonInput)
+    )
 
 
 def plan_many(supply: Supply, request: SelectRequest, limits: SelectLimits, meter: Meter, now: datetime) -> Execution:
@@ -168,37 +210,32 @@ def plan_over(
     limits: SelectLimits,
     now: datetime,
     spill: Path | None,
+    *,
+    shelf: PlanShelf | None = None,
+    is_small: bool = False,
 ) -> Execution:
-    """Plan a query over records that are there to be scanned. Raises SelectFailure."""
+    """Plan a query over records that are there to be scanned, by a kept plan if there is one. Raises SelectFailure."""
     query = make_query(statement, relation, now, named=isinstance(output, JsonOutput))
-    threads = limits.partitions or os.cpu_count() or 1
+    threads = 1 if is_small else limits.partitions or os.cpu_count() or 1
     noted: list[LakebedError] = []
     try:
-        context = _session(limits, 1 if query.in_order else threads, spill)
-        register_functions(context, noted.append)
-        table = ScanDataset(scan, threads, noted.append, in_order=query.in_order)
-        context.register_dataset(TABLE, table)
-        options = datafusion.SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
-        stream = context.sql_with_options(query.sql, options).execute_stream()
+        if shelf is not None and can_be_kept(query, threads):
+            key = PlanKey(query.sql, scan.schema)
+            prepared = shelf.take(key) or PreparedPlan(key, limits, noted)
+            noted = prepared.noted
+            stream = prepared.run(scan, threads)
+            running = _Running(noted, lambda: shelf.put(prepared))
+        else:
+            context = open_session(limits, 1 if query.in_order else threads, spill)
+            register_functions(context, noted.append)
+            context.register_dataset(TABLE, ScanDataset(scan, threads, noted.append, in_order=query.in_order))
+            stream = plan_sql(context, query.sql).execute_stream()
+            running = _Running(noted)
     except LakebedError:
         raise
     except Exception as error:
         raise explain(error, noted) from error
-    return Execution(query, scan, open_writer(output, query.outputs), stream, noted)
-
-
-def _session(limits: SelectLimits, partitions: int, spill: Path | None) -> datafusion.SessionContext:
-    runtime = datafusion.RuntimeEnvBuilder().with_fair_spill_pool(limits.memory_bytes)
-    runtime = runtime.with_disk_manager_disabled() if spill is None else runtime.with_disk_manager_specified(spill)
-    config = (
-        datafusion.SessionConfig()
-        .with_target_partitions(partitions)
-        .with_information_schema(False)
-        # The nesting of expressions has a limit of ours; theirs is lower than what a rewritten expression takes.
-        .set("datafusion.sql_parser.recursion_limit", "1000")
-        .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
-    )
-    return datafusion.SessionContext(config, runtime)
+    return Execution(open_writer(output, query.outputs), scan, stream, running, is_small=is_small)
 
 
 def explain(error: Exception, noted: list[LakebedError]) -> Exception:
@@ -214,6 +251,3 @@ def explain(error: Exception, noted: list[LakebedError]) -> Exception:
         if re.search(pattern, said):
             return failure(code, message)
     return error
-
-
-Explained = Callable[[Exception], Exception]

@@ -218,7 +218,7 @@ def _cast_to(kind: str) -> Callable[[Expressions, Arguments], Bound]:
     """`int(x)`, as other servers have it besides CAST."""
 
     def render(binder: Expressions, arguments: Arguments) -> Bound:
-        return binder.bind(exp.Cast(this=arguments[0], to=exp.DataType.build(kind)))
+        return binder.bind(exp.Cast(this=arguments[0].copy(), to=exp.DataType.build(kind)))
 
     return render
 

@@ -38,6 +38,8 @@ class Query:
     outputs: tuple[Output, ...]
     in_order: bool
     """Whether records come out as they went in: they do, unless they are counted, grouped or sorted."""
+    holds_little: bool
+    """Whether no more is held of the records than a batch, and the sums of all of them."""
 
 
 def make_query(statement: Statement, relation: Relation, now: datetime, *, named: bool) -> Query:
@@ -87,7 +89,7 @@ class _Maker:
         if statement.limit is not None:
             clauses.append(f"LIMIT {statement.limit}")
         in_order = not (statement.aggregates or statement.order or statement.distinct)
-        return Query(" ".join(clauses), outputs, in_order)
+        return Query(" ".join(clauses), outputs, in_order, self._holds_little())
 
     def _check(self) -> None:
         statement = self._statement
@@ -108,6 +110,14 @@ class _Maker:
                     SelectCode.UNSUPPORTED_SQL_STRUCTURE,
                     "columns cannot be selected beside sums of them without GROUP BY",
                 )
+
+    def _holds_little(self) -> bool:
+        statement = self._statement
+        if statement.group or statement.order or statement.distinct:
+            return False
+        nodes = [projection.node for projection in statement.projections]
+        nodes += [] if statement.having is None else [statement.having]
+        return not any(node.find(exp.Window, exp.Distinct) for node in nodes)
 
     def _output(self, number: int, alias: str | None, bound: Bound) -> Output:
         column = f"c{number}"
@@ -174,7 +184,8 @@ class _Maker:
             if not 1 <= number <= len(outputs):
                 raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the list. found={number}")
             return outputs[number - 1].column + direction(ordering.descending, ordering.nulls_first)
-        term = exp.Ordered(this=node, desc=ordering.descending, nulls_first=ordering.nulls_first)
+        # A copy: what a node is put under becomes its parent, and the statement is others' too.
+        term = exp.Ordered(this=node.copy(), desc=ordering.descending, nulls_first=ordering.nulls_first)
         return self._binder.ordered(term, natural=not self._statement.aggregates)
 
     def _selected_as(self, node: exp.Expression, outputs: tuple[Output, ...]) -> str | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NotSupported, Throttled, Unavailable
@@ -14,13 +14,13 @@ from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
 
+from .memory import LARGE_BYTES, give_back, share_allocator
 from .model import Counts, SelectLimits, SelectRequest
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from .engine import Execution
     from .object_bytes import ObjectBytes
+    from .prepared import PlanShelf
     from .streams import Meter
     from .walking import ObjectWalk
 
@@ -46,6 +46,7 @@ class Selects:
         self._spill = spill
         """Where what does not fit into memory goes; None to end the query instead."""
         self._running = 0
+        self._loaded: _Parts | None = None
 
     @property
     def running(self) -> int:
@@ -60,7 +61,7 @@ class Selects:
         Raises what a GET of the object raises; SelectFailure for whatever is wrong that can be known before the first
         record; Throttled when as many queries as may be are running; NotSupported where the engine is not installed.
         """
-        parts = await asyncio.to_thread(_load)
+        parts = await self._parts()
         found = await self._reader.get(caller, bucket, key, version=version)
         source = found.source
         assert source is not None  # noqa: S101  # a GET has one
@@ -69,7 +70,7 @@ class Selects:
         loop = asyncio.get_running_loop()
 
         def plan(opened: ObjectBytes, meter: Meter) -> Execution:
-            return parts.plan(opened, request, self._limits, meter, self._now(), spill)
+            return parts.plan(opened, request, self._limits, meter, self._now(), spill, parts.shelf)
 
         return await self._start(parts, found, lambda: parts.open_bytes(source, loop), plan)
 
@@ -78,7 +79,7 @@ class Selects:
 
         Raises as `open`, of any of them; and what a listing raises. NoSuchKey where there is none.
         """
-        parts = await asyncio.to_thread(_load)
+        parts = await self._parts()
         loop = asyncio.get_running_loop()
 
         def plan(walk: ObjectWalk, meter: Meter) -> Execution:
@@ -104,19 +105,34 @@ class Selects:
         try:
             source = begin()
             meter = parts.meter()
-            execution = await asyncio.to_thread(plan, source, meter)
+            execution, first = await asyncio.to_thread(_begun, plan, source, meter)
         except BaseException:
             self._running -= 1
             if source is not None:
                 await asyncio.shield(asyncio.to_thread(source.close))
             raise
-        return RunningSelect(found, execution, source, meter, deadline, self._ended)
+        return RunningSelect(found, execution, first, source, meter, deadline, self._ended)
+
+    async def _parts(self) -> _Parts:
+        if self._loaded is None:
+            self._loaded = await asyncio.to_thread(_load)
+        return self._loaded
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
 
     def _ended(self) -> None:
         self._running -= 1
+
+
+def _begun(plan: Callable[[Source, Meter], Execution], source: Source, meter: Meter) -> tuple[Execution, bytes | None]:
+    """A query that was planned, and of a small one its first records: coming back for them would take longer."""
+    execution = plan(source, meter)
+    try:
+        return execution, execution.gather() if execution.is_small else None
+    except BaseException:
+        execution.stop()
+        raise
 
 
 class RunningSelect:
@@ -126,6 +142,7 @@ class RunningSelect:
         self,
         found: FoundObject | None,
         execution: Execution,
+        first: bytes | None,
         source: ObjectBytes | ObjectWalk,
         meter: Meter,
         deadline: float,
@@ -133,11 +150,12 @@ class RunningSelect:
     ) -> None:
         self.found = found
         self._execution = execution
+        self._first = first
         self._source = source
         self._meter = meter
         self._deadline = deadline
         self._ended = ended
-        self._pending: asyncio.Task[pa.RecordBatch | None] | None = None
+        self._pending: asyncio.Task[Any] | None = None
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -146,19 +164,27 @@ class RunningSelect:
         return self._meter.counts
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The records as bytes. One batch is computed while the last is being written, and no more."""
-        writer = self._execution.writer
-        self._ask()
-        while (batch := await self._answer()) is not None:
-            self._ask()
-            data = await asyncio.to_thread(writer.write, batch)
+        """The records as bytes, of a small object as few pieces as may be."""
+        pieces = self._pieces() if self._first is None else self._gathered(self._first)
+        async for data in pieces:
             if data:
                 self._meter.add(returned=len(data))
                 yield data
-        data = await asyncio.to_thread(writer.finish)
-        if data:
-            self._meter.add(returned=len(data))
-            yield data
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        """One batch is computed while the last is being written, and no more."""
+        writer = self._execution.writer
+        self._ask(self._execution.next_batch())
+        while (batch := await self._answer()) is not None:
+            self._ask(self._execution.next_batch())
+            yield await asyncio.to_thread(writer.write, batch)
+        yield await asyncio.to_thread(writer.finish)
+
+    async def _gathered(self, first: bytes) -> AsyncIterator[bytes]:
+        yield first
+        while not self._execution.has_ended:
+            self._ask(asyncio.to_thread(self._execution.gather))
+            yield await self._answer()
 
     async def aclose(self) -> None:
         """Stop the query and free what it holds. Idempotent; returns when both have happened."""
@@ -166,31 +192,43 @@ class RunningSelect:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
 
-    def _ask(self) -> None:
+    def _ask(self, answer: Coroutine[Any, Any, Any]) -> None:
         if self._closing is not None:
+            answer.close()
             raise Unavailable("the select was stopped")
-        self._pending = asyncio.create_task(self._execution.next_batch())
+        self._pending = asyncio.create_task(answer)
 
-    async def _answer(self) -> pa.RecordBatch | None:
+    async def _answer(self) -> Any:  # of whatever was asked for
         assert self._pending is not None  # noqa: S101  # as `_ask` has made it
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await self._pending
-        except TimeoutError as error:
-            raise Unavailable("the query takes longer than it may; select from a part of the object") from error
+        loop = asyncio.get_running_loop()
+        # Not awaited itself: that would cancel it with whoever waits, and what runs in a thread goes on nevertheless.
+        await asyncio.wait({self._pending}, timeout=self._deadline - loop.time())
+        if not self._pending.done():
+            raise Unavailable("the query takes longer than it may; select from a part of the object")
+        return self._pending.result()
 
     async def _close(self) -> None:
         try:
             self._execution.stop()
             if self._pending is not None:
-                self._pending.cancel()
+                if not self._execution.is_small:
+                    self._pending.cancel()
                 # However it ended: whoever reads has been told already.
                 await asyncio.wait({self._pending})
                 if not self._pending.cancelled():
                     self._pending.exception()
         finally:
-            await asyncio.to_thread(self._source.close)
+            if self._execution.is_small:
+                # Nobody reads any more, so that nobody is waited for.
+                self._source.close()
+            else:
+                await asyncio.to_thread(self._let_go)
             self._ended()
+
+    def _let_go(self) -> None:
+        self._source.close()
+        if self._meter.counts.processed >= LARGE_BYTES:
+            give_back()
 
 
 class _Parts(NamedTuple):
@@ -201,23 +239,18 @@ class _Parts(NamedTuple):
     open_bytes: Callable[..., ObjectBytes]
     walk: Callable[..., ObjectWalk]
     meter: Callable[[], Meter]
+    shelf: PlanShelf
 
 
 def _load() -> _Parts:
     try:
         from .engine import plan, plan_many
         from .object_bytes import open_bytes
+        from .prepared import PlanShelf
         from .streams import Meter
         from .walking import ObjectWalk
 
-        _share_allocator()
+        share_allocator()
     except ImportError as error:
         raise NotSupported("select needs its engine; install it: pip install 'lakebed[select]'") from error
-    return _Parts(plan, plan_many, open_bytes, ObjectWalk, Meter)
-
-
-def _share_allocator() -> None:
-    """Have Arrow take memory from where all else takes it: a place of its own keeps what others could use."""
-    import pyarrow as pa
-
-    pa.set_memory_pool(pa.system_memory_pool())
+    return _Parts(plan, plan_many, open_bytes, ObjectWalk, Meter, PlanShelf())

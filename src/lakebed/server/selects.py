@@ -37,16 +37,23 @@ def wire_selects(settings: Settings, facilities: Facilities) -> Selects:
     )
 
 
-def leave_out_pandas() -> None:
-    """Arrow loads it where it is installed, in case that values are of its kind. None are here, and it takes 40 MiB."""
-    if not any(isinstance(finder, _NoPandas) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _NoPandas())
+_LEFT_OUT: Final = ("numpy", "pandas")
 
 
-class _NoPandas(MetaPathFinder):
+def leave_out_arrays() -> None:
+    """Keep numpy and pandas out of this process, from now on.
+
+    Arrow loads them where they are installed, in case that values are of their kinds. None are here, and they take
+    10 and 40 MiB.
+    """
+    if not any(isinstance(finder, _NoArrays) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _NoArrays())
+
+
+class _NoArrays(MetaPathFinder):
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("pandas is not for servers", name=fullname)
+        if fullname in _LEFT_OUT:
+            raise ModuleNotFoundError(f"{fullname} is not for servers", name=fullname)
 
 
 def clear_spill(settings: Settings) -> None:

@@ -32,7 +32,7 @@ from . import worker
 from .identity import Identity, establish_identity
 from .logs import configure_logs
 from .metrics import clear_metrics
-from .selects import clear_spill, leave_out_pandas
+from .selects import clear_spill, leave_out_arrays
 
 log = logging.getLogger("lakebed.server")
 
@@ -174,7 +174,7 @@ class _Supervisor:
 
     def _become_worker(self) -> None:
         """Leave the parent's business behind."""
-        leave_out_pandas()
+        leave_out_arrays()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
