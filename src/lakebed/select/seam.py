@@ -24,6 +24,11 @@ class Running(Protocol):
         """How much was done, true at any moment."""
         ...
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known that nothing follows what was read. What is over may not know it before it is asked."""
+        ...
+
     def __aiter__(self) -> AsyncIterator[bytes]:
         """The records as bytes, cut anywhere; nothing is computed far ahead of who reads.
 

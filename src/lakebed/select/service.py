@@ -151,6 +151,7 @@ class RunningSelect:
         self.found = found
         self._execution = execution
         self._first = first
+        self._was_read = False
         self._source = source
         self._meter = meter
         self._deadline = deadline
@@ -162,6 +163,11 @@ class RunningSelect:
     def counts(self) -> Counts:
         """How much was done, true at any moment."""
         return self._meter.counts
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known that nothing follows what was read: of small objects it is."""
+        return self._was_read and self._execution.is_small and self._execution.has_ended
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """The records as bytes, of a small object as few pieces as may be."""
@@ -181,6 +187,7 @@ class RunningSelect:
         yield await asyncio.to_thread(writer.finish)
 
     async def _gathered(self, first: bytes) -> AsyncIterator[bytes]:
+        self._was_read = True
         yield first
         while not self._execution.has_ended:
             self._ask(asyncio.to_thread(self._execution.gather))

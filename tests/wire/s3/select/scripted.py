@@ -17,12 +17,14 @@ Step = bytes | Exception | asyncio.Event
 class ScriptedQuery:
     """A query that does one step after the other, as far as it is read."""
 
-    def __init__(self, found: FoundObject | None, steps: Sequence[Step]) -> None:
+    def __init__(self, found: FoundObject | None, steps: Sequence[Step], *, knows_its_end: bool = False) -> None:
         self._found = found
+        self._knows_its_end = knows_its_end
         self._steps = steps
         self.returned = 0
         self.closed = 0
         self.was_read = False
+        self._is_over = False
 
     @property
     def found(self) -> FoundObject | None:
@@ -32,10 +34,15 @@ class ScriptedQuery:
     def counts(self) -> Counts:
         return Counts(7 * self.returned, 9 * self.returned, self.returned)
 
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
     async def __aiter__(self) -> AsyncIterator[bytes]:
         self.was_read = True
-        for step in self._steps:
+        for number, step in enumerate(self._steps, 1):
             assert not self.closed
+            self._is_over = self._knows_its_end and number == len(self._steps)
             if isinstance(step, asyncio.Event):
                 await step.wait()
             elif isinstance(step, Exception):

@@ -18,6 +18,7 @@ from lakebed.objects.reading import FoundObject
 from lakebed.select.failures import SelectCode
 from lakebed.select.model import Counts
 from lakebed.wire.s3.select.answering import SelectAnswer, pause_seconds
+from lakebed.wire.s3.select.messages import MAX_RECORDS_BYTES
 
 NEVER = 1e9
 """A pulse that no test waits for."""
@@ -43,8 +44,9 @@ class Told:
 class Case:
     """A query, its answer, and who is told of its end."""
 
-    def __init__(self, *steps: Step, progress: bool = False, pulse: float = NEVER) -> None:
-        self.query = ScriptedQuery(cast(FoundObject, None), steps)  # its object is of no matter here
+    def __init__(self, *steps: Step, progress: bool = False, pulse: float = NEVER, knows_its_end: bool = False) -> None:
+        found = cast(FoundObject, None)  # its object is of no matter here
+        self.query = ScriptedQuery(found, steps, knows_its_end=knows_its_end)
         self.told = Told()
         self.clock = ManualClock()
         self.answer = SelectAnswer(self.query, self.clock, progress=progress, ended=self.told, pulse=pulse)
@@ -86,6 +88,27 @@ async def test_records_are_followed_by_stats_and_the_end() -> None:
     assert b"<BytesReturned>8</BytesReturned>" in found[2].payload
     assert case.told.ends == [("done", Counts(56, 72, 8))]
     assert case.query.closed == 1
+
+
+@pytest.mark.parametrize("progress", [False, True])
+async def test_the_last_records_of_a_query_that_knows_its_end_go_out_with_it(progress: bool) -> None:
+    large = b"x" * (MAX_RECORDS_BYTES + 1)
+    case = Case(b"1,2\n", large, progress=progress, knows_its_end=True)
+    told = ["Progress"] if progress else []
+    assert [names(piece) async for piece in case.answer] == [
+        ["Records"],
+        ["Records"],
+        ["Records", *told, "Stats", "End"],
+    ]
+    await case.answer.aclose()
+    assert case.told.ends == [("done", case.query.counts)]
+    assert case.query.counts.returned == 4 + len(large)
+
+
+async def test_what_goes_wrong_at_the_end_is_told_though_the_end_was_near() -> None:
+    case = Case(b"1\n", Corrupted("broken"), knows_its_end=True)
+    assert (await case.rest())[0] == "Records"
+    assert case.told.outcomes != ["done"]
 
 
 async def test_a_query_without_records_ends_well() -> None:

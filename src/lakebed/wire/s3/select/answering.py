@@ -127,7 +127,7 @@ class SelectAnswer:
         return await anext(self._pieces, None)
 
     async def _make(self) -> AsyncGenerator[bytes, None]:
-        told_at, beats = self._clock.monotonic(), 0
+        told_at, beats, last = self._clock.monotonic(), 0, b""
         try:
             while True:
                 pending = self._next = self._next or self._fetch()
@@ -141,8 +141,14 @@ class SelectAnswer:
                 piece = pending.result()
                 if piece is None:
                     break
-                for message in messages.records(piece):
+                *before, last = list(messages.records(piece)) or [b""]
+                for message in before:
                     yield message
+                if self._running.is_over:
+                    # What is left to say goes out with it: to a small answer it is a third of the work to send it.
+                    break
+                yield last
+                last = b""
                 if self._tells_progress and self._clock.monotonic() - told_at >= self._pulse:
                     told_at = self._clock.monotonic()
                     yield messages.progress(self._running.counts)
@@ -155,7 +161,6 @@ class SelectAnswer:
             return
         self._outcome = DONE
         counts = self._running.counts
-        if self._tells_progress:
-            # A query that is over before the first beat has made progress too.
-            yield messages.progress(counts)
-        yield messages.stats(counts) + messages.END
+        # A query that is over before the first beat has made progress too.
+        progress = messages.progress(counts) if self._tells_progress else b""
+        yield last + progress + messages.stats(counts) + messages.END
