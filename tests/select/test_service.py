@@ -62,6 +62,59 @@ async def test_an_object_is_read_wherever_its_bytes_are(
     assert selects.running == 0
 
 
+async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, selects: Selects) -> None:
+    await store.put("bucket", "k", b"1\n2\n")
+    for _ in range(3):
+        running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
+        assert not running.is_over
+        pieces = aiter(running)
+        assert await anext(pieces) == b"1\n2\n"
+        assert running.is_over
+        assert running.counts.returned == 4
+        assert await anext(pieces, None) is None
+        await running.aclose()
+        assert selects.running == 0
+
+
+@pytest.mark.parametrize("encrypt", [False, True])
+async def test_a_small_object_that_nobody_reads_is_let_go(store: ObjectStore, selects: Selects, encrypt: bool) -> None:
+    await store.put("bucket", "k", numbers(5000), encrypt=encrypt)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
+        await running.aclose()
+        with pytest.raises(Unavailable):
+            await read(running)
+    assert selects.running == 0
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_small_object_with_something_wrong_in_it_leaves_nothing_open(
+    store: ObjectStore, selects: Selects
+) -> None:
+    asked = request("SELECT CAST(_1 AS INT) FROM S3Object")
+    await store.put("bucket", "wrong", b"one\n")
+    await store.put("bucket", "right", b"1\n")
+    for _ in range(2):
+        assert await read(await selects.open(ROOT, "bucket", "right", asked)) == b"1\n"
+        with pytest.raises(SelectFailure):
+            await selects.open(ROOT, "bucket", "wrong", asked)
+        assert selects.running == 0
+
+
+async def test_memory_goes_back_after_a_large_query_alone(
+    store: ObjectStore, selects: Selects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[None] = []
+    monkeypatch.setattr("lakebed.select.service.give_back", lambda: times.append(None))
+    monkeypatch.setattr("lakebed.select.service.LARGE_BYTES", 1024 * 1024)
+    await store.put("bucket", "small", numbers(10))
+    await store.put("bucket", "large", numbers(100_000))
+    for key, expected in (("small", 0), ("large", 1), ("small", 1)):
+        await read(await selects.open(ROOT, "bucket", key, request("SELECT COUNT(*) FROM S3Object")))
+        assert len(times) == expected
+
+
 async def test_parts_of_an_upload_are_one_object(store: ObjectStore, selects: Selects) -> None:
     data = numbers(400_000)
     upload = await store.begin("bucket", "k")

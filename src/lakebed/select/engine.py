@@ -107,8 +107,11 @@ class Execution:
         """
         gathered: list[bytes] = []
         while not self.has_ended and sum(map(len, gathered)) < _GATHERED_BYTES:
+            stream = self._stream
+            if stream is None:
+                raise Unavailable("the select was stopped")
             try:
-                batch = next(self._stream).to_pyarrow()
+                batch = next(stream).to_pyarrow()
             except StopIteration:
                 self.has_ended = True
                 gathered.append(self.writer.finish())

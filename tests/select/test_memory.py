@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+from lakebed.select.memory import give_back
+
+
+def test_what_is_in_use_stays_when_memory_goes_back() -> None:
+    held = [bytes([number % 256]) * 10_000 for number in range(2000)]
+    del held[::2]
+    give_back()
+    assert all(piece == bytes([(2 * number + 1) % 256]) * 10_000 for number, piece in enumerate(held))
