@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from lakebed.objects.contents import OpenSlice
-from lakebed.select.engine import plan
+from lakebed.select.engine import Execution, plan
 from lakebed.select.model import (
     Compression,
     Counts,
@@ -27,6 +27,7 @@ from lakebed.select.model import (
     SelectRequest,
 )
 from lakebed.select.object_bytes import LocalBytes
+from lakebed.select.prepared import PlanShelf
 from lakebed.select.streams import Meter
 
 NOW = datetime(2026, 11, 15, 12, 30, 45, 123000, UTC)
@@ -34,6 +35,8 @@ HEADED = CsvInput(header=HeaderUse.USE)
 LINES = JsonInput(JsonKind.LINES)
 DOCUMENT = JsonInput(JsonKind.DOCUMENT)
 LIMITS = SelectLimits(partitions=2)
+SHELF = PlanShelf()
+"""Of all tests: each runs by what others left, as requests of a worker do."""
 
 
 def request(
@@ -63,14 +66,24 @@ async def answer(
     meter = Meter()
     source = LocalBytes([data] if isinstance(data, bytes) else list(data))
     try:
-        execution = await asyncio.to_thread(plan, source, asked, limits, meter, NOW, spill)
-        parts = []
-        while (batch := await execution.next_batch()) is not None:
-            parts.append(execution.writer.write(batch))
-        parts.append(execution.writer.finish())
-        return b"".join(parts), meter.counts
+        execution = await asyncio.to_thread(plan, source, asked, limits, meter, NOW, spill, SHELF)
+        try:
+            return b"".join([part async for part in _pieces(execution)]), meter.counts
+        finally:
+            execution.stop()
     finally:
         source.close()
+
+
+async def _pieces(execution: Execution) -> AsyncIterator[bytes]:
+    """All of a result, the way that selects go for it."""
+    if execution.is_small:
+        while part := await asyncio.to_thread(execution.gather):
+            yield part
+        return
+    while (batch := await execution.next_batch()) is not None:
+        yield execution.writer.write(batch)
+    yield execution.writer.finish()
 
 
 def select(expression: str, data: bytes, read: Input | None = None, write: Output | None = None, **others: Any) -> str:
