@@ -254,3 +254,14 @@ async def test_batches_that_are_awaited_give_the_plan_back_as_well() -> None:
         execution.stop()
         assert b"".join(parts) == NUMBERS[4:]
         assert len(shelf) == 1
+
+
+def test_a_plan_that_is_thrown_away_is_gone() -> None:
+    shelf = PlanShelf(most=1)
+    ask(shelf, "SELECT 1 FROM S3Object", b"1\n")
+    [kept] = shelf._plans
+    gone = weakref.ref(kept)
+    del kept
+    ask(shelf, "SELECT 2 FROM S3Object", b"1\n")
+    gc.collect()
+    assert gone() is None

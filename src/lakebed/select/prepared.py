@@ -49,13 +49,14 @@ class PreparedPlan:
         """Raises what DataFusion raises of the SQL; `noted` has what was wrong with it in our words."""
         self.key = key
         self.noted = noted
-        """What went wrong in this run, in our words: each has a list of its own."""
+        """What went wrong in this run, in our words."""
         self._place = _Place(key.schema)
         self._runs = 0
         # Nothing that is kept holds more than a batch: there is nothing to spill.
         self._context = open_session(limits, 1, None)
-        register_functions(self._context, self._note)
-        self._context.register_dataset(TABLE, ScanDataset(self._place, 1, self._note, in_order=True))
+        # Not by a method of ours: what DataFusion holds is not searched for cycles, and would never be let go.
+        register_functions(self._context, noted.append)
+        self._context.register_dataset(TABLE, ScanDataset(self._place, 1, noted.append, in_order=True))
         self._plan = plan_sql(self._context, key.sql).execution_plan()
         self._is_passing = _is_passing(self._plan)
         assert self._plan.partition_count == 1  # noqa: S101  # as the session has one, and the place one reader
@@ -74,10 +75,7 @@ class PreparedPlan:
     def clear(self) -> None:
         """Let go of the object."""
         self._place.clear()
-        self.noted = []
-
-    def _note(self, error: LakebedError) -> None:
-        self.noted.append(error)
+        self.noted.clear()
 
 
 class PlanShelf:
