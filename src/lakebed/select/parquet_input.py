@@ -99,14 +99,16 @@ class ParquetScan:
             self._groups = [group for group in self._groups if group in kept]
 
     def readers(self, count: int, *, in_order: bool) -> list[Batches]:
-        """Readers of the row groups."""
-        return [self._read] * (1 if in_order else max(1, min(count, len(self._groups))))
+        """Readers of the row groups; where there is one, it has columns decoded beside each other."""
+        alone = in_order or count == 1 or len(self._groups) <= 1
+        threaded = alone and count > 1
+        return [lambda columns: self._read(columns, threaded)] * (1 if alone else min(count, len(self._groups)))
 
     def stop(self) -> None:
         """End all readers."""
         self._stopped = True
 
-    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _read(self, columns: list[str], threaded: bool) -> Iterator[pa.RecordBatch]:
         stored = self._relation.stored(columns)
         file = ObjectFile(self._source, self._meter)
         try:
@@ -115,7 +117,7 @@ class ParquetScan:
             while (group := self._take()) is not None:
                 found = self._columns(group, stored)
                 batches = (
-                    opened.iter_batches(batch_rows(found), row_groups=[group], columns=stored, use_threads=False)
+                    opened.iter_batches(batch_rows(found), row_groups=[group], columns=stored, use_threads=threaded)
                     if stored
                     else _counted(self._metadata.row_group(group).num_rows)
                 )
