@@ -66,10 +66,10 @@ async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, se
     await store.put("bucket", "k", b"1\n2\n")
     for _ in range(3):
         running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
-        assert not running.is_over
+        was_over = running.is_over
         pieces = aiter(running)
         assert await anext(pieces) == b"1\n2\n"
-        assert running.is_over
+        assert (was_over, running.is_over) == (False, True)
         assert running.counts.returned == 4
         assert await anext(pieces, None) is None
         await running.aclose()
