@@ -18,7 +18,7 @@ help: ## Print these lines
 
 setup: $(STAMP) ## Make .venv/ with everything the other commands need
 
-$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py src/lakebed/objects/md5_lanes.c
+$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py src/lakebed/objects/md5_lanes.c src/lakebed/select/json_lines.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Lakebed needs Python 3.11 or newer. Install it, then: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
@@ -56,4 +56,5 @@ bench: setup ## Benchmarks beside peers
 	@$(BIN)/python -m benchmarks.select
 
 clean: ## Remove what the other commands made in this checkout
-	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/lakebed/objects/_md5_lanes.so
+	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist \
+	  src/lakebed/objects/_md5_lanes.so src/lakebed/select/_json_lines.so

@@ -1,4 +1,4 @@
-"""Builds `md5_lanes.c` into the package where there is a C compiler; the package works without (ADR 11)."""
+"""Builds the C of the package where there is a compiler; the package works without (ADR 11, ADR 26)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,31 @@ import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER: Final = "src/lakebed/objects"
-SOURCE: Final = f"{FOLDER}/md5_lanes.c"
-LIBRARY: Final = f"{FOLDER}/_md5_lanes.so"
+
+class Library(NamedTuple):
+    """One file of C, and what is made of it."""
+
+    source: str
+    built: str
+    without: str
+    """What a server does where it is not there."""
+
+
+MD5_LANES: Final = Library(
+    "src/lakebed/objects/md5_lanes.c",
+    "src/lakebed/objects/_md5_lanes.so",
+    "bodies will be hashed one at a time, by hashlib",
+)
+JSON_LINES: Final = Library(
+    "src/lakebed/select/json_lines.c",
+    "src/lakebed/select/_json_lines.so",
+    "lines of JSON will be read value by value, by msgspec",
+)
+LIBRARIES: Final = (MD5_LANES, JSON_LINES)
 
 FLAGS: Final = ("-O2", "-fPIC", "-shared", "-pthread", "-fno-tree-reassoc")
 """The last one: the order of additions in the source is the one that waits least."""
@@ -45,8 +63,8 @@ def compile_library(compiler: list[str], source: Path, library: Path) -> str | N
     return None
 
 
-class LanesBuildHook(BuildHookInterface[Any]):  # Any: no settings of our own
-    """Adds the library to a wheel, or to the folder that an editable installation uses."""
+class CBuildHook(BuildHookInterface[Any]):  # Any: no settings of our own
+    """Adds the libraries to a wheel, or to the folders that an editable installation uses."""
 
     PLUGIN_NAME = "custom"
 
@@ -54,14 +72,15 @@ class LanesBuildHook(BuildHookInterface[Any]):  # Any: no settings of our own
         """Build; without a compiler, say so and go on."""
         if self.target_name != "wheel":
             return
-        library = Path(self.root, LIBRARY)
         compiler = find_compiler()
-        failure = "no C compiler" if compiler is None else compile_library(compiler, Path(self.root, SOURCE), library)
-        if failure is not None:
-            library.unlink(missing_ok=True)
-            self.app.display_warning(f"bodies will be hashed one at a time, by hashlib: {failure}")
-            return
-        build_data["artifacts"].append(f"/{LIBRARY}")
-        # For this machine's kind, and every Python: the library knows nothing of it.
-        build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        for library in LIBRARIES:
+            source, built = Path(self.root, library.source), Path(self.root, library.built)
+            failure = "no C compiler" if compiler is None else compile_library(compiler, source, built)
+            if failure is not None:
+                built.unlink(missing_ok=True)
+                self.app.display_warning(f"{library.without}: {failure}")
+                continue
+            build_data["artifacts"].append(f"/{library.built}")
+            # For this machine's kind, and every Python: the libraries know nothing of it.
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"

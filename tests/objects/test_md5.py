@@ -16,8 +16,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hatch_build import LIBRARY as BUILT
-from hatch_build import SOURCE, compile_library, find_compiler
+from hatch_build import LIBRARIES, MD5_LANES, compile_library, find_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +36,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C compiler")
     path = tmp_path_factory.mktemp("md5") / "lanes.so"
-    assert compile_library([*compiler, "-Wall", "-Wextra", "-Werror"], ROOT / SOURCE, path) is None
+    assert compile_library([*compiler, "-Wall", "-Wextra", "-Werror"], ROOT / MD5_LANES.source, path) is None
     return path
 
 
@@ -153,7 +152,8 @@ class TestBuild:
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:
         """As much of the project as the build looks at."""
-        for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", SOURCE, "src/lakebed/__init__.py"):
+        sources = [library.source for library in LIBRARIES]
+        for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", *sources, "src/lakebed/__init__.py"):
             copy = tmp_path / "project" / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy)
@@ -176,7 +176,7 @@ class TestBuild:
         assert "-py3-none-linux_" in wheel.name
         assert not said
         with zipfile.ZipFile(wheel) as archive:
-            path = archive.extract(BUILT.removeprefix("src/"), tmp_path)
+            path, _ = (archive.extract(library.built.removeprefix("src/"), tmp_path) for library in LIBRARIES)
         running = Lanes(Path(path)).new()
         running.wait(running.begin([b"bytes"]))
         assert running.digest() == md5(b"bytes")
@@ -184,11 +184,13 @@ class TestBuild:
     @pytest.mark.slow
     @pytest.mark.parametrize("compiler", ["false", "/no/such/compiler", ""])
     def test_wheel_is_made_without_a_compiler_and_says_what_is_missing(self, project: Path, compiler: str) -> None:
-        stale = project / BUILT
-        stale.write_bytes(b"of an earlier build")
+        stale = [project / library.built for library in LIBRARIES]
+        for path in stale:
+            path.write_bytes(b"of an earlier build")
         wheel, said = self.build(project, compiler)
         assert wheel.name.endswith("-py3-none-any.whl")
-        assert "bodies will be hashed one at a time" in said
         with zipfile.ZipFile(wheel) as archive:
-            assert BUILT.removeprefix("src/") not in archive.namelist()
-        assert not stale.exists()
+            for library in LIBRARIES:
+                assert library.without in said
+                assert library.built.removeprefix("src/") not in archive.namelist()
+        assert not any(path.exists() for path in stale)

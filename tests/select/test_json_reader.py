@@ -35,7 +35,7 @@ def made(sample: list[object], views: list[tuple[str, View | None]]) -> tuple[Va
 
 
 def outcome(columns: ValueColumns, block: bytes, wanted: list[str], *, exactly: bool) -> object:
-    reader = LineReader(())
+    reader = LineReader((), None)
     reader.columns = columns
     try:
         batch = build(columns, reader.values(block), wanted) if exactly else reader.read(block, wanted)

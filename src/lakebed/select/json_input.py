@@ -15,6 +15,7 @@ from .blocks import Blocks, check_lengths, cut_after, first_record, resolve_rang
 from .failures import SelectCode, SelectFailure, failure
 from .json_documents import DocumentScanner
 from .json_reader import TypedLines, typed_lines
+from .json_scanner import RECORD_COLUMN, JsonLibrary, LineScanner, line_scanner, load_library
 from .model import Compression, JsonInput, JsonKind, ScanRange
 from .paths import MISSING, Every, Name, Path, Step, follow, unfold
 from .relation import Column, Field, Kind, View
@@ -25,7 +26,6 @@ from .value_columns import ValueColumns, to_json
 if TYPE_CHECKING:
     from .object_bytes import ObjectBytes
 
-RECORD_COLUMN: Final = "r"
 _SAMPLED_RECORDS: Final = 1000
 _BATCH_BYTES: Final = 1024 * 1024
 _BATCH_VALUES: Final = 16_384
@@ -96,7 +96,7 @@ def open_json(
     reader: LineReader | DocumentReader
     blocks: Blocks | DocumentBlocks
     if options.kind is JsonKind.LINES:
-        blocks, reader = Blocks(stream, cut_after(b"\n")), LineReader(path)
+        blocks, reader = Blocks(stream, cut_after(b"\n")), LineReader(path, load_library())
         block = blocks.first()
         sample = [] if like is not None else reader.values(_first_lines(block))
     else:
@@ -105,7 +105,7 @@ def open_json(
         sample = [] if like is not None else reader.values(blocks.first())
     relation = like or JsonRelation(ValueColumns(sample[:_SAMPLED_RECORDS]), _label(path))
     reader.columns = relation.columns
-    return relation, BlockScan(lambda: relation.schema, blocks, reader.read, threaded=False)
+    return relation, BlockScan(lambda: relation.schema, blocks, reader.read, threaded=reader.threaded)
 
 
 def split_path(path: Path) -> tuple[Path, Path]:
@@ -121,8 +121,12 @@ class LineReader:
 
     columns: ValueColumns
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, library: JsonLibrary | None) -> None:
         self._path = path
+        # Of records that are within the values there is nothing to scan.
+        self._library = None if path else library
+        self.threaded = self._library is not None
+        self._scanner: tuple[list[str], LineScanner | None] | None = None
         self._typed: tuple[list[str], TypedLines | None] | None = None
         self._narrow: tuple[list[str], msgspec.json.Decoder[Any] | None] = ([], None)
 
@@ -136,6 +140,20 @@ class LineReader:
     def read(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
         """The columns wanted of a block. Raises SelectFailure."""
         check_lengths(block, b"\n")
+        scanner = self._line_scanner(wanted)
+        scanned = None if scanner is None else scanner.read(block)
+        if scanned is None:
+            return self._read_values(block, wanted)
+        if not scanned.odd:
+            return scanned.batch
+        try:
+            return scanned.with_odd(self._read_values(scanned.lines, wanted))
+        except SelectFailure:
+            # Told of the block as it is.
+            return self._read_values(block, wanted)
+
+    def _read_values(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
+        """The same, by making values of what is written."""
         if not self._path and not (wanted and RECORD_COLUMN in wanted):
             typed = self._typed_lines(wanted)
             found = None if typed is None else typed.read(block)
@@ -150,10 +168,19 @@ class LineReader:
             return build(self.columns, values, wanted)
         return build(self.columns, values, wanted, lines)
 
+    def _line_scanner(self, wanted: list[str]) -> LineScanner | None:
+        if self._library is None:
+            return None
+        made = self._scanner
+        if made is None or made[0] != wanted:
+            self._scanner = made = (wanted, line_scanner(self._library, self.columns, wanted))
+        return made[1]
+
     def _typed_lines(self, wanted: list[str]) -> TypedLines | None:
-        if self._typed is None or self._typed[0] != wanted:
-            self._typed = (wanted, typed_lines(self.columns, wanted))
-        return self._typed[1]
+        made = self._typed
+        if made is None or made[0] != wanted:
+            self._typed = made = (wanted, typed_lines(self.columns, wanted))
+        return made[1]
 
     def _read_narrow(self, block: bytes, wanted: list[str]) -> pa.RecordBatch | None:
         """The same, without making anything of fields that are not asked for; None where it takes all of them."""
@@ -161,15 +188,16 @@ class LineReader:
         if not all(path and isinstance(path[0], Name) and path[0].quoted for path in paths):
             return None
         names = sorted({path[0].text for path in paths if isinstance(path[0], Name)})
-        if self._narrow[1] is None or self._narrow[0] != names:
+        made, decoder = self._narrow
+        if decoder is None or made != names:
             fields = [(f"f{number}", Any, msgspec.UNSET) for number in range(len(names))]
             shape = msgspec.defstruct(
                 "Record", fields, rename={f"f{number}": name for number, name in enumerate(names)}, gc=False
             )
-            self._narrow = (names, msgspec.json.Decoder(shape))
-        decoder = self._narrow[1]
+            decoder = msgspec.json.Decoder(shape)
+            self._narrow = (names, decoder)
         try:
-            records = decoder.decode_lines(block)  # type: ignore[union-attr]  # it was made above
+            records = decoder.decode_lines(block)
         except _UNREADABLE:
             # Not an object, or a blank line, or not JSON: whoever reads all of it will tell.
             return None
@@ -230,6 +258,7 @@ class DocumentReader:
     """Reads values that were found in a document."""
 
     columns: ValueColumns
+    threaded = False
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -251,9 +280,10 @@ def build(
     """The columns wanted of decoded records; `texts` is how the records were written, if that is known."""
     arrays: dict[str, pa.Array] = {}
     if RECORD_COLUMN in wanted:
-        if texts is not None:
+        if texts is not None and len(texts) == len(values):
             arrays[RECORD_COLUMN] = pa.array(texts, pa.binary()).cast(pa.string())
         else:
+            # Within others, or several on a line: none is a text by itself.
             arrays[RECORD_COLUMN] = pa.array(["{}" if value is MISSING else to_json(value) for value in values])
     for path, names in columns.paths([name for name in wanted if name != RECORD_COLUMN]).items():
         found = [follow(value, path) for value in values] if path else values
