@@ -1,8 +1,8 @@
 """Lines of JSON as columns of Arrow, by `json_lines.c`, where the package was built with a C compiler.
 
 A block is gone over once, for the fields that are asked for, while other threads run. What is not plain is not read
-here, and so not decided here: records that are odd are named, to be read by `json_input.py`, and blocks that may be wrong
-are left to it whole. Without the library it reads everything (ADR 26).
+here, and so not decided here: records that are odd are named, to be read by `json_input.py`, and blocks that may be
+wrong are left to it whole. Without the library it reads everything (ADR 26).
 """
 
 from __future__ import annotations

@@ -123,7 +123,9 @@ class JsonWriter:
             named = pc.binary_join_element_wise(pa.scalar('{"_1":'), text, pa.scalar("}"), nothing)
             rows = pc.if_else(pc.starts_with(text, "{"), text, named)
             return joined([rows], self._options.record_delimiter)
-        if all(output.present is None for output in self._outputs):
+        if all(
+            output.present is None or batch.column(output.present).true_count == len(batch) for output in self._outputs
+        ):
             return joined(self._parts(batch), self._options.record_delimiter)
         members = [self._member(batch, key, output) for key, output in zip(self._keys, self._outputs, strict=True)]
         # Each member begins with a comma; the first of them, whichever it is, loses it.
