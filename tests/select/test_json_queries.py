@@ -8,6 +8,7 @@ import fastavro
 import pytest
 
 from lakebed.core.errors import SelectFailure
+from lakebed.select import json_input
 from lakebed.select.model import AvroInput, CsvOutput, JsonOutput
 
 from .running import DOCUMENT, LINES, objects, rows, select
@@ -17,6 +18,15 @@ RECORDS = b"""{"name":"Ann","age":31,"tags":["x","y"],"home":{"city":"Oslo"}}
 
 {"name":"Cid","Age":45,"tags":[],"big":12345678901234567890}
 """
+
+
+@pytest.fixture(autouse=True, params=["by the library", "value by value"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How lines are read: both ways there are, of which the first takes a C compiler."""
+    if request.param == "value by value":
+        monkeypatch.setattr(json_input, "load_library", lambda: None)
+    elif json_input.load_library() is None:
+        pytest.skip("the package was built without a C compiler")
 
 
 @pytest.mark.parametrize(
@@ -45,6 +55,15 @@ def test_a_record_is_written_as_it_was() -> None:
     lines = [line for line in RECORDS.decode().splitlines() if line]
     assert select("SELECT * FROM S3Object", RECORDS, LINES, JsonOutput()).splitlines() == lines
     assert rows("SELECT * FROM S3Object s WHERE s.name = 'Bob'", RECORDS, LINES) == ["Bob,28.5,"]
+
+
+def test_records_on_one_line_are_written_one_by_one() -> None:
+    block = b'{"a":1} {"a": 2}\n{"a":3}\n'
+    assert select("SELECT * FROM S3Object", block, LINES, JsonOutput()).splitlines() == [
+        '{"a":1}',
+        '{"a":2}',
+        '{"a":3}',
+    ]
 
 
 def test_names_are_matched_whatever_their_case_unless_that_is_ambiguous() -> None:
