@@ -81,6 +81,12 @@ def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None
     assert outcome(quickly, text, chosen) == outcome(exactly, text, chosen)
 
 
+@pytest.mark.parametrize("data", [b",a','", b"',a',b\n','", b"a'\n'\n", b"'\na',\n"])
+def test_a_quote_that_is_open_at_the_end_is_found_behind_one_that_is_none(data: bytes) -> None:
+    chosen = CsvInput(quote="'", escape='"', allow_quoted_record_delimiter=True)
+    assert outcome(quickly, data, chosen) == outcome(exactly, data, chosen)
+
+
 @given(st.data())
 def test_a_cut_is_between_records(data: st.DataObject) -> None:
     chosen = data.draw(options.filter(is_possible))

@@ -24,6 +24,8 @@ _SMALL_BYTES: Final = 32 * 1024
 _BLANK_LINES: Final = re.compile(rb"^\r?\n", re.MULTILINE)
 _UNIT_SEPARATOR: Final = b"\x1f"
 """Stands for a delimiter of several characters, in blocks that have none of it."""
+_LAST: Final = "\x02"
+"""What a record says that is put after a block. If a quote was open there, it is in the last field instead."""
 
 
 def cut_records(options: CsvInput) -> Cut:
@@ -111,8 +113,11 @@ class CsvReader:
         """Whether a quote may be open at the end, which Arrow takes for closed."""
         if block.count(self._quote) % 2:
             return True
+        if self._options.allow_quoted_record_delimiter:
+            # Any record may have begun the quotes: that is seen when all of them are read.
+            return False
         last = block[block.rfind(self._delimiter, 0, len(block) - len(self._delimiter)) + 1 :]
-        if self._options.allow_quoted_record_delimiter or self._quote not in last:
+        if self._quote not in last:
             return False
         try:
             list(read_records(decode(last), self._options))
@@ -149,6 +154,10 @@ class CsvReader:
         # Where there is neither, there are as many records as lines, but for blank ones, which are passed over.
         is_plain = not quoted and b"\r" not in data
         read = wanted or self._names[:1]
+        may_be_open = allowed and quoted
+        if may_be_open:
+            data += b"" if data.endswith(b"\n") else b"\n"
+            data += field.join([_LAST.encode()] * len(self._names))
         try:
             table = csv.read_csv(
                 pa.BufferReader(data),
@@ -170,7 +179,11 @@ class CsvReader:
             )
         except pa.ArrowException:
             return None
-        if not is_plain and not (allowed and quoted):
+        if may_be_open:
+            if table.num_rows == 0 or table.column(0)[-1].as_py() != _LAST:
+                return None
+            table = table.slice(0, table.num_rows - 1)
+        elif not is_plain:
             lines = data.count(b"\n") + (not data.endswith(b"\n"))
             if table.num_rows != lines:
                 # A quoted delimiter, or something else that Arrow has another mind about.
