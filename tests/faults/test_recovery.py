@@ -21,7 +21,8 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.ingest import blob_key
 from lakebed.server.composition import BYTES_FOLDER
 from tests.fixtures.raw_http import Connection, Signer
-from tests.fixtures.server import RunningServer, running_server, start_server
+from tests.fixtures.server import running_server, start_server
+from tests.server.processes import workers_of
 
 from .client import Client
 from .data_folder import blob_files, metadata_of, read_changes, release_leases
@@ -72,22 +73,17 @@ def test_dead_worker_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
         signer = Signer(f"127.0.0.1:{server.port}")
         connections = [Connection(server.port) for _ in range(8)]
         before = workers_of(server)
-        os.kill(before[0], signal.SIGKILL)
+        os.kill(min(before), signal.SIGKILL)
         alive = 0
         for connection in connections:
             with suppress(ConnectionError):
                 alive += connection.ask(signer.request("GET", f"/{PLAIN}")).status == 200
             connection.close()
         assert alive >= 1
-        wait_until(lambda: len(set(workers_of(server)) - set(before)) == 1, "a new worker")
+        wait_until(lambda: len(workers_of(server) - before) == 1, "a new worker")
         for _ in range(20):
             with Connection(server.port) as connection:
                 assert connection.ask(signer.request("GET", f"/{PLAIN}")).status == 200
-
-
-def workers_of(server: RunningServer) -> list[int]:
-    pid = server.process.pid
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 class _Past:

@@ -27,12 +27,29 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 def workers_of(server: RunningServer) -> set[int]:
     """Process ids of the workers that live now."""
+    return {child for child in children_of(server) if _name_of(child) == "lakebed-worker"}
+
+
+def deliveries_of(server: RunningServer) -> set[int]:
+    """Process ids of those that deliver events now: one, or none for a moment."""
+    return {child for child in children_of(server) if _name_of(child) == "lakebed-events"}
+
+
+def children_of(server: RunningServer) -> set[int]:
+    """Process ids of all children of a server's supervisor that live now."""
     pid = server.process.pid
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except FileNotFoundError:
         return set()
     return {int(child) for child in children if is_alive(int(child))}
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def is_alive(pid: int) -> bool:

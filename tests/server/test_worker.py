@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
 import urllib.request
@@ -13,11 +12,9 @@ import pytest
 from botocore.config import Config
 from cryptography.hazmat.primitives import serialization
 
-from lakebed.core.errors import Corrupted, InvalidSetting, LakebedError, StateConflict, StorageFull
+from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import ServerSettings, Settings
 from lakebed.server import worker
-from lakebed.server.connections import Connections
-from lakebed.wire.http.message import HeadFault, Request, Response
 from tests.fixtures.server import RunningServer, free_port, launch_server
 from tests.wire.http.certificate import Certificate, make_certificate
 
@@ -74,91 +71,6 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(certificate
     )
     with pytest.raises(InvalidSetting):
         worker.tls_context(settings_with(certificate.certificate, locked))
-
-
-# -- what a worker tells its supervisor ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "error", [Corrupted("damaged. path=/x"), StateConflict("newer"), StorageFull("full"), LakebedError("plain")]
-)
-def test_the_supervisor_hears_the_error_that_ended_a_worker(error: LakebedError) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        worker.tell_failure(theirs, error)
-        heard = worker.told_failure(ours.recv(65536))
-    assert (type(heard), str(heard)) == (type(error), str(error))
-
-
-def test_an_error_of_an_edge_is_heard_as_an_error_of_ours() -> None:
-    class Exotic(LakebedError):
-        """Not in the tree."""
-
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        worker.tell_failure(theirs, Exotic("odd \udcff words"))
-        heard = worker.told_failure(ours.recv(65536))
-    assert type(heard) is LakebedError
-    assert "odd" in str(heard)
-    assert str(worker.told_failure(b"annotations\nno error at all")) == "no error at all"
-
-
-def test_telling_a_supervisor_that_is_gone_is_no_error() -> None:
-    ours, theirs = socket.socketpair()
-    ours.close()
-    with theirs:
-        worker.tell_failure(theirs, Corrupted("nobody hears it"))
-
-
-# -- what it takes from it -------------------------------------------------------------------------------------------
-
-
-async def hello(request: Request) -> Response:
-    return Response(200, body=b"hello")
-
-
-def reject(fault: HeadFault, request_id: str) -> Response:
-    return Response(fault.status)
-
-
-async def test_descriptors_that_come_are_served_in_order() -> None:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    connections = Connections(hello, reject, limit=10)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.setblocking(False)
-        clients = []
-        for _ in range(3):
-            with socket.create_server(("127.0.0.1", 0)) as listener:
-                clients.append(socket.create_connection(listener.getsockname()))
-                far, _ = listener.accept()
-            with far:
-                socket.send_fds(ours, [worker.CONNECTION], [far.fileno()])
-        loop.add_reader(theirs, worker._take_connections, theirs, connections, stop)
-        for client in clients:
-            client.setblocking(False)
-            await loop.sock_sendall(client, b"GET / HTTP/1.1\r\n\r\n")
-            assert (await loop.sock_recv(client, 1000)).endswith(b"hello")
-            client.close()
-        loop.remove_reader(theirs)
-        await connections.drain(10)
-    assert not stop.is_set()
-
-
-@pytest.mark.parametrize("unread", [False, True])
-async def test_a_supervisor_that_is_gone_ends_the_worker(unread: bool) -> None:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    ours, theirs = socket.socketpair()
-    with theirs:
-        theirs.setblocking(False)
-        if unread:
-            theirs.send(worker.READY)  # the kernel tells of words that were never heard by an error
-        ours.close()
-        loop.add_reader(theirs, worker._take_connections, theirs, Connections(hello, reject, limit=1), stop)
-        async with asyncio.timeout(10):
-            await stop.wait()
 
 
 # -- TLS, on a real server -------------------------------------------------------------------------------------------

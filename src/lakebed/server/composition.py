@@ -204,7 +204,7 @@ def _wire(
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
     instruments = Instruments(metrics)
-    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets)
     services = S3Services.on(
         facilities,
         authenticator,

@@ -1,4 +1,4 @@
-"""Wires who is asked before operations, what is noted of refusals, and who is told what came of operations."""
+"""Wires who is asked before operations, what is noted of refusals, and who says where events are sent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
-from lakebed.events.delivery import Dispatcher, TargetRecords, Targets
-from lakebed.events.interests import Interests
+from lakebed.events.delivery import TargetRecords, Targets
 from lakebed.governance.attempts import AttemptRecorder
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
 from lakebed.governance.vault import MasterKeys
@@ -37,7 +36,6 @@ class GovernanceEvents:
     recorder: AttemptRecorder
     targets: Targets
     records: TargetRecords
-    dispatcher: Dispatcher
     tasks: TaskQueue
     arrivals: Arrivals
 
@@ -51,12 +49,8 @@ def wire_governance_events(
     master: MasterKeys,
     listeners: ListenersSettings | None = None,
     targets: TargetsSettings | None = None,
-    interests: Interests | None = None,
 ) -> GovernanceEvents:
-    """All of it as the settings have it, or without any listener and target.
-
-    Without interests, they are some that no other process knows of. Raises InvalidSetting.
-    """
+    """All of it as the settings have it, or without any listener and target. Raises InvalidSetting."""
     listeners = listeners or ListenersSettings()
     f, clock = facilities, facilities.clock
     announcer = Announcer(
@@ -67,18 +61,9 @@ def wire_governance_events(
         told_reads=parse_operations(listeners.after_reads),
     )
     tasks = TaskQueue(f.meta, clock, random.SystemRandom())
-    arrivals = Arrivals(f, tasks)
-    deliveries = wire_targets(
-        f, master, targets or TargetsSettings(), interests or Interests(f.meta, clock, ""), arrivals
-    )
+    administered, records = wire_targets(f, master, targets or TargetsSettings(), tasks)
     return GovernanceEvents(
-        announcer,
-        AttemptRecorder(f.meta, f.outbox, clock),
-        deliveries.targets,
-        deliveries.records,
-        deliveries.dispatcher,
-        tasks,
-        arrivals,
+        announcer, AttemptRecorder(f.meta, f.outbox, clock), administered, records, tasks, Arrivals(f)
     )
 
 

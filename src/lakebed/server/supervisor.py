@@ -1,10 +1,11 @@
-"""The parent process: binds the port, starts workers, hands each new connection to the next of them.
+"""The parent process: binds the port, starts its children, hands each new connection to the next worker.
 
 Connections are passed as descriptors in turn, which spreads them evenly; with a shared port the kernel's choice left
 one worker idle. The parent has no threads and no event loop, so that forking it is always safe.
 
-A worker that dies is replaced, as long as some worker can serve. A server whose workers cannot even begin ends with
-what the first of them said.
+Children have roles: workers answer requests, others do what need not be done in a worker. A child that dies is
+replaced, as long as some worker can serve; what happens to the others stops no worker. A server whose children cannot
+even begin ends with what the first of them said.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from typing import Final
 from lakebed.core.errors import InvalidSetting, LakebedError, Unavailable
 from lakebed.core.settings import Address, Settings
 
-from . import worker
+from . import deliveries, worker
+from .child import CONNECTION, READY, Station, tell_failure, told_failure
 from .identity import Identity, establish_identity
 from .logs import configure_logs
 from .metrics import clear_metrics
@@ -40,19 +42,35 @@ _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 1024
 _DESCRIPTORS: Final = 65_536
 _KILL_SECONDS: Final = 5.0
-"""How much longer than its grace a worker may take to end."""
+"""How much longer than its grace a child may take to end."""
 
 _MESSAGE_BYTES: Final = 64 * 1024
 _BUSY_PAUSE_SECONDS: Final = 0.05
 _YOUNG_SECONDS: Final = 5.0
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
+_MOST_DOUBLINGS: Final = 10
 _FAILED_STARTS: Final = 5
 """So many workers in a row that die before they can serve mean that the next would too."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """What children of a kind are for."""
+
+    name: str
+    """What its process is called where processes are listed, in at most 15 characters."""
+    run: Callable[[Station], int]
+    """What a child does until it is ended; its exit status."""
+    died: str
+    """What is logged of one that did."""
+    takes_connections: bool = False
+    """Whether the server is there as long as one of these is."""
+
+
 @dataclass(slots=True)
-class _Worker:
+class _Child:
+    role: _Role
     number: int
     pid: int
     channel: socket.socket
@@ -111,12 +129,17 @@ class _Supervisor:
         self._identity = identity
         self._listener = listener
         self._run_folder = run_folder
-        self._workers: dict[int, _Worker] = {}
+        works = _Role("lakebed-worker", worker.serve, "a worker died and is replaced", takes_connections=True)
+        delivers = _Role("lakebed-events", deliveries.serve, "the process that delivers events died and is replaced")
+        self._roles = (*(works for _ in range(settings.server.workers)), delivers)
+        """By the numbers of those who have them."""
+        self._children: dict[int, _Child] = {}
         self._turn = 0
         self._held: socket.socket | None = None
         self._stopping = False
         self._stops = 0
-        self._failed_starts = 0
+        self._failed_starts = dict.fromkeys(self._roles, 0)
+        """Of each role, how many in a row died before they were ready."""
         self._restarts: dict[int, float] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -124,11 +147,11 @@ class _Supervisor:
 
     def run(self) -> int:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        for number in _STOPS:
-            signal.signal(number, self._on_stop)
+        for stop in _STOPS:
+            signal.signal(stop, self._on_stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for index in range(self._settings.server.workers):
-            self._start(index)
+        for number in range(len(self._roles)):
+            self._start(number)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         try:
@@ -140,13 +163,15 @@ class _Supervisor:
                     self._accept()
                 self._reap()
                 self._restart()
+                self._announce_once()
             self._listener.close()
         finally:
-            self._stop_workers()
+            self._stop_children()
             signal.set_wakeup_fd(-1)
         return 0
 
     def _start(self, number: int) -> None:
+        role = self._roles[number]
         ours, theirs = socket.socketpair()
         # A stop that reached the child before it has handlers of its own would be taken for the parent's, and lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
@@ -155,25 +180,28 @@ class _Supervisor:
             status = 1
             try:
                 ours.close()
-                self._become_worker()
-                status = worker.serve(self._settings, self._identity, number, theirs, self._run_folder)
+                self._become_child(role)
+                status = role.run(Station(self._settings, self._identity, number, theirs, self._run_folder))
             except LakebedError as error:
-                worker.tell_failure(theirs, error)
+                tell_failure(theirs, error)
             except BaseException:
-                log.exception("the worker crashed")
+                log.exception("a child of the server crashed", extra={"child": number})
             finally:
                 logging.shutdown()
                 # Not sys.exit: the parent's own cleanup is not the child's to run.
                 os._exit(status)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         theirs.close()
-        # A worker that hangs must not hang us when its channel is full.
+        # A child that hangs must not hang us when its channel is full.
         ours.setblocking(False)
-        self._workers[pid] = _Worker(number, pid, ours, time.monotonic())
+        self._children[pid] = _Child(role, number, pid, ours, time.monotonic())
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._hear(pid))
 
-    def _become_worker(self) -> None:
+    def _become_child(self, role: _Role) -> None:
         """Leave the parent's business behind."""
+        with suppress(OSError):
+            # Where there is no such file, processes have no names.
+            Path("/proc/self/comm").write_text(role.name)
         leave_out_arrays()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -185,7 +213,7 @@ class _Supervisor:
         self._listener.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
-        for other in self._workers.values():
+        for other in self._children.values():
             other.channel.close()
         if self._held is not None:
             self._held.close()
@@ -212,21 +240,27 @@ class _Supervisor:
 
     def _hand_over(self, connection: socket.socket) -> bool:
         """Give the connection to the next worker that takes it; whether one did."""
-        candidates = [w for w in self._workers.values() if w.ready] or list(self._workers.values())
+        workers = self._workers
+        candidates = [w for w in workers if w.ready] or workers
         for _ in range(len(candidates)):
             self._turn += 1
             chosen = candidates[self._turn % len(candidates)]
             try:
-                socket.send_fds(chosen.channel, [worker.CONNECTION], [connection.fileno()])
+                socket.send_fds(chosen.channel, [CONNECTION], [connection.fileno()])
             except OSError:
                 # It has died, or does not look at its channel: the next one.
                 continue
             return True
         return False
 
+    @property
+    def _workers(self) -> list[_Child]:
+        """Those who take connections."""
+        return [child for child in self._children.values() if child.role.takes_connections]
+
     def _hear(self, pid: int) -> None:
-        """Take what a worker says: that it serves, or why it does not."""
-        found = self._workers.get(pid)
+        """Take what a child says: that it is ready, or why it is not."""
+        found = self._children.get(pid)
         if found is None:
             return
         try:
@@ -238,17 +272,20 @@ class _Supervisor:
         if not message:
             self._selector.unregister(found.channel)
             return
-        if message.startswith(worker.READY):
+        if message.startswith(READY):
             found.ready = True
-            self._failed_starts = 0
-            message = message.removeprefix(worker.READY)
+            self._failed_starts[found.role] = 0
+            message = message.removeprefix(READY)
         if message:
-            found.failure = worker.told_failure(message)
-        if not self._announced and all(w.ready for w in self._workers.values()):
-            self._announced = True
-            self._announce()
+            found.failure = told_failure(message)
 
-    def _announce(self) -> None:
+    def _announce_once(self) -> None:
+        """Tell that all are there; but whoever does not take connections is not waited for again once it has died."""
+        if self._announced or not all(child.ready for child in self._children.values()):
+            return
+        if len(self._workers) < self._settings.server.workers:
+            return
+        self._announced = True
         scheme = "https" if self._settings.server.tls_cert is not None else "http"
         log.info(
             "ready",
@@ -261,40 +298,43 @@ class _Supervisor:
         )
 
     def _reap(self) -> None:
-        while self._workers:
+        while self._children:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            if pid not in self._workers:
+            if pid not in self._children:
                 continue
             # Its last words may still be in the channel.
             with suppress(KeyError):
                 self._hear(pid)
-            dead = self._workers.pop(pid)
+            dead = self._children.pop(pid)
             with suppress(KeyError):
                 self._selector.unregister(dead.channel)
             dead.channel.close()
             if not self._stopping:
                 self._replace(dead, status)
 
-    def _replace(self, dead: _Worker, status: int) -> None:
-        """Have a successor started, soon. Raises what kept the first workers from starting."""
+    def _replace(self, dead: _Child, status: int) -> None:
+        """Have a successor started, soon. Raises what kept the first children from starting."""
         failure = dead.failure
         if failure is not None and not failure.retryable and not self._announced:
             raise failure
         is_young = time.monotonic() - dead.started < _YOUNG_SECONDS
         pause = _FIRST_PAUSE_SECONDS if is_young else 0.0
         if not dead.ready:
-            self._failed_starts += 1
-            if self._failed_starts >= _FAILED_STARTS and not any(w.ready for w in self._workers.values()):
+            self._failed_starts[dead.role] += 1
+            failed_starts = self._failed_starts[dead.role]
+            is_hopeless = dead.role.takes_connections and failed_starts >= _FAILED_STARTS
+            if is_hopeless and not any(w.ready for w in self._workers):
                 raise failure or Unavailable("the server's workers end as soon as they are started; its log says why")
-            pause = min(_FIRST_PAUSE_SECONDS * 2 ** (self._failed_starts - 1), _LONGEST_PAUSE_SECONDS)
+            doubled = min(failed_starts - 1, _MOST_DOUBLINGS)
+            pause = min(_FIRST_PAUSE_SECONDS * 2**doubled, _LONGEST_PAUSE_SECONDS)
         log.error(
-            "a worker died and is replaced",
-            extra={"worker": dead.number, "status": os.waitstatus_to_exitcode(status)},
+            dead.role.died,
+            extra={"child": dead.number, "status": os.waitstatus_to_exitcode(status)},
             exc_info=failure,
         )
         self._restarts[dead.number] = time.monotonic() + pause
@@ -321,20 +361,20 @@ class _Supervisor:
         except BlockingIOError:
             return
 
-    def _stop_workers(self) -> None:
-        """Let the workers finish what is under way, for a time; a second word to stop is taken as impatience."""
+    def _stop_children(self) -> None:
+        """Let the children finish what is under way, for a time; a second word to stop is taken as impatience."""
         self._stopping = True
         if self._held is not None:
             self._held.close()
-        for found in self._workers.values():
+        for found in self._children.values():
             os.kill(found.pid, signal.SIGTERM)
         deadline = time.monotonic() + self._settings.server.shutdown_grace + _KILL_SECONDS
         with selectors.DefaultSelector() as children:
             children.register(self._wake_read, selectors.EVENT_READ)
-            while self._workers and self._stops < 2 and time.monotonic() < deadline:
+            while self._children and self._stops < 2 and time.monotonic() < deadline:
                 self._reap()
-                if self._workers:
+                if self._children:
                     children.select(timeout=0.1)
                     self._on_wake()
-        for found in self._workers.values():
+        for found in self._children.values():
             os.kill(found.pid, signal.SIGKILL)

@@ -1,12 +1,9 @@
-"""Wires targets: which kinds there are, which the settings name, and who delivers to them."""
+"""Wires targets: which kinds there are, which the settings name, who looks after them and who delivers to them."""
 
 from __future__ import annotations
 
-import os
 import random
-import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidSetting, NotSupported
@@ -22,48 +19,60 @@ from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_kind
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.vault import MasterKeys, Vault
-from lakebed.meta.leases import Leases
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
+from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
-from lakebed.tables.upkeep.arrivals import Arrival, Arrivals, Destination
-
-
-@dataclass(frozen=True, slots=True)
-class Deliveries:
-    """What the edges and the worker need of it."""
-
-    targets: Targets
-    records: TargetRecords
-    dispatcher: Dispatcher
+from lakebed.tables.upkeep.arrivals import Arrival, Destination, Intake
 
 
 def wire_targets(
-    facilities: Facilities, master: MasterKeys, settings: TargetsSettings, interests: Interests, arrivals: Arrivals
-) -> Deliveries:
-    """All of it as the settings have it. Raises InvalidSetting."""
+    facilities: Facilities, master: MasterKeys, settings: TargetsSettings, tasks: TaskQueue
+) -> tuple[Targets, TargetRecords]:
+    """Those who look after targets, as the settings have them. Raises InvalidSetting."""
     f = facilities
-    kinds = target_kinds(settings, f.clock, _noted_in(arrivals))
-    records = TargetRecords(f.meta, Vault(master, PURPOSE), kinds, read_targets(settings, kinds))
-    return Deliveries(
-        Targets(f, records, kinds),
-        records,
-        Dispatcher(
-            f,
-            records,
-            kinds,
-            RuleMatcher(f.meta),
-            interests,
-            Leases(f.meta, f.clock),
-            f"{socket.gethostname()}:{os.getpid()}",
-            random.SystemRandom(),
-            max_attempts=settings.max_attempts,
-        ),
+    kinds = target_kinds(settings, f.clock, _noted_by(Intake(f.meta, f.outbox, f.clock, tasks)))
+    records = _records(f.meta, master, settings, kinds)
+    return Targets(f, records, kinds), records
+
+
+def wire_dispatcher(
+    meta: MetaStore,
+    outbox: Outbox,
+    clock: Clock,
+    master: MasterKeys,
+    settings: TargetsSettings,
+    interests: Interests,
+    holder: str,
+    *,
+    region: str,
+) -> Dispatcher:
+    """Who delivers, under a name of its own among all that share the store. Raises InvalidSetting."""
+    tasks = TaskQueue(meta, clock, random.SystemRandom())
+    kinds = target_kinds(settings, clock, _noted_by(Intake(meta, outbox, clock, tasks)))
+    return Dispatcher(
+        meta,
+        outbox,
+        clock,
+        _records(meta, master, settings, kinds),
+        kinds,
+        RuleMatcher(meta),
+        interests,
+        holder,
+        random.SystemRandom(),
+        region=region,
+        max_attempts=settings.max_attempts,
     )
 
 
-def _noted_in(arrivals: Arrivals) -> Arrive:
+def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, kinds: TargetKinds) -> TargetRecords:
+    return TargetRecords(meta, Vault(master, PURPOSE), kinds, read_targets(settings, kinds))
+
+
+def _noted_by(intake: Intake) -> Arrive:
     async def arrive(file: ArrivedFile) -> None:
         warehouse, namespace, table, event, source, version, etag, size, format = file
-        await arrivals.arrive(
+        await intake.arrive(
             Destination(warehouse, namespace, table),
             Arrival(event=event, source=source, version=version, etag=etag, bytes=size, format=format),
         )

@@ -5,65 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
-import signal
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
-import uvloop
-
-from lakebed.core import errors
 from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
 from lakebed.tables.upkeep.planner import Planned
 
+from .child import Child, Station, end_chores, live
 from .composition import Parts, compose
 from .connections import Connections
-from .identity import Identity
-from .memory import settle_memory
-from .metrics import Metrics
 
 log = logging.getLogger("lakebed.server")
 
-READY: Final = b"+"
-"""What a worker says to the supervisor when it can serve; what follows is why it ended."""
-
-CONNECTION: Final = b"C"
-"""What comes with the descriptor of a connection."""
-
-_DESCRIPTORS_A_MESSAGE: Final = 16
 _LEASE_SECONDS: Final = 60.0
 _PURGE_PAUSE_SECONDS: Final = 5.0
 _UPKEEP_PAUSE_SECONDS: Final = 5.0
-_TARGETS_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
-_FAILURE_BYTES: Final = 8192
 
 
-def serve(settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str) -> int:
+def serve(station: Station) -> int:
     """Run a worker until the supervisor ends it; the exit status."""
-    supervisor = os.getppid()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, identity, number, channel, metrics_folder))
-    if os.getppid() != supervisor:
-        # It was killed, and cannot clean up behind itself.
-        shutil.rmtree(metrics_folder, ignore_errors=True)
-    return 0
+    return live(station, _serve)
 
 
-async def _serve(
-    settings: Settings, identity: Identity, number: int, channel: socket.socket, metrics_folder: str
-) -> None:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    metrics = Metrics(Path(metrics_folder), number)
-    async with compose(settings, identity, metrics) as parts:
+async def _serve(child: Child) -> None:
+    settings = child.station.settings
+    async with compose(settings, child.station.identity, child.metrics) as parts:
         connections = Connections(
             parts.application,
             parts.reject,
@@ -71,8 +42,6 @@ async def _serve(
             tls=tls_context(settings),
             report=parts.instruments.connections.set,
         )
-        channel.setblocking(False)
-        loop.add_reader(channel, _take_connections, channel, connections, stop)
         chores = [
             asyncio.create_task(connections.watch()),
             asyncio.create_task(parts.reaper.run()),
@@ -87,39 +56,15 @@ async def _serve(
             asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),
             asyncio.create_task(_purge_tables(parts)),
             asyncio.create_task(_schedule_upkeep(parts)),
-            asyncio.create_task(_deliver_events(parts)),
             asyncio.create_task(parts.telling.recorder.run()),
             asyncio.create_task(parts.live.interests.run()),
             asyncio.create_task(parts.live.accesses.run()),
             asyncio.create_task(parts.worker_starter.run()),
             asyncio.create_task(parts.trace.run()),
         ]
-        settle_memory()
-        channel.send(READY)
-        await stop.wait()
-        loop.remove_reader(channel)
+        await child.wait_for_stop(connections.adopt)
         await connections.drain(settings.server.shutdown_grace)
-        for chore in chores:
-            chore.cancel()
-        await asyncio.gather(*chores, return_exceptions=True)
-    metrics.close()
-
-
-def _take_connections(channel: socket.socket, connections: Connections, stop: asyncio.Event) -> None:
-    try:
-        message, descriptors, _, _ = socket.recv_fds(channel, _DESCRIPTORS_A_MESSAGE, _DESCRIPTORS_A_MESSAGE)
-    except BlockingIOError:
-        return
-    except OSError:
-        # It went away with words of ours unread.
-        message, descriptors = b"", []
-    if not message:
-        # The supervisor is gone: nobody would bring connections, or end us.
-        stop.set()
-        asyncio.get_running_loop().remove_reader(channel)
-        return
-    for descriptor in descriptors:
-        connections.adopt(socket.socket(fileno=descriptor))
+        await end_chores(chores)
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
@@ -138,19 +83,6 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
             f"server.tls_cert: cannot be used. certificate={certificate} key={key} reason={reason}"
         ) from error
     return context
-
-
-def tell_failure(channel: socket.socket, error: LakebedError) -> None:
-    """Tell the supervisor what this worker ended of."""
-    with suppress(OSError):
-        channel.send(f"{type(error).__name__}\n{error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
-
-
-def told_failure(message: bytes) -> LakebedError:
-    """The error that a worker told of."""
-    name, _, text = message.decode(errors="replace").partition("\n")
-    kind = getattr(errors, name, None)
-    return kind(text) if isinstance(kind, type) and issubclass(kind, LakebedError) else LakebedError(text)
 
 
 def _sweep(parts: Parts) -> Callable[[], Awaitable[None]]:
@@ -265,18 +197,6 @@ async def _schedule_upkeep(parts: Parts) -> None:
         except Exception:
             log.exception("the planning of upkeep crashed; it is tried again", extra={"chore": "upkeep"})
         await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
-
-
-async def _deliver_events(parts: Parts) -> None:
-    """Send events to targets, in one process of all that share the metadata store at a time."""
-    while True:
-        try:
-            await parts.telling.dispatcher.run(parts.instruments.deliveries)
-        except LakebedError as error:
-            log.warning("events cannot be delivered; it is tried again", extra={"chore": "targets"}, exc_info=error)
-        except Exception:
-            log.exception("the delivery of events crashed; it is tried again", extra={"chore": "targets"})
-        await asyncio.sleep(_TARGETS_PAUSE_SECONDS)
 
 
 async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:

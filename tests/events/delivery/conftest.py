@@ -33,7 +33,6 @@ from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.vault import MasterKeys, Vault
-from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
@@ -158,14 +157,16 @@ def open_office(
     interests = Interests(facilities.meta, clock, holder)
     records = TargetRecords(facilities.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
     dispatcher = Dispatcher(
-        facilities,
+        facilities.meta,
+        facilities.outbox,
+        clock,
         records,
         kinds,
         matcher or RuleMatcher(facilities.meta),
         interests,
-        Leases(facilities.meta, clock),
         holder,
         Random(1),
+        region=facilities.region,
         max_attempts=3,
     )
     targets = Targets(facilities, records, kinds)

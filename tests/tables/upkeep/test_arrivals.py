@@ -10,7 +10,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.core.jobs import JobKind, decode_order
 from lakebed.meta.tasks import TaskQueue, TaskState
-from lakebed.tables.upkeep.arrivals import Arrival, Arrivals, Destination
+from lakebed.tables.upkeep.arrivals import Arrival, Arrivals, Destination, Intake
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
 SALES = Destination("lake", ("raw",), "sales")
@@ -29,8 +29,13 @@ def queue(store: ObjectStore) -> TaskQueue:
 
 
 @pytest.fixture
-def arrivals(store: ObjectStore, queue: TaskQueue) -> Arrivals:
-    return Arrivals(store.facilities, queue)
+def intake(store: ObjectStore, queue: TaskQueue) -> Intake:
+    return Intake(store.meta, store.facilities.outbox, store.clock, queue)
+
+
+@pytest.fixture
+def arrivals(store: ObjectStore) -> Arrivals:
+    return Arrivals(store.facilities)
 
 
 def a_file(event: int) -> Arrival:
@@ -42,11 +47,11 @@ async def open_tasks(store: ObjectStore, queue: TaskQueue) -> list[TaskState]:
 
 
 async def test_files_are_noted_once_with_one_task_for_their_table(
-    store: ObjectStore, queue: TaskQueue, arrivals: Arrivals
+    store: ObjectStore, queue: TaskQueue, intake: Intake, arrivals: Arrivals
 ) -> None:
     for event in (3, 1, 3):
-        await arrivals.arrive(SALES, a_file(event))
-    await arrivals.arrive(OTHER, a_file(2))
+        await intake.arrive(SALES, a_file(event))
+    await intake.arrive(OTHER, a_file(2))
     assert await arrivals.list(ROOT, SALES, after=0, limit=10) == [a_file(1), a_file(3)]
     assert await arrivals.list(ROOT, SALES, after=1, limit=10) == [a_file(3)]
     assert await arrivals.list(ROOT, SALES, after=0, limit=1) == [a_file(1)]
@@ -54,28 +59,28 @@ async def test_files_are_noted_once_with_one_task_for_their_table(
     assert [decode_order(task.payload).table for task in tasks] == ["sales", "other"]
 
 
-async def test_what_was_added_is_forgotten(arrivals: Arrivals) -> None:
+async def test_what_was_added_is_forgotten(intake: Intake, arrivals: Arrivals) -> None:
     for event in (1, 2):
-        await arrivals.arrive(SALES, a_file(event))
+        await intake.arrive(SALES, a_file(event))
     for _ in range(2):
         await arrivals.take(ROOT, SALES, [1])
         assert await arrivals.list(ROOT, SALES, after=0, limit=10) == [a_file(2)]
 
 
 async def test_a_file_that_comes_while_a_job_is_under_way_has_another_one_behind_it(
-    store: ObjectStore, queue: TaskQueue, arrivals: Arrivals
+    store: ObjectStore, queue: TaskQueue, intake: Intake
 ) -> None:
-    await arrivals.arrive(SALES, a_file(1))
+    await intake.arrive(SALES, a_file(1))
     (first,) = await queue.claim([JobKind.INGEST], "w", 60)
     for event in (2, 3):
-        await arrivals.arrive(SALES, a_file(event))
+        await intake.arrive(SALES, a_file(event))
     assert await open_tasks(store, queue) == [TaskState.CLAIMED, TaskState.READY]
     # That one is under way too, while the first still is.
     await queue.claim([JobKind.INGEST], "v", 60)
-    await arrivals.arrive(SALES, a_file(4))
+    await intake.arrive(SALES, a_file(4))
     assert await open_tasks(store, queue) == [TaskState.CLAIMED, TaskState.CLAIMED, TaskState.READY]
     await store.meta.transact(lambda tx: queue.complete(tx, first))
-    await arrivals.arrive(SALES, a_file(5))
+    await intake.arrive(SALES, a_file(5))
     assert (await open_tasks(store, queue)).count(TaskState.READY) >= 1
 
 

@@ -162,7 +162,7 @@ async def open_yard(catalog: Catalog) -> Yard:
 
     await catalog.store.meta.transact(empty)
     facilities = catalog.store.facilities
-    orders, records = Orders(facilities, catalog.tasks), Records()
+    orders, records = Orders(facilities.outbox, facilities.clock, catalog.tasks), Records()
     return Yard(
         workshop=wire_workshop(catalog),
         policing=policing_on(catalog),

@@ -99,9 +99,10 @@ class TargetsSettings:
     """How long a receiver of webhooks may take to answer."""
 
     max_attempts: Annotated[int, Within(1, 1000)] = 50
+    """After that many an event is a dead letter. Pauses double, up to five minutes: fifty take about four hours."""
+
     rules_per_bucket: Annotated[int, Within(1, 10_000)] = 100
     """How many rules the notification configuration of a bucket has at most; 100 with Amazon's S3."""
-    """After that many an event is a dead letter. Pauses double, up to five minutes: fifty take about four hours."""
 
     allow_http: bool = False
     """Post webhooks by plain HTTP, beyond this machine too."""

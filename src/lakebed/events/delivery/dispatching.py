@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
+from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, LakebedError, NotFound
 from lakebed.meta.holding import HeldLease
 from lakebed.meta.leases import Leases
-from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Transaction
 
 from ..interests import Interests, asked_by
 from ..matching import Matcher
@@ -89,25 +90,31 @@ class Dispatcher:
 
     def __init__(
         self,
-        facilities: Facilities,
+        meta: MetaStore,
+        outbox: Outbox,
+        clock: Clock,
         records: TargetRecords,
         kinds: TargetKinds,
         matcher: Matcher,
         interests: Interests,
-        leases: Leases,
         holder: str,
         random: Random,
         *,
+        region: str,
         max_attempts: int,
     ) -> None:
-        self._f = facilities
+        """`holder` is the lease's: whoever delivers under it next takes the place of this one at once."""
+        self._meta = meta
+        self._outbox = outbox
+        self._clock = clock
         self._records = records
         self._kinds = kinds
-        self._feed = Feed(facilities.outbox, matcher)
+        self._feed = Feed(outbox, matcher)
         self._interests = interests
-        self._leases = leases
-        self._held = HeldLease(facilities.meta, leases, facilities.clock, LEASE, holder, LEASE_SECONDS)
+        self._leases = Leases(meta, clock)
+        self._held = HeldLease(meta, self._leases, clock, LEASE, holder, LEASE_SECONDS)
         self._random = random
+        self._region = region
         self._max_attempts = max_attempts
         self._served: dict[str, _Served] = {}
         self._couriers: dict[str, Courier] = {}
@@ -151,17 +158,16 @@ class Dispatcher:
 
     def courier(self, record: TargetRecord, target: Target) -> Courier:
         """Somebody who serves a target under this process's lease."""
-        f = self._f
         return Courier(
             record,
             target,
             self._feed,
-            f.meta,
-            f.outbox,
-            f.clock,
+            self._meta,
+            self._outbox,
+            self._clock,
             self._random,
             confirmed(self._leases, self._held),
-            region=f.region,
+            region=self._region,
             max_attempts=self._max_attempts,
         )
 
@@ -224,8 +230,8 @@ class Dispatcher:
 
         A new one begins at the end. Those of the API have theirs from when they were made to when they are removed.
         """
-        outbox = self._f.outbox
-        known = {name for cursor, _ in await outbox.cursors(self._f.meta) if (name := target_of(cursor))}
+        outbox = self._outbox
+        known = {name for cursor, _ in await outbox.cursors(self._meta) if (name := target_of(cursor))}
         missing, left = present.keys() - known, known - present.keys()
         if not missing and not left:
             return
@@ -241,11 +247,11 @@ class Dispatcher:
             for name in left - stored:
                 await release_place(outbox, tx, name)
 
-        await self._f.meta.transact(work)
+        await self._meta.transact(work)
 
     async def _forget(self, present: Iterable[str]) -> None:
         """Remove dead letters that are too old, or too many."""
-        now_ms = self._f.clock.now_ms()
+        now_ms = self._clock.now_ms()
         if now_ms - self._forgot_ms < _FORGET_MS:
             return
         self._forgot_ms = now_ms
@@ -255,17 +261,16 @@ class Dispatcher:
             for name in present:
                 await tx.run(rows.FORGET_MANY_DEAD, name, name, MOST_DEAD)
 
-        await self._f.meta.transact(work)
+        await self._meta.transact(work)
 
     async def _measure(self, present: Mapping[str, TargetRecord], observer: Observer) -> None:
-        f = self._f
-        now_ms = f.clock.now_ms()
+        now_ms = self._clock.now_ms()
         if now_ms - self._measured_ms < _MEASURE_MS:
             return
         self._measured_ms = now_ms
-        places = {name: seq for cursor, seq in await f.outbox.cursors(f.meta) if (name := target_of(cursor))}
-        counts = {(name, state): count for name, state, count in await f.meta.rows(rows.ALL_COUNTS)}
-        last_seq = await f.outbox.last_seq(f.meta)
+        places = {name: seq for cursor, seq in await self._outbox.cursors(self._meta) if (name := target_of(cursor))}
+        counts = {(name, state): count for name, state, count in await self._meta.rows(rows.ALL_COUNTS)}
+        last_seq = await self._outbox.last_seq(self._meta)
         for name in present:
             standing = Standing(
                 max(0, last_seq - places.get(name, last_seq)),

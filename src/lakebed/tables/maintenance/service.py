@@ -160,7 +160,7 @@ def wire_maintenance(
     executor = Executor(facilities, entries, files, jobs)
     quarantine = Quarantine(facilities, jobs)
     scheduling = Scheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
-    orders = Orders(facilities, tasks)
+    orders = Orders(facilities.outbox, facilities.clock, tasks)
     operating = Operating(facilities, configs, jobs, executor, commits, orders, safety_window_ms=safety_window_ms)
     review = QuarantineReview(facilities, jobs, quarantine)
     return (

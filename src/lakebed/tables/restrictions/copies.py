@@ -97,7 +97,7 @@ class Copies:
         self._cache = cache
         self._dropping = dropping
         self._queue = queue
-        self._orders = Orders(facilities, queue)
+        self._orders = Orders(facilities.outbox, facilities.clock, queue)
 
     async def ensure(
         self, caller: Caller, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction

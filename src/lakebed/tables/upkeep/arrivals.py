@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
+from lakebed.core.clock import Clock
 from lakebed.core.jobs import JobKind, TaskOrder
-from lakebed.meta.outbox import Event
-from lakebed.meta.seam import Transaction
+from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
@@ -23,7 +24,7 @@ from lakebed.tables.gate import Gate, ServerAction
 from .orders import Orders
 from .task_events import tell_all
 
-__all__ = ["Arrival", "Arrivals", "Destination"]
+__all__ = ["Arrival", "Arrivals", "Destination", "Intake"]
 
 MAX_PAGE: Final = 1000
 
@@ -65,14 +66,14 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     format: str = ""
 
 
-class Arrivals:
-    """The use cases."""
+class Intake:
+    """Notes files, for whoever is told of them by events."""
 
-    def __init__(self, facilities: Facilities, queue: TaskQueue) -> None:
-        self._f = facilities
-        self._gate = Gate(facilities)
+    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
+        self._meta = meta
+        self._outbox = outbox
         self._queue = queue
-        self._orders = Orders(facilities, queue)
+        self._orders = Orders(outbox, clock, queue)
 
     async def arrive(self, destination: Destination, arrival: Arrival) -> None:
         """Note a file, and see that there is a task which has yet to begin. In one transaction. The same again is none.
@@ -100,9 +101,17 @@ class Arrivals:
                 # One that is under way may have looked for files already.
                 if placed.is_new or (await self._queue.find(tx, placed.task_id)).state is not TaskState.CLAIMED:
                     break
-            await tell_all(self._f.outbox, tx, told)
+            await tell_all(self._outbox, tx, told)
 
-        await self._f.meta.transact(work)
+        await self._meta.transact(work)
+
+
+class Arrivals:
+    """What was noted, for the workers that add it."""
+
+    def __init__(self, facilities: Facilities) -> None:
+        self._f = facilities
+        self._gate = Gate(facilities)
 
     async def list(self, caller: Caller, destination: Destination, *, after: int, limit: int) -> Sequence[Arrival]:
         """What is to be added to a table, in the order of its events. For workers. Raises AccessDenied."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from lakebed.core.clock import Clock
 from lakebed.core.jobs import JobKind, TaskOrder, decode_order, encode_order
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskQueue
-from lakebed.objects.facilities import Facilities
 
 from .task_events import TaskNews, task_event, tell_all
 
@@ -42,8 +42,9 @@ class Orders:
     Each adds to `told` what it did: for `tell_all`, at the end of the transaction's work.
     """
 
-    def __init__(self, facilities: Facilities, queue: TaskQueue) -> None:
-        self._f = facilities
+    def __init__(self, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
+        self._outbox = outbox
+        self._clock = clock
         self._queue = queue
 
     async def place(
@@ -59,14 +60,14 @@ class Orders:
             max_attempts=MAX_ATTEMPTS,
         )
         if added.is_new:
-            told.append(task_event(TaskNews.PLANNED, added.id, order, self._f.clock.now_ms()))
+            told.append(task_event(TaskNews.PLANNED, added.id, order, self._clock.now_ms()))
         return Placed(added.id, added.is_new)
 
     async def place_one(self, tx: Transaction, order: TaskOrder) -> Placed:
         """Ask for a job, as the last step of a transaction's work."""
         told: list[Event] = []
         placed = await self.place(tx, order, told)
-        await tell_all(self._f.outbox, tx, told)
+        await tell_all(self._outbox, tx, told)
         return placed
 
     async def revise(
@@ -75,14 +76,14 @@ class Orders:
         """Replace an order that nobody has begun; False if somebody has."""
         changed = await self._queue.revise(tx, task_id, encode_order(order), run_at_ms=run_at_ms)
         if changed:
-            told.append(task_event(TaskNews.PLANNED, task_id, order, self._f.clock.now_ms()))
+            told.append(task_event(TaskNews.PLANNED, task_id, order, self._clock.now_ms()))
         return changed
 
     async def withdraw(self, tx: Transaction, task_id: int, order: TaskOrder, why: str, told: list[Event]) -> bool:
         """Take back an order that waits; False if somebody is at it."""
         gone = await self._queue.withdraw(tx, task_id)
         if gone:
-            told.append(task_event(TaskNews.WITHDRAWN, task_id, order, self._f.clock.now_ms(), failure=why))
+            told.append(task_event(TaskNews.WITHDRAWN, task_id, order, self._clock.now_ms(), failure=why))
         return gone
 
     async def open_for(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, Sequence[OpenTask]]:

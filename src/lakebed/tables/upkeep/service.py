@@ -178,7 +178,7 @@ def wire_upkeep(
     debounce_seconds: float,
 ) -> UpkeepParts:
     """Upkeep on the services of the catalog."""
-    records, orders = Records(), Orders(facilities, queue)
+    records, orders = Records(), Orders(facilities.outbox, facilities.clock, queue)
     planner = Planner(facilities, entries, files, orders, records)
     admission = Admission(facilities, gate, warehouses, entries, records)
     return UpkeepParts(

@@ -1,0 +1,139 @@
+"""A child process of the server: what all of them have in common, whatever their role is.
+
+A child has a loop, a place where it counts, and a channel to its supervisor. On the channel it says that it is ready,
+or why it could not be; what comes the other way are connections, for roles that take them. It ends when it is told to,
+or when the supervisor is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from lakebed.core import errors
+from lakebed.core.errors import LakebedError
+from lakebed.core.settings import Settings
+
+from .identity import Identity
+from .memory import settle_memory
+from .metrics import Metrics
+
+READY: Final = b"+"
+"""What a child says to the supervisor when it can do its work; what follows is why it ended."""
+
+CONNECTION: Final = b"C"
+"""What comes with the descriptor of a connection."""
+
+_DESCRIPTORS_A_MESSAGE: Final = 16
+_FAILURE_BYTES: Final = 8192
+
+Adopt = Callable[[socket.socket], None]
+"""Takes a connection that the supervisor accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """What a child is given for its life."""
+
+    settings: Settings
+    identity: Identity
+    number: int
+    """No other child has it at the same time. Its successor has it after it, and goes on with what it counted."""
+    channel: socket.socket
+    run_folder: str
+    """Made anew for each run of a server, and gone with it."""
+
+    @property
+    def server(self) -> str:
+        """A name for this run of this server, among all servers that share a store."""
+        return f"{socket.gethostname()}:{Path(self.run_folder).name}"
+
+
+class Child:
+    """A child process, as its role sees it from inside."""
+
+    def __init__(self, station: Station, metrics: Metrics) -> None:
+        self.station = station
+        self.metrics = metrics
+        self._stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+
+    async def wait_for_stop(self, adopt: Adopt | None = None) -> None:
+        """Say that this child is ready, take the connections that come, and return when it is to end."""
+        loop, channel = asyncio.get_running_loop(), self.station.channel
+        channel.setblocking(False)
+        loop.add_reader(channel, self._listen, adopt)
+        settle_memory()
+        with suppress(BrokenPipeError):
+            # Nobody hears it any more: the reader finds that, too.
+            channel.send(READY)
+        await self._stop.wait()
+        loop.remove_reader(channel)
+
+    def _listen(self, adopt: Adopt | None) -> None:
+        channel = self.station.channel
+        try:
+            message, descriptors, _, _ = socket.recv_fds(channel, _DESCRIPTORS_A_MESSAGE, _DESCRIPTORS_A_MESSAGE)
+        except BlockingIOError:
+            return
+        except OSError:
+            # It went away with words of ours unread.
+            message, descriptors = b"", []
+        if not message:
+            # The supervisor is gone: nobody would bring anything, or end us.
+            self._stop.set()
+            asyncio.get_running_loop().remove_reader(channel)
+            return
+        for descriptor in descriptors:
+            connection = socket.socket(fileno=descriptor)
+            if adopt is None:
+                connection.close()
+            else:
+                adopt(connection)
+
+
+def live(station: Station, work: Callable[[Child], Awaitable[None]]) -> int:
+    """Do the work of a role until the supervisor ends it; the exit status. Raises what the work raises."""
+    supervisor = os.getppid()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_live(station, work))
+    if os.getppid() != supervisor:
+        # It was killed, and cannot clean up behind itself.
+        shutil.rmtree(station.run_folder, ignore_errors=True)
+    return 0
+
+
+async def _live(station: Station, work: Callable[[Child], Awaitable[None]]) -> None:
+    metrics = Metrics(Path(station.run_folder), station.number)
+    await work(Child(station, metrics))
+    metrics.close()
+
+
+async def end_chores(chores: Sequence[asyncio.Task[None]]) -> None:
+    """Have them end, and wait until they have."""
+    for chore in chores:
+        chore.cancel()
+    await asyncio.gather(*chores, return_exceptions=True)
+
+
+def tell_failure(channel: socket.socket, error: LakebedError) -> None:
+    """Tell the supervisor what this child ended of."""
+    with suppress(OSError):
+        channel.send(f"{type(error).__name__}\n{error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
+
+
+def told_failure(message: bytes) -> LakebedError:
+    """The error that a child told of."""
+    name, _, text = message.decode(errors="replace").partition("\n")
+    kind = getattr(errors, name, None)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, LakebedError) else LakebedError(text)

@@ -1,0 +1,95 @@
+"""The process that delivers events: it has the metadata store and the targets, and nothing that answers requests.
+
+Rendering events, signing and sending them takes as much of a processor as the writes that they tell of. In the
+processes that answer, requests would wait for it. Here they do not, and this process stands behind those: what it does
+may wait, because the outbox keeps it, and a PUT may not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from lakebed.core.clock import SystemClock
+from lakebed.core.errors import LakebedError
+from lakebed.core.settings import Settings
+from lakebed.events.delivery import Dispatcher, Observer
+from lakebed.events.interests import Interests
+from lakebed.governance.vault import MasterKeys
+from lakebed.meta.outbox import Outbox
+
+from .child import Child, Station, end_chores, live
+from .identity import Identity
+from .instruments import DeliveryInstruments
+from .metadata import open_metadata
+from .targets import wire_dispatcher
+
+log = logging.getLogger("lakebed.server")
+
+NICENESS: Final = 10
+"""How far behind the processes that answer: where a processor is wanted by both, it has about a tenth of it."""
+
+_PAUSE_SECONDS: Final = 5.0
+
+
+class Parts(NamedTuple):
+    """What delivers."""
+
+    dispatcher: Dispatcher
+    interests: Interests
+
+
+def serve(station: Station) -> int:
+    """Deliver until the supervisor ends it; the exit status."""
+    # Before anything else: threads are as nice as whoever starts them.
+    os.nice(NICENESS)
+    return live(station, _deliver)
+
+
+async def _deliver(child: Child) -> None:
+    station = child.station
+    instruments = DeliveryInstruments(child.metrics)
+    async with compose(station.settings, station.identity, station.server) as parts:
+        chores = [
+            asyncio.create_task(_keep_delivering(parts.dispatcher, instruments)),
+            asyncio.create_task(parts.interests.run()),
+        ]
+        await child.wait_for_stop()
+        await end_chores(chores)
+
+
+@asynccontextmanager
+async def compose(settings: Settings, identity: Identity, server: str) -> AsyncIterator[Parts]:
+    """Open the metadata store and wire what delivers on it; closed at the end.
+
+    It delivers in the server's name, and there is one such process of a server: what a successor finds to be held by
+    that name is its own at once, though its predecessor was killed.
+    """
+    clock = SystemClock()
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    meta = await open_metadata(settings, master)
+    try:
+        outbox = Outbox(meta)
+        interests = Interests(meta, clock, server)
+        dispatcher = wire_dispatcher(
+            meta, outbox, clock, master, settings.targets, interests, server, region=settings.server.region
+        )
+        yield Parts(dispatcher, interests)
+    finally:
+        await meta.close()
+
+
+async def _keep_delivering(dispatcher: Dispatcher, observer: Observer) -> None:
+    """Send events to targets, in one process of all that share the metadata store at a time."""
+    while True:
+        try:
+            await dispatcher.run(observer)
+        except LakebedError as error:
+            log.warning("events cannot be delivered; it is tried again", extra={"chore": "targets"}, exc_info=error)
+        except Exception:
+            log.exception("the delivery of events crashed; it is tried again", extra={"chore": "targets"})
+        await asyncio.sleep(_PAUSE_SECONDS)
