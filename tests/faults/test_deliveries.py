@@ -18,7 +18,7 @@ from lakebed.core.webhooks import new_secret
 from tests.client.conftest import access_to
 from tests.fixtures.server import RunningServer, start_server
 from tests.fixtures.webhook_receiver import Receiver, start_receiver
-from tests.server.processes import wait_until
+from tests.server.processes import deliveries_of, kill_worker, wait_until
 
 from .data_folder import metadata_of, release_leases
 from .killing import SEED
@@ -29,6 +29,7 @@ SECRET = new_secret()
 WRITERS = 3
 KEYS = 5
 """Of each writer: so that each key is written again and again."""
+DELIVERIES_KILLED = 5
 
 
 class Writer:
@@ -37,6 +38,8 @@ class Writer:
     def __init__(self, number: int) -> None:
         self._number = number
         self.acknowledged: dict[str, int] = {}
+        self.is_cut_off = False
+        """Whether a write was not answered, or wrongly."""
 
     def work(self, server: RunningServer, stop: threading.Event) -> None:
         turn = 0
@@ -48,6 +51,7 @@ class Writer:
                 try:
                     client._connection.call("PUT", f"/{key}")
                 except LakebedError:
+                    self.is_cut_off = True
                     return
                 self.acknowledged[key] = self.acknowledged.get(key, 0) + 1
 
@@ -100,6 +104,49 @@ def test_what_was_acknowledged_is_told_though_server_and_receiver_end_at_any_mom
         server.kill()
         receiver.process.kill()
         receiver.process.wait()
+
+
+def test_nothing_is_lost_though_the_process_that_delivers_is_killed_again_and_again(tmp_path: Path) -> None:
+    random = Random(SEED)
+    writers = [Writer(number) for number in range(WRITERS)]
+    receiver = start_receiver(tmp_path / "receiver", SECRET)
+    server = start_server(tmp_path / "data")
+    stop = threading.Event()
+    try:
+        with LakebedClient(access=access_to(server)) as client:
+            client._connection.call("PUT", "/box")
+            settings = {"endpoint": receiver.url, "secret": SECRET.reveal()}
+            client.targets.put("webhook", "r", settings, kinds=["ObjectCreated:*"])
+            with ThreadPoolExecutor(len(writers)) as threads:
+                try:
+                    for writer in writers:
+                        threads.submit(writer.work, server, stop)
+                    for _ in range(DELIVERIES_KILLED):
+                        _see_more_told(receiver)
+                        time.sleep(random.uniform(0, 0.3))
+                        (killed,) = deliveries_of(server)
+                        kill_worker(killed)
+                        wait_until(lambda: bool(deliveries_of(server)), "it is replaced")
+                finally:
+                    stop.set()
+            # Who wrote did not notice.
+            assert not any(writer.is_cut_off for writer in writers)
+            log = [event.seq for page in client.events.pages(kinds=["ObjectCreated:*"]) for event in page.events]
+            assert len(log) == sum(sum(writer.acknowledged.values()) for writer in writers)
+            wait_until(lambda: {event["seq"] for event in receiver.accepted()} == set(log), "all is told")
+            status = client.targets.get("webhook", "r")
+            assert (status.waiting, status.dead) == (0, 0)
+        _check_order(receiver)
+        print(f"kills={DELIVERIES_KILLED} committed=delivered={len(log)}")
+    finally:
+        server.kill()
+        receiver.process.kill()
+        receiver.process.wait()
+
+
+def _see_more_told(receiver: Receiver) -> None:
+    before = len(receiver.accepted())
+    wait_until(lambda: len(receiver.accepted()) > before, "deliveries go on")
 
 
 async def _release_leases(data: Path) -> None:

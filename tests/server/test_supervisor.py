@@ -18,7 +18,7 @@ import pytest
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import RunningServer, free_port, launch_server, running_server, start_server
 
-from .processes import ask, is_alive, kill_worker, plain, wait_ended, wait_until, worker_of, workers_of
+from .processes import ask, children_of, is_alive, kill_worker, plain, wait_ended, wait_until, worker_of, workers_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -138,7 +138,7 @@ def test_a_stop_lets_uploads_and_downloads_finish_and_closes_the_idle(tmp_path: 
     make_bucket(server)
     large = os.urandom(MIB) * 24
     put(server, "/bucket/large", large)
-    workers = workers_of(server)
+    workers = children_of(server)
     body = os.urandom(MIB) * 8
     upload = signer(server).request("PUT", "/bucket/late", body=body)
     with Connection(server.port) as idle, Connection(server.port) as uploading, Connection(server.port) as downloading:
@@ -167,7 +167,7 @@ def test_a_stop_lets_uploads_and_downloads_finish_and_closes_the_idle(tmp_path: 
 def test_a_stop_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data", "--set", "server.shutdown_grace=0.2s")
     make_bucket(server)
-    workers = workers_of(server)
+    workers = children_of(server)
     with Connection(server.port) as stuck:
         stuck.send(signer(server).request("PUT", "/bucket/never", body=b"x" * MIB)[:-1])
         server.process.terminate()
@@ -180,7 +180,7 @@ def test_a_stop_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
 def test_a_second_word_to_stop_ends_it_at_once(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data", "--set", "server.shutdown_grace=1h")
     make_bucket(server)
-    workers = workers_of(server)
+    workers = children_of(server)
     with Connection(server.port) as stuck, Connection(server.port) as idle:
         assert idle.ask(plain("GET")).status == 403
         stuck.send(signer(server).request("PUT", "/bucket/never", body=b"x" * MIB)[:-1])
@@ -193,7 +193,7 @@ def test_a_second_word_to_stop_ends_it_at_once(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_a_terminal_ends_it_in_order(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data")
-    workers = workers_of(server)
+    workers = children_of(server)
     os.killpg(server.process.pid, signal.SIGINT)
     assert server.process.wait(timeout=60) == 0
     assert not [pid for pid in workers if is_alive(pid)]
@@ -204,8 +204,8 @@ def test_workers_whose_supervisor_was_killed_end_by_themselves(tmp_path: Path) -
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     server = start_server(tmp_path / "data", environment={"TMPDIR": str(scratch)})
-    workers = workers_of(server)
-    assert len(workers) == 2
+    workers = children_of(server)
+    assert len(workers) == 3
     with Connection(server.port) as idle:
         assert idle.ask(plain("GET")).status == 403
         server.process.kill()
@@ -313,6 +313,43 @@ sys.exit(main(["serve", "--data", {str(tmp_path / "data")!r}, "--listen", "127.0
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1].startswith("lakebed: the server's workers end as soon as they are started")
     assert ended.stderr.count("RuntimeError: a bug") == 5
+
+
+def with_deliveries_that_raise(error: str, data: Path, port: int) -> list[str]:
+    """A server whose process for events cannot begin."""
+    code = f"""
+import sys
+from lakebed.cli import main
+from lakebed.core.errors import Corrupted
+from lakebed.server import deliveries
+def broken(*_): raise {error}
+deliveries.serve = broken
+sys.exit(main(["serve", "--data", {str(data)!r}, "--listen", "127.0.0.1:{port}", "--workers", "1"]))
+"""
+    return [sys.executable, "-c", code]
+
+
+def test_what_keeps_deliveries_from_the_first_start_is_said_in_one_line(tmp_path: Path) -> None:
+    command = with_deliveries_that_raise('Corrupted("it is damaged")', tmp_path / "data", free_port())
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert complaint(ended) == "lakebed: it is damaged"
+
+
+def test_deliveries_that_crash_at_once_stop_nobody_from_being_served(tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "log"
+    command = with_deliveries_that_raise('RuntimeError("a bug")', tmp_path / "data", port)
+    with log.open("wb") as output, subprocess.Popen(command, stderr=output, start_new_session=True) as process:
+        try:
+            wait_until(lambda: log.read_text().count("RuntimeError: a bug") > 2, "it was tried again")
+            wait_until(lambda: '"ready"' in log.read_text(), "the server is ready")
+            assert "the process that delivers events died and is replaced" in log.read_text()
+            with Connection(port) as connection:
+                assert connection.ask(plain("GET")).status == 403
+                assert b"lakebed_deliveries_running 0\n" in connection.ask(plain("GET", "/metrics")).body
+            process.terminate()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
 
 
 def test_beyond_this_machine_plain_http_needs_a_word(tmp_path: Path) -> None:

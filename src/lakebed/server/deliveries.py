@@ -58,6 +58,7 @@ async def _deliver(child: Child) -> None:
             asyncio.create_task(_keep_delivering(parts.dispatcher, instruments)),
             asyncio.create_task(parts.interests.run()),
         ]
+        instruments.running.set(1)
         await child.wait_for_stop()
         await end_chores(chores)
 

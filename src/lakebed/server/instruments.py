@@ -89,6 +89,9 @@ class DeliveryInstruments:
 
     def __init__(self, metrics: Metrics) -> None:
         labels = ("target", "type")
+        self.running = metrics.gauge(
+            "lakebed_deliveries_running", "Whether the process that delivers events is there."
+        ).of()
         self._sent = metrics.counter("lakebed_target_sent_total", "Events delivered.", labels)
         self._failed = metrics.counter("lakebed_target_failed_total", "Attempts to deliver that failed.", labels)
         self._given_up = metrics.counter("lakebed_target_given_up_total", "Events that became dead letters.", labels)

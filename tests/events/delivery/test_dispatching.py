@@ -90,6 +90,51 @@ async def test_one_process_delivers_and_the_next_takes_over(office: Office, rece
     assert await other.dispatcher._held.take()
 
 
+async def test_who_takes_the_place_of_one_that_was_killed_need_not_wait(office: Office, receiver: Receiver) -> None:
+    assert await office.dispatcher._held.take()
+    killed = office.dispatcher._held.lease
+    successor = open_office(office.facilities, office.clock, receiver, holder="one")
+    assert await successor.dispatcher._held.take()
+    assert successor.dispatcher._held.lease.token > killed.token
+
+
+async def test_what_is_under_way_at_the_end_is_written_down_and_not_sent_again(
+    office: Office, receiver: Receiver
+) -> None:
+    answered = asyncio.Event()
+    receiver.box().pause = lambda message: answered if message.key == "b" else None
+    await office.put()
+    await office.tell("a", "b")
+    running = Running(office)
+    counts = await running.__aenter__()
+    await until(lambda: receiver.subjects == ["a"] and receiver.box().under_way == {"b"})
+    ending = asyncio.create_task(running.__aexit__())
+    await asyncio.sleep(0)
+    await office.tell("c")
+    answered.set()
+    await ending
+    assert sorted(receiver.subjects) == ["a", "b"]
+    assert counts.delivered == 2
+    async with Running(open_office(office.facilities, office.clock, receiver, holder="two")):
+        await until(lambda: "c" in receiver.subjects)
+    assert sorted(receiver.subjects) == ["a", "b", "c"]
+
+
+async def test_what_takes_too_long_at_the_end_goes_back_to_the_queue(
+    office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "_ENDING_SECONDS", 0.01)
+    receiver.box().pause = lambda message: asyncio.Event()
+    await office.put()
+    await office.tell("a")
+    async with Running(office):
+        await until(lambda: receiver.box().under_way == {"a"})
+    assert (receiver.subjects, receiver.box().under_way) == ([], set())
+    receiver.box().pause = lambda message: None
+    async with Running(open_office(office.facilities, office.clock, receiver, holder="two")):
+        await until(lambda: receiver.subjects == ["a"])
+
+
 async def test_a_crash_of_a_target_holds_up_what_it_crashed_of(office: Office, receiver: Receiver) -> None:
     def crash(message: Message) -> LakebedError | None:
         if message.key == "a":

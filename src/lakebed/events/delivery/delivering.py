@@ -108,11 +108,16 @@ class Courier:
         self._cursor_seq = 0
         """Up to where they are done with, as the store has it."""
         self._moved_ms = 0
+        self._is_ending = False
 
     @property
     def under_way(self) -> int:
         """How many events are being sent at this moment."""
         return self._slots.taken
+
+    def finish(self) -> None:
+        """Begin nothing new: rounds end with what is under way, and write down what came of it."""
+        self._is_ending = True
 
     async def step(self) -> Round:
         """One round of both. Raises Fenced, NotFound when the target is gone, and what stores raise."""
@@ -310,7 +315,7 @@ class Courier:
         tried, rest = (lanes[:1], lanes[1:]) if was_down else (lanes, ())
 
         def goes_on() -> bool:
-            return outage.goes_on() and self._clock.monotonic() < end
+            return not self._is_ending and outage.goes_on() and self._clock.monotonic() < end
 
         def answered() -> None:
             self._outage_new.succeed()

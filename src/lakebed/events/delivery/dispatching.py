@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
@@ -41,6 +41,9 @@ MOST_DEAD: Final = 10_000
 
 _LOOK_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 1.0
+_ENDING_SECONDS: Final = 3.0
+"""How long an attempt that is under way is waited for when nothing more is to be sent."""
+
 _FORGET_MS: Final = 3_600_000
 _MEASURE_MS: Final = 5_000
 
@@ -181,7 +184,7 @@ class Dispatcher:
                     (courier.send_new, courier.wait_for_news),
                     (courier.send_again, courier.wait_until_due),
                 ):
-                    group.create_task(self._repeat(record, step, wait, observer))
+                    group.create_task(self._repeat(record, courier, step, wait, observer))
         finally:
             self._couriers.pop(record.id, None)
             await target.close()
@@ -202,14 +205,20 @@ class Dispatcher:
     async def _repeat(
         self,
         record: TargetRecord,
+        courier: Courier,
         step: Callable[[], Awaitable[Round]],
         wait: Callable[[Round, float], Awaitable[None]],
         observer: Observer,
     ) -> None:
+        async def counted() -> Round:
+            done = await step()
+            observer.count(record.id, Tally(done.delivered, done.failed, done.given_up, done.skipped))
+            return done
+
         while True:
             done = Round()
             try:
-                done = await step()
+                done = await _whole(counted(), courier)
             except Fenced:
                 self._held.lose()
                 return
@@ -222,7 +231,6 @@ class Dispatcher:
                 # A mistake of ours must not end the deliveries for the life of the process.
                 log.exception("the delivery of events crashed; it is tried again", extra=_facts(record))
                 await asyncio.sleep(_PAUSE_SECONDS)
-            observer.count(record.id, Tally(done.delivered, done.failed, done.given_up, done.skipped))
             await wait(done, _LOOK_SECONDS)
 
     async def _settle_cursors(self, present: Mapping[str, TargetRecord]) -> None:
@@ -297,6 +305,22 @@ class Dispatcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _whole(round_: Coroutine[None, None, Round], courier: Courier) -> Round:
+    """A round, to its end: cut off, it would not write down what was sent, which would be sent again.
+
+    Who is cancelled meanwhile begins nothing new, and has a moment for what is under way.
+    """
+    under_way = asyncio.create_task(round_)
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        courier.finish()
+        await asyncio.wait((under_way,), timeout=_ENDING_SECONDS)
+        under_way.cancel()
+        await asyncio.gather(under_way, return_exceptions=True)
+        raise
 
 
 def _facts(record: TargetRecord) -> dict[str, str]:
