@@ -1,8 +1,8 @@
 """The process that delivers events: it has the metadata store and the targets, and nothing that answers requests.
 
-Rendering events, signing and sending them takes as much of a processor as the writes that they tell of. In the
-processes that answer, requests would wait for it. Here they do not, and this process stands behind those: what it does
-may wait, because the outbox keeps it, and a PUT may not.
+Rendering events, signing and sending them takes time for which requests in the same process would wait. Here they do
+not, and this process stands behind those that answer: a delivery may wait, because the outbox keeps it, and a PUT may
+not.
 """
 
 from __future__ import annotations
