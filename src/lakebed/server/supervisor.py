@@ -280,11 +280,13 @@ class _Supervisor:
             found.failure = told_failure(message)
 
     def _announce_once(self) -> None:
-        """Tell that all are there; but whoever does not take connections is not waited for again once it has died."""
-        if self._announced or not all(child.ready for child in self._children.values()):
+        """Tell that all are there. Who takes no connections and died before it was ready is not waited for again."""
+        if self._announced or len(self._workers) < self._settings.server.workers:
             return
-        if len(self._workers) < self._settings.server.workers:
-            return
+        for child in self._children.values():
+            is_awaited = child.role.takes_connections or not self._failed_starts[child.role]
+            if is_awaited and not child.ready:
+                return
         self._announced = True
         scheme = "https" if self._settings.server.tls_cert is not None else "http"
         log.info(

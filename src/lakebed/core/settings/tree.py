@@ -158,7 +158,7 @@ class MetaSettings:
     """Empty: SQLite in the data folder. Otherwise `postgresql://…`, which may hold a password: hence a secret."""
 
     pool_size: Count = 8
-    """Connections of each worker to PostgreSQL."""
+    """Connections of each process to PostgreSQL: of each worker, and of the one that delivers events."""
 
     event_retention: Seconds = 7 * 86_400.0
     """How long events stay that everybody who has a cursor has read, for those who come later."""
