@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import requests
 
 from lakebed.client import LakebedClient
 from lakebed.core.webhooks import new_secret
-from lakebed.server.deliveries import NICENESS
 from tests.client.conftest import SCHEMA, access_to
 from tests.clients.plain_http import fetch
 from tests.fixtures.server import RunningServer, running_server, start_server
 from tests.fixtures.webhook_receiver import Receiver, running_receiver
 
-from .processes import deliveries_of, kill_worker, wait_until, workers_of
+from .processes import deliveries_of, kill_worker, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -198,16 +196,6 @@ def test_another_process_takes_over_from_the_one_that_was_killed(tmp_path: Path)
             arrived(receiver, f"lake/ns/t{number}")
         counted = 'lakebed_target_sent_total{target="r",type="webhook"} 3'
         wait_until(lambda: counted in requests.get(f"{server.endpoint}/metrics", timeout=60).text, "all are counted")
-
-
-def test_those_who_deliver_stand_behind_those_who_answer(tmp_path: Path) -> None:
-    with running_server(tmp_path / "data") as server:
-        wait_until(lambda: '"ready"' in server.log_text(), "all are ready")
-        (delivering,) = deliveries_of(server)
-        (answering,) = {os.getpriority(os.PRIO_PROCESS, pid) for pid in workers_of(server)}
-        assert os.getpriority(os.PRIO_PROCESS, delivering) == min(19, answering + NICENESS)
-        text = requests.get(f"{server.endpoint}/metrics", timeout=60).text
-        assert "lakebed_deliveries_running 1\n" in text
 
 
 def test_targets_of_the_settings_are_served_too(tmp_path: Path) -> None:
