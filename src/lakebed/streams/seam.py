@@ -1,0 +1,194 @@
+"""What the parts of streams are to each other: a bucket's log, and a bucket's keys over that log.
+
+The log knows nothing of keys: it is given batches and gives them back by offset. The keys know the log as anyone does
+who appends to it. Edges know both, and neither's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+__all__ = [
+    "Acks",
+    "Appended",
+    "BucketKeys",
+    "BucketLog",
+    "Fetched",
+    "KeyScan",
+    "MergeMode",
+    "Put",
+    "RemoteSegment",
+    "TableBucket",
+]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableBucket:
+    """The unit that is stored, and the name of its log."""
+
+    table_id: int
+    partition_id: int | None
+    bucket: int
+
+
+class Acks(IntEnum):
+    """When an append is answered."""
+
+    NONE = 0
+    """At once."""
+
+    LEADER = 1
+    """When it is written."""
+
+    ALL = -1
+    """When it is on stable storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where records are in the log."""
+
+    base_offset: int
+    end_offset: int
+    """The one after the last of them."""
+
+    is_repeated: bool = False
+    """They were there already, by the sequence number of their writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSegment:
+    """A part of a log that lies in the byte store, where readers that can fetch it themselves."""
+
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    """Exclusive."""
+
+    size_bytes: int
+    max_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a read found."""
+
+    records: bytes
+    """Whole batches, the first of which has the offset that was asked for; empty at the end of the log."""
+
+    next_offset: int
+    """Where to read on."""
+
+    remote: Sequence[RemoteSegment] = ()
+    """Where the offset is instead, if it is only in the byte store; then `records` is empty."""
+
+    remote_start: int = 0
+    """The position in the first of these."""
+
+
+class BucketLog(Protocol):
+    """One bucket's log: batches by offset. Every method may raise StreamFailure."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first that can be read."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The one after the last that was written."""
+        ...
+
+    @property
+    def stable_offset(self) -> int:
+        """The one after the last that is on stable storage. Readers see no further."""
+        ...
+
+    async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
+        """Append batches as their writer sent them, once their checksums and sequences were looked at.
+
+        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, UNKNOWN_WRITER, RECORD_TOO_LARGE, LOG_STORAGE, FENCED.
+        """
+        ...
+
+    async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
+        """Batches from the one with `offset` on, at least one if there is one; of these columns (ascending) alone.
+
+        Reasons: OFFSET_OUT_OF_RANGE, INVALID_PROJECTION, LOG_STORAGE.
+        """
+        ...
+
+    async def wait_for(self, offset: int) -> None:
+        """Return when `offset` can be read, or the log is closed. Cancel it to stop waiting."""
+        ...
+
+    async def find_time(self, timestamp_ms: int) -> int:
+        """The offset of the first batch that was committed at this time or later; the end of the log if there is none."""
+        ...
+
+
+class MergeMode(IntEnum):
+    """Whether a write goes through the table's merge engine."""
+
+    MERGE = 0
+    OVERWRITE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A batch of keyed records as its writer sent it, and how it is to be taken."""
+
+    records: bytes | memoryview
+    target_columns: Sequence[int] = ()
+    """Positions of the columns that are written; all, if there are none."""
+
+    mode: MergeMode = MergeMode.MERGE
+
+
+class KeyScan(Protocol):
+    """Rows in the order of their keys, as they were at one moment. Not for two readers at once."""
+
+    @property
+    def log_offset(self) -> int:
+        """Where the changes begin that it does not show."""
+        ...
+
+    def next(self, max_bytes: int) -> tuple[bytes, bool]:
+        """The next rows, at least one, as a batch of values; and whether there are more."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the moment. Idempotent."""
+        ...
+
+
+class BucketKeys(Protocol):
+    """The latest row of every key of a bucket. Every method may raise StreamFailure."""
+
+    @property
+    def row_count(self) -> int | None:
+        """How many keys there are, where that is known."""
+        ...
+
+    async def put(self, put: Put, acks: Acks) -> int:
+        """Merge the records, append their changes to the log, and show them to lookups; the log's end after them.
+
+        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, NO_SCHEMA, INVALID_TARGET_COLUMN, DELETION_DISABLED, KEY_STORAGE,
+        BACKPRESSURE, and those of `BucketLog.append`.
+        """
+        ...
+
+    async def lookup(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys: schema id and row."""
+        ...
+
+    async def lookup_prefixes(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
+        """The values of all keys that begin so, in the order of keys."""
+        ...
+
+    def scan(self, limit: int | None = None) -> KeyScan:
+        """Begin a scan of the rows as they are now."""
+        ...
