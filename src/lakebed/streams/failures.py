@@ -35,7 +35,7 @@ class Reason(Enum):
     FENCED = "fenced leader epoch"
     TIMED_OUT = "request timed out"
     STORAGE = "storage failed"
-    NO_TOKEN = "no security token"
+    NO_KEYS_TO_FILES = "no keys to files"
     OUT_OF_ORDER = "out of order sequence"
     DUPLICATE_SEQUENCE = "duplicate sequence"
     UNKNOWN_WRITER = "unknown writer"

@@ -126,7 +126,7 @@ class BucketLog(Protocol):
         ...
 
     async def find_time(self, timestamp_ms: int) -> int:
-        """The offset of the first batch that was committed at this time or later; the end of the log if there is none."""
+        """The offset of the first batch that was committed then or later; the end of the log if there is none."""
         ...
 
 
