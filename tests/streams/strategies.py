@@ -1,0 +1,124 @@
+"""Types, schemas and rows by chance, for the property tests of streams."""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+from lakebed.streams.schema import Schema
+from lakebed.streams.types import DataType, Root, RowField
+
+PLAIN = [root for root in Root if root not in (Root.ARRAY, Root.MAP, Root.ROW)]
+TIMED = (Root.TIME, Root.TIMESTAMP, Root.TIMESTAMP_LTZ)
+
+
+@st.composite
+def plain_types(draw: st.DrawFn) -> DataType:
+    root = draw(st.sampled_from(PLAIN))
+    nullable = draw(st.booleans())
+    if root in (Root.CHAR, Root.BINARY):
+        return DataType(root, nullable, length=draw(st.integers(1, 12)))
+    if root is Root.DECIMAL:
+        precision = draw(st.integers(1, 38))
+        return DataType(root, nullable, precision=precision, scale=draw(st.integers(0, precision)))
+    if root in TIMED:
+        return DataType(root, nullable, precision=draw(st.integers(0, 9)))
+    return DataType(root, nullable)
+
+
+def _nested(inner: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
+    keys = plain_types().map(lambda each: each.of(is_nullable=False))
+    rows = st.lists(inner, min_size=1, max_size=3).map(
+        lambda types: DataType(Root.ROW, fields=tuple(RowField(f"f{i}", each) for i, each in enumerate(types)))
+    )
+    return st.one_of(
+        st.builds(lambda element, nullable: DataType(Root.ARRAY, nullable, element=element), inner, st.booleans()),
+        st.builds(lambda key, value: DataType(Root.MAP, key=key, value=value), keys, inner),
+        rows,
+    )
+
+
+types = st.recursive(plain_types(), _nested, max_leaves=4)
+
+
+@st.composite
+def schemas(draw: st.DrawFn, of: st.SearchStrategy[DataType] = types) -> Schema:
+    chosen = draw(st.lists(of, min_size=1, max_size=10))
+    return Schema.of([(f"c{index}", each) for index, each in enumerate(chosen)])
+
+
+def values(type_: DataType) -> st.SearchStrategy[Any]:
+    """Values of the type, as Python has them."""
+    found = _values(type_)
+    return st.none() | found if type_.is_nullable else found
+
+
+def rows(schema: Schema) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.tuples(*(values(column.type) for column in schema.columns))
+
+
+def _values(type_: DataType) -> st.SearchStrategy[Any]:
+    match type_.root:
+        case Root.BOOLEAN:
+            return st.booleans()
+        case Root.TINYINT:
+            return st.integers(-(2**7), 2**7 - 1)
+        case Root.SMALLINT:
+            return st.integers(-(2**15), 2**15 - 1)
+        case Root.INT:
+            return st.integers(-(2**31), 2**31 - 1)
+        case Root.BIGINT:
+            return st.integers(-(2**63), 2**63 - 1)
+        case Root.FLOAT:
+            return st.floats(width=32, allow_nan=False)
+        case Root.DOUBLE:
+            return st.floats(allow_nan=False)
+        case Root.CHAR:
+            return st.text(max_size=type_.length)
+        case Root.STRING:
+            return st.text(max_size=20)
+        case Root.BYTES:
+            return st.binary(max_size=20)
+        case Root.BINARY:
+            return st.binary(min_size=type_.length or 0, max_size=type_.length)
+        case Root.DECIMAL:
+            most = 10 ** (type_.precision or 0) - 1
+            return st.integers(-most, most).map(lambda unscaled: _scaled(unscaled, type_.scale or 0))
+        case Root.DATE:
+            return st.integers(-700_000, 2_900_000)
+        case Root.TIME:
+            return st.integers(0, 86_399_999).map(lambda millis: _cut_time(millis, type_.precision or 0))
+        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+            return st.tuples(st.integers(-(10**12), 4 * 10**12), st.integers(0, 999_999)).map(
+                lambda found: _cut(found, type_.precision or 0)
+            )
+        case Root.ARRAY:
+            assert type_.element is not None
+            return st.lists(values(type_.element), max_size=4)
+        case Root.MAP:
+            assert type_.key is not None
+            assert type_.value is not None
+            return st.lists(
+                st.tuples(_values(type_.key), values(type_.value)), max_size=3, unique_by=lambda pair: repr(pair[0])
+            )
+        case _:
+            return st.tuples(*(values(field.type) for field in type_.fields))
+
+
+def _scaled(unscaled: int, scale: int) -> decimal.Decimal:
+    return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=60))
+
+
+def _cut_time(millis: int, precision: int) -> int:
+    return millis if precision > 0 else millis // 1000 * 1000
+
+
+def _cut(found: tuple[int, int], precision: int) -> tuple[int, int]:
+    millis, nanos = found
+    if precision == 0:
+        return millis // 1000 * 1000, 0
+    if precision <= 3:
+        return millis, 0
+    return (millis, nanos // 1000 * 1000) if precision <= 6 else (millis, nanos)
