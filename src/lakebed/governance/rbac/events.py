@@ -18,17 +18,18 @@ from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import Transaction
 
 from .model import HeldGrant
+from .privileges import Privilege
 
 
 class RoleEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The payload, by names."""
 
     role: str
-    """The principal role, or the catalog role where `catalog` is told."""
+    """The principal role, or the catalog role where `catalog` is told; empty for a grant on streams to a user."""
 
     catalog: str = ""
     user: str = ""
-    """Who was given a principal role, or lost it."""
+    """Who was given a principal role or a privilege on streams, or lost it."""
 
     principal_role: str = ""
     """Which principal role was given a catalog role, or lost it."""
@@ -79,6 +80,12 @@ class RoleTeller:
         """A privilege was `Added` to a catalog role, or `Revoked`."""
         event = RoleEvent(role=role, catalog=catalog, securable=str(grant.target), privilege=grant.privilege.name)
         await self._tell(f"Grant{what}", f"{catalog}/{role}", event)
+
+    async def stream_grant(self, what: str, kind: str, name: str, securable: str, privilege: Privilege) -> None:
+        """A privilege on streams was `Added` to a user or a principal role, or `Revoked`."""
+        held = RoleEvent(role="", user=name) if kind == "User" else RoleEvent(role=name)
+        event = msgspec.structs.replace(held, securable=securable, privilege=privilege.name)
+        await self._tell(f"Grant{what}", f"{securable}/{name}", event)
 
     async def _tell(self, kind: str, subject: str, event: RoleEvent) -> None:
         told = msgspec.structs.replace(event, principal=self._caller.name, account=self._caller.account)

@@ -44,12 +44,13 @@ class CallerGrants:
         if known is not None:
             return known
         # It may see a later change already than the number does: then the next request makes it once more.
-        held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, *(principal,) * 4)
+        held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, *(principal,) * 6)
         if self._federated and roles:
             held += await self._reader.rows(rows.HELD_BY_FEDERATED)
         if roles is not None:
             held = [row for row in held if row[0] in roles]
         grants = GrantSet(
-            ((key, privilege) for _, key, privilege in held if key is not None), {str(role) for role, _, _ in held}
+            ((key, privilege) for _, key, privilege in held if key is not None),
+            {role for role, _, _ in held if role is not None},
         )
         return self._known.keep(name, number, grants)

@@ -1,7 +1,8 @@
 """Privileges: their numbers, what each can be granted on, and which come with which. Pure data.
 
 Names, numbers and what is grantable are those of Apache Polaris, so that its clients mean here what they mean there.
-Numbers are stored: none is ever changed or used again.
+Those of streams follow them, which Apache Fluss calls operations of ACLs: the management API grants none of them (ADR
+31). Numbers are stored: none is ever changed or used again.
 """
 
 from __future__ import annotations
@@ -118,6 +119,13 @@ class Privilege(IntEnum):
     TABLE_REMOVE_STATISTICS = 100
     TABLE_REMOVE_PARTITION_SPECS = 101
     TABLE_MANAGE_STRUCTURE = 102
+    STREAM_READ = 103
+    STREAM_WRITE = 104
+    STREAM_CREATE = 105
+    STREAM_DROP = 106
+    STREAM_ALTER = 107
+    STREAM_DESCRIBE = 108
+    STREAM_ALL = 109
 
 
 class GrantKind(StrEnum):
@@ -234,6 +242,13 @@ COMES_WITH: Final[Mapping[Privilege, frozenset[Privilege]]] = _all_of(
     {"NAMESPACE_MANAGE_GRANTS_ON_SECURABLE": "NAMESPACE_LIST_GRANTS"},
     {"TABLE_MANAGE_GRANTS_ON_SECURABLE": "TABLE_LIST_GRANTS"},
     {"VIEW_MANAGE_GRANTS_ON_SECURABLE": "VIEW_LIST_GRANTS"},
+    # Streams. To write is not to read: who produces need not see what others did.
+    {"STREAM_ALL": "STREAM_READ STREAM_WRITE STREAM_CREATE STREAM_DROP STREAM_ALTER"},
+    {
+        f"STREAM_{operation}": "STREAM_DESCRIBE"
+        for operation in ("READ", "WRITE", "CREATE", "DROP", "ALTER")
+    },
+    {"SERVICE_MANAGE_ACCESS": "STREAM_CREATE STREAM_DROP STREAM_ALTER"},
 )
 """What a privilege brings along, at first hand."""
 

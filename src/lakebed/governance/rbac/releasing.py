@@ -11,6 +11,7 @@ from __future__ import annotations
 from lakebed.meta.seam import Transaction
 
 from . import rows
+from .securables import stream_key
 
 
 async def release_catalog(tx: Transaction, catalog: int) -> None:
@@ -31,3 +32,15 @@ async def release_entry(tx: Transaction, entry: str) -> None:
 async def release_policy(tx: Transaction, policy: int) -> None:
     """A policy goes."""
     await tx.run(rows.COUNT_POLICY, policy)
+
+
+async def release_stream(tx: Transaction, database: str, table: str = "") -> None:
+    """A stream table goes, or a database of streams with what is in it; and what was granted on the name."""
+    key = stream_key(database, table)
+    if table:
+        gone = await tx.run(rows.RELEASE_STREAM, key)
+    else:
+        # All keys that go on with a dot, and no others: the next character after it ends them.
+        gone = await tx.run(rows.RELEASE_STREAMS, key, f"{key}.", f"{key}/")
+    if gone:
+        await tx.run(rows.COUNT_CHANGE)

@@ -17,9 +17,13 @@ from .securables import SERVICE_KEY
 
 CHANGE_NUMBER: Final = (
     "(SELECT c.number FROM role_changes c"
-    " WHERE EXISTS (SELECT 1 FROM principal_role_members m WHERE m.principal = p.name))"
+    " WHERE EXISTS (SELECT 1 FROM principal_role_members m WHERE m.principal = p.name)"
+    " OR EXISTS (SELECT 1 FROM stream_grants s WHERE s.grantee IN ('User ' || p.name, 'User *')))"
 )
-"""A column of statements that find the user `p` who calls: the number of the latest change, NULL without a role."""
+"""A column of statements that find the user `p` who calls: the number of the latest change.
+
+NULL for who has no role, and on streams no grant either.
+"""
 
 COUNT_CHANGE: Final = "UPDATE role_changes SET number = number + 1"
 COUNT_CATALOG: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM catalog_roles WHERE catalog = ?)"  # noqa: S608
@@ -41,10 +45,15 @@ HELD_BY_PRINCIPAL: Final = (
     " JOIN catalog_roles c ON c.id = a.catalog_role WHERE m.principal = ?"
     " UNION ALL SELECT r.name, NULL, 0 FROM principal_role_members m JOIN principal_roles r ON r.id = m.role"
     " WHERE m.principal = ?"
+    " UNION ALL SELECT r.name, s.securable, s.privilege FROM principal_role_members m"
+    " JOIN principal_roles r ON r.id = m.role JOIN stream_grants s ON s.role = m.role WHERE m.principal = ?"
+    " UNION ALL SELECT NULL, s.securable, s.privilege FROM stream_grants s"
+    " WHERE s.grantee IN ('User ' || ?, 'User *')"
 )
-"""Roles of a user, given four times, and what each holds: also the use of a role, on the catalog that it is of.
+"""Roles of a user, given six times, and what each holds: also the use of a role, on the catalog that it is of.
 
-Each role is there once without a securable, whether it holds anything or not.
+Each role is there once without a securable, whether it holds anything or not. What the user holds on streams with no
+role between is there without a role.
 """
 
 HELD_BY_FEDERATED: Final = (
@@ -57,6 +66,8 @@ HELD_BY_FEDERATED: Final = (
     " JOIN catalog_role_members a ON a.principal_role = r.id JOIN catalog_roles c ON c.id = a.catalog_role"
     " WHERE r.federated = 1"
     " UNION ALL SELECT r.name, NULL, 0 FROM principal_roles r WHERE r.federated = 1"
+    " UNION ALL SELECT r.name, s.securable, s.privilege FROM principal_roles r"
+    " JOIN stream_grants s ON s.role = r.id WHERE r.federated = 1"
 )
 """The same of the roles of which a provider of identities says who has them."""
 
@@ -173,6 +184,22 @@ GRANTS_OF_ROLE: Final = (
     " WHERE g.role = ? ORDER BY g.securable, g.privilege"
 )
 """Those on tables, too, that were dropped and can be restored: the grants come back with them."""
+
+
+# -- grants on streams --------------------------------------------------------------------------------------------
+
+ADD_STREAM_GRANT: Final = (
+    "INSERT INTO stream_grants (grantee, securable, privilege, principal, role, granted_ms) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (grantee, securable, privilege) DO NOTHING"
+)
+REMOVE_STREAM_GRANT: Final = "DELETE FROM stream_grants WHERE grantee = ? AND securable = ? AND privilege = ?"
+STREAM_GRANTS: Final = (
+    "SELECT g.grantee, r.name, g.securable, g.privilege FROM stream_grants g"
+    " LEFT JOIN principal_roles r ON r.id = g.role ORDER BY g.grantee, g.securable, g.privilege"
+)
+RELEASE_STREAM: Final = "DELETE FROM stream_grants WHERE securable = ?"
+RELEASE_STREAMS: Final = "DELETE FROM stream_grants WHERE securable = ? OR (securable >= ? AND securable < ?)"
+"""A database, and what is in it: keys from one to another."""
 
 
 def principal_from(row: Row) -> ManagedPrincipal:

@@ -3,6 +3,7 @@
     service → catalog → namespace → … → table, view or policy
     service → catalog → catalog role
     service → principal, principal role
+    service → streams → database of streams → stream table
 
 Grants are on catalogs and what is in them, and on the service. Nothing is granted on users and roles themselves:
 whoever asks about one holds the privilege further up, or not at all. So they have no key, and their way ends where they
@@ -10,7 +11,8 @@ are.
 
 Catalogs, tables, views and policies are named by their ids, namespaces by catalog and path: whoever asks about a table
 knows the levels above it, and a namespace is never renamed. A path is given again when its namespace was dropped, so
-dropping one that grants are on moves the number that compiled grants are good for (see `releasing`).
+dropping one that grants are on moves the number that compiled grants are good for (see `releasing`). What is of streams
+is named throughout, `*` for any, and goes by the same rule.
 """
 
 from __future__ import annotations
@@ -28,6 +30,32 @@ SERVICE: Final = Securable((SERVICE_KEY,))
 
 ENTRY_PREFIX: Final = "entry "
 """How the keys of tables and views begin."""
+
+STREAMS_KEY: Final = "streams"
+"""All streams of the server: what Fluss calls the cluster."""
+
+ANY_NAME: Final = "*"
+
+
+def stream_key(database: str = "", table: str = "") -> str:
+    """Streams, a database of them, or a table, in a row. Names of these hold no blank and no dot."""
+    if not database:
+        return STREAMS_KEY
+    return f"{STREAMS_KEY} {database}.{table}" if table else f"{STREAMS_KEY} {database}"
+
+
+_ANY_DATABASE: Final = stream_key(ANY_NAME)
+_ANY_STREAM: Final = stream_key(ANY_NAME, ANY_NAME)
+
+
+def stream_securable(database: str = "", table: str = "") -> Securable:
+    """Streams, a database of them, or a table."""
+    path = [SERVICE_KEY, STREAMS_KEY]
+    if database:
+        path += [_ANY_DATABASE, stream_key(database)]
+        if table:
+            path += [_ANY_STREAM, stream_key(database, table)]
+    return Securable(tuple(path))
 
 
 def catalog_key(catalog: int) -> str:
