@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from lakebed.core.access import AccessRequest, Authorizer, Principal, ResourceRules, Target
+from lakebed.core.access import AccessRequest, Authorizer, Principal, ResourceRules
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.rbac.privileges import Privilege
 from lakebed.governance.rbac.securables import stream_securable
@@ -66,7 +66,6 @@ class Gate:
             "/".join((_ARN, *path)),
             securable=stream_securable(database, table),
             privileges=(PRIVILEGES[need],),
-            target=Target(("CATALOG", "NAMESPACE", "TABLE_LIKE")[len(path)], ("streams", *path)),
             request_id=request_id,
         )
         await self._authorizer.authorize(request, self._rules)

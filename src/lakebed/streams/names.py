@@ -26,7 +26,9 @@ _RESERVED_PREFIX: Final = "__"
 def check_database_name(name: str) -> None:
     """Raise INVALID_DATABASE unless a database can be called so."""
     if fault := _fault(name):
-        raise StreamFailure(Reason.INVALID_DATABASE, f"invalid name of a database: {fault}. name={name[:MAX_NAME_LENGTH]}")
+        raise StreamFailure(
+            Reason.INVALID_DATABASE, f"invalid name of a database: {fault}. name={name[:MAX_NAME_LENGTH]}"
+        )
 
 
 def check_table_name(name: str) -> None:

@@ -45,7 +45,7 @@ def includes_naively(holder: Privilege, sought: Privilege) -> bool:
 
 
 def test_numbers_are_those_that_are_stored() -> None:
-    assert [each.value for each in Privilege] == list(range(1, 103))
+    assert [each.value for each in Privilege] == list(range(1, 110))
     stored = {
         P.SERVICE_MANAGE_ACCESS: 1,
         P.CATALOG_MANAGE_ACCESS: 2,
@@ -56,6 +56,7 @@ def test_numbers_are_those_that_are_stored() -> None:
         P.POLICY_MANAGE_GRANTS_ON_SECURABLE: 84,
         P.TABLE_ASSIGN_UUID: 85,
         P.TABLE_MANAGE_STRUCTURE: 102,
+        P.STREAM_ALL: 109,
     }
     assert {each: each.value for each in stored} == stored
 

@@ -244,10 +244,7 @@ COMES_WITH: Final[Mapping[Privilege, frozenset[Privilege]]] = _all_of(
     {"VIEW_MANAGE_GRANTS_ON_SECURABLE": "VIEW_LIST_GRANTS"},
     # Streams. To write is not to read: who produces need not see what others did.
     {"STREAM_ALL": "STREAM_READ STREAM_WRITE STREAM_CREATE STREAM_DROP STREAM_ALTER"},
-    {
-        f"STREAM_{operation}": "STREAM_DESCRIBE"
-        for operation in ("READ", "WRITE", "CREATE", "DROP", "ALTER")
-    },
+    {f"STREAM_{operation}": "STREAM_DESCRIBE" for operation in ("READ", "WRITE", "CREATE", "DROP", "ALTER")},
     {"SERVICE_MANAGE_ACCESS": "STREAM_CREATE STREAM_DROP STREAM_ALTER"},
 )
 """What a privilege brings along, at first hand."""
