@@ -1,0 +1,148 @@
+"""The buckets that are open: each opened when it is first asked for, once, and let go of when its table is dropped.
+
+Whoever asks for a bucket that is being opened waits in turn, and goes on in the order of asking: writers number what
+they send, and what overtook would be refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from .failures import Reason, StreamFailure
+from .partitions import Partition, Partitions
+from .seam import BucketKeys, BucketLog, TableBucket
+from .table import StreamTable
+from .tables import Tables
+
+__all__ = ["BucketStore", "Buckets", "OpenBucket"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBucket:
+    """A bucket's log, and its keys if its table has a primary key."""
+
+    bucket: TableBucket
+    log: BucketLog
+    keys: BucketKeys | None = None
+
+
+class BucketStore(Protocol):
+    """Where buckets are."""
+
+    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+        """Open a bucket, making it if it is new, with all that a crash left undone. Raises StreamFailure."""
+        ...
+
+    async def close(self, opened: OpenBucket) -> None:
+        """Let go of it; what was acknowledged is on stable storage."""
+        ...
+
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        """Remove all that is stored of a table, or of one of its partitions. Idempotent."""
+        ...
+
+
+_Key = tuple[int, int | None, int]
+
+
+class _Opening:
+    """Those who wait for a bucket to be open, in order."""
+
+    __slots__ = ("lock", "waiting")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.waiting = 0
+
+
+class Buckets:
+    """All open buckets of this process."""
+
+    def __init__(self, store: BucketStore, tables: Tables, partitions: Partitions) -> None:
+        self._store = store
+        self._tables = tables
+        self._partitions = partitions
+        self._open: dict[_Key, OpenBucket] = {}
+        self._openings: dict[_Key, _Opening] = {}
+        self._is_home: Callable[[], bool] = _always
+        tables.when_dropped(self._table_dropped)
+        partitions.when_dropped(self._partition_dropped)
+
+    def heed(self, is_home: Callable[[], bool]) -> None:
+        """Answer NOT_LEADER whenever `is_home` says no."""
+        self._is_home = is_home
+
+    def __iter__(self) -> Iterator[OpenBucket]:
+        return iter(list(self._open.values()))
+
+    async def get(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
+        """The bucket, opened if it is not. Reasons: NOT_LEADER, UNKNOWN_BUCKET, and what keeps it from being opened."""
+        key = (table.id, partition_id, number)
+        if not self._is_home():
+            raise StreamFailure(Reason.NOT_LEADER, "another server is the home of streams")
+        found = self._open.get(key)
+        if found is not None and key not in self._openings:
+            return found
+        opening = self._openings.setdefault(key, _Opening())
+        opening.waiting += 1
+        try:
+            async with opening.lock:
+                found = self._open.get(key)
+                if found is None:
+                    found = await self._opened(table, partition_id, number)
+                    self._open[key] = found
+                return found
+        finally:
+            opening.waiting -= 1
+            if not opening.waiting:
+                del self._openings[key]
+
+    async def _opened(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
+        if not 0 <= number < table.bucket_count:
+            raise _unknown(table, partition_id, number)
+        partition = None
+        if table.is_partitioned:
+            if partition_id is None:
+                raise _unknown(table, partition_id, number)
+            partition = await self._partitions.by_id(partition_id)
+            if partition.table_id != table.id:
+                raise _unknown(table, partition_id, number)
+        elif partition_id is not None:
+            raise _unknown(table, partition_id, number)
+        # The table may have been dropped while we waited.
+        table = await self._tables.by_id(table.id)
+        return await self._store.open(table, partition, TableBucket(table.id, partition_id, number))
+
+    async def close(self) -> None:
+        """Let go of all."""
+        opened = list(self._open.values())
+        self._open.clear()
+        for each in opened:
+            await self._store.close(each)
+
+    async def _table_dropped(self, table_id: int) -> None:
+        self._partitions.forget_table(table_id)
+        await self._close_where(lambda bucket: bucket.table_id == table_id)
+        await self._store.remove(table_id, None)
+
+    async def _partition_dropped(self, table_id: int, partition_id: int) -> None:
+        await self._close_where(lambda bucket: (bucket.table_id, bucket.partition_id) == (table_id, partition_id))
+        await self._store.remove(table_id, partition_id)
+
+    async def _close_where(self, meant: Callable[[TableBucket], bool]) -> None:
+        for key, opened in [(key, each) for key, each in self._open.items() if meant(each.bucket)]:
+            del self._open[key]
+            await self._store.close(opened)
+
+
+def _always() -> bool:
+    return True
+
+
+def _unknown(table: StreamTable, partition_id: int | None, number: int) -> StreamFailure:
+    return StreamFailure(
+        Reason.UNKNOWN_BUCKET, f"no such bucket. table={table.path} partition_id={partition_id} bucket={number}"
+    )

@@ -1,0 +1,51 @@
+"""Numbers that are each given out once, by ranges: whoever has one needs the metadata store again only at its end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.meta.seam import MetaStore, Transaction
+
+__all__ = ["Counters", "WriterIds"]
+
+_TAKE: Final = """
+INSERT INTO stream_counters (name, next_value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET next_value = stream_counters.next_value + ?
+RETURNING next_value
+"""
+_WRITERS: Final = "writers"
+_WRITERS_AT_ONCE: Final = 1000
+
+
+class Counters:
+    """Ranges of numbers by the name of what they count."""
+
+    def __init__(self, meta: MetaStore) -> None:
+        self._meta = meta
+
+    async def take(self, name: str, count: int, *, first: int = 0) -> range:
+        """The next `count` numbers, which nobody else is given; counting began at `first`."""
+
+        async def work(tx: Transaction) -> int:
+            row = await tx.row(_TAKE, name, first + count, count)
+            if row is None:
+                raise RuntimeError("an insert returned no row")
+            return int(row[0])
+
+        end = await self._meta.transact(work)
+        return range(end - count, end)
+
+
+class WriterIds:
+    """Ids for writers, no two alike whichever server gave them out."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._left = iter(range(0))
+
+    async def next(self) -> int:
+        """One that nobody has."""
+        for number in self._left:
+            return number
+        self._left = iter(await self._counters.take(_WRITERS, _WRITERS_AT_ONCE))
+        return next(self._left)

@@ -1,0 +1,182 @@
+"""Databases of streams: made, listed, described, dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.governance.rbac.releasing import release_stream
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Reader, Transaction
+from lakebed.objects.model import Caller
+
+from .events import tell
+from .failures import Reason, StreamFailure
+from .gate import Gate, Need
+from .names import DEFAULT_DATABASE, check_database_name
+from .tables import Tables
+
+__all__ = ["Database", "DatabaseSummary", "Databases"]
+
+_FIND: Final = "SELECT name, document, created_ms, modified_ms FROM stream_databases WHERE name = ?"
+_SUMMARIES: Final = """
+SELECT d.name, d.created_ms, (SELECT COUNT(*) FROM stream_tables t WHERE t.database_name = d.name)
+FROM stream_databases d ORDER BY d.name
+"""
+_INSERT: Final = """
+INSERT INTO stream_databases (name, document, created_ms, modified_ms) VALUES (?, ?, ?, ?)
+ON CONFLICT (name) DO NOTHING
+"""
+_TABLES: Final = "SELECT name FROM stream_tables WHERE database_name = ? ORDER BY name"
+_DELETE: Final = "DELETE FROM stream_databases WHERE name = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database that exists."""
+
+    name: str
+    comment: str | None
+    custom_options: Mapping[str, str]
+    created_ms: int
+    modified_ms: int
+
+    @property
+    def document(self) -> bytes:
+        """As clients are told of it."""
+        return DatabaseDefinition(self.comment, self.custom_options).document
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSummary:
+    """One line of a list."""
+
+    name: str
+    created_ms: int
+    table_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseDefinition:
+    """What somebody said a database is."""
+
+    comment: str | None = None
+    custom_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, document: bytes | str) -> DatabaseDefinition:
+        """What a database's document says; nothing, if it is empty. Raises INVALID_DATABASE."""
+        if not document:
+            return cls()
+        try:
+            said = msgspec.json.decode(document)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise StreamFailure(Reason.INVALID_DATABASE, "the document of a database is not JSON") from None
+        options = said.get("custom_properties") or {} if isinstance(said, dict) else None
+        if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
+            raise StreamFailure(Reason.INVALID_DATABASE, "the document of a database is a JSON object of texts")
+        comment = said.get("comment")
+        return cls(None if comment is None else str(comment), options)
+
+    @property
+    def document(self) -> bytes:
+        """The same as JSON."""
+        said: dict[str, Any] = {"version": 1}
+        if self.comment is not None:
+            said["comment"] = self.comment
+        said["custom_properties"] = dict(self.custom_options)
+        return msgspec.json.encode(said)
+
+
+class Databases:
+    """The use cases of databases."""
+
+    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, tables: Tables) -> None:
+        self._meta = meta
+        self._outbox = outbox
+        self._clock = clock
+        self._gate = gate
+        self._tables = tables
+
+    async def create(self, caller: Caller, name: str, document: bytes = b"", *, ignore_if_exists: bool = False) -> None:
+        """Make a database. Reasons: INVALID_DATABASE, DATABASE_EXISTS."""
+        check_database_name(name)
+        await self._gate.check(caller.principal, Need.CREATE, request_id=caller.request_id)
+        definition = DatabaseDefinition.parse(document)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> bool:
+            if not await tx.run(_INSERT, name, definition.document.decode(), now_ms, now_ms):
+                return False
+            await tell(self._outbox, tx, "StreamDatabaseCreated", caller, now_ms, name)
+            return True
+
+        if not await self._meta.transact(work) and not ignore_if_exists:
+            raise StreamFailure(Reason.DATABASE_EXISTS, f"database exists. database={name}")
+
+    async def drop(
+        self, caller: Caller, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database, and with `cascade` its tables. Reasons: NO_DATABASE, DATABASE_NOT_EMPTY."""
+        await self._gate.check(caller.principal, Need.DROP, name, request_id=caller.request_id)
+        if name == DEFAULT_DATABASE:
+            raise StreamFailure(Reason.INVALID_DATABASE, f"the default database stays. database={name}")
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> Sequence[int] | None:
+            if await tx.row(_FIND, name) is None:
+                return None
+            names = [str(table) for (table,) in await tx.rows(_TABLES, name)]
+            if names and not cascade:
+                raise StreamFailure(Reason.DATABASE_NOT_EMPTY, f"the database has tables. database={name}")
+            dropped = [await self._tables.remove(tx, caller, name, table, now_ms) for table in names]
+            await tx.run(_DELETE, name)
+            await release_stream(tx, name)
+            await tell(self._outbox, tx, "StreamDatabaseDropped", caller, now_ms, name)
+            return [table.id for table in dropped]
+
+        dropped = await self._meta.transact(work)
+        if dropped is None:
+            if ignore_if_not_exists:
+                return
+            raise no_database(name)
+        for table_id in dropped:
+            await self._tables.dropped(table_id)
+
+    async def get(self, caller: Caller, name: str) -> Database:
+        """The database. Reasons: NO_DATABASE."""
+        await self._gate.check(caller.principal, Need.DESCRIBE, name, request_id=caller.request_id)
+        return await self.find(self._meta, name)
+
+    async def exists(self, caller: Caller, name: str) -> bool:
+        """Whether there is one of the name that the caller may see."""
+        found = await self._meta.row(_FIND, name) is not None
+        return found and await self._gate.may(caller.principal, Need.DESCRIBE, name)
+
+    async def list(self, caller: Caller) -> Sequence[DatabaseSummary]:
+        """Those that the caller may see, by name."""
+        found = {str(row[0]): DatabaseSummary(*row) for row in await self._meta.rows(_SUMMARIES)}
+        return [found[name] for name in await self._gate.databases(caller.principal, found)]
+
+    async def list_tables(self, caller: Caller, name: str) -> Sequence[str]:
+        """The names of its tables that the caller may see. Reasons: NO_DATABASE."""
+        await self.find(self._meta, name)
+        names = [str(table) for (table,) in await self._meta.rows(_TABLES, name)]
+        return await self._gate.tables(caller.principal, name, names)
+
+    async def find(self, reader: Reader, name: str) -> Database:
+        """The database, whoever asks. Reasons: NO_DATABASE."""
+        row = await reader.row(_FIND, name)
+        if row is None:
+            raise no_database(name)
+        definition = DatabaseDefinition.parse(row[1])
+        return Database(row[0], definition.comment, definition.custom_options, row[2], row[3])
+
+
+def no_database(name: str) -> StreamFailure:
+    """The failure for a database that is not there."""
+    return StreamFailure(Reason.NO_DATABASE, f"no such database. database={name}")

@@ -1,0 +1,224 @@
+"""Partitions of stream tables: made by writers or by hand, found by name or id, dropped.
+
+A partition's name is the values of the partition keys, in their order, joined by `$`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.model import Caller
+
+from .events import tell
+from .failures import Reason, StreamFailure
+from .gate import Gate, Need
+from .names import check_partition_value
+from .table import StreamTable
+from .tables import Tables
+
+__all__ = ["MAX_PARTITIONS", "Partition", "Partitions", "partition_name"]
+
+MAX_PARTITIONS: Final = 1000
+SEPARATOR: Final = "$"
+
+_COLUMNS: Final = "SELECT id, table_id, name, created_ms FROM stream_partitions"
+_BY_NAME: Final = f"{_COLUMNS} WHERE table_id = ? AND name = ?"
+_BY_ID: Final = f"{_COLUMNS} WHERE id = ?"
+_OF_TABLE: Final = f"{_COLUMNS} WHERE table_id = ? ORDER BY id"
+_COUNT: Final = "SELECT COUNT(*) FROM stream_partitions WHERE table_id = ?"
+_INSERT: Final = """
+INSERT INTO stream_partitions (table_id, name, created_ms) VALUES (?, ?, ?)
+ON CONFLICT (table_id, name) DO NOTHING RETURNING id
+"""
+_HAS_TABLE: Final = "SELECT 1 FROM stream_tables WHERE id = ?"
+_LEAVE: Final = """
+INSERT INTO stream_dropped (table_id, partition_id, database_name, table_name, partition_name, dropped_ms)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+_DELETE: Final = "DELETE FROM stream_partitions WHERE id = ?"
+
+Dropped = Callable[[int, int], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition that exists."""
+
+    id: int
+    table_id: int
+    name: str
+    created_ms: int
+
+    def values(self, table: StreamTable) -> Mapping[str, str]:
+        """Its values by partition key."""
+        return dict(zip(table.definition.partition_keys, self.name.split(SEPARATOR), strict=True))
+
+
+def partition_name(table: StreamTable, spec: Mapping[str, str]) -> str:
+    """The name of the partition with these values. Reasons: NOT_PARTITIONED, INVALID_PARTITION."""
+    _check_partitioned(table)
+    keys = table.definition.partition_keys
+    if set(spec) != set(keys):
+        raise StreamFailure(
+            Reason.INVALID_PARTITION, f"a partition has a value of each key. keys={list(keys)} given={sorted(spec)}"
+        )
+    for value in spec.values():
+        check_partition_value(value)
+    return SEPARATOR.join(spec[key] for key in keys)
+
+
+class Partitions:
+    """The use cases of partitions."""
+
+    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, tables: Tables) -> None:
+        self._meta = meta
+        self._outbox = outbox
+        self._clock = clock
+        self._gate = gate
+        self._tables = tables
+        self._by_id: dict[int, Partition] = {}
+        self._on_dropped: list[Dropped] = []
+
+    def when_dropped(self, told: Dropped) -> None:
+        """Have `told` called with the ids of table and partition of each that was dropped."""
+        self._on_dropped.append(told)
+
+    def forget_all(self) -> None:
+        """Look everything up anew: another may have been the home."""
+        self._by_id.clear()
+
+    def forget_table(self, table_id: int) -> None:
+        """The partitions of a dropped table are gone with it."""
+        for partition in [found for found in self._by_id.values() if found.table_id == table_id]:
+            del self._by_id[partition.id]
+
+    def known(self, partition_id: int) -> Partition | None:
+        """The partition, if it is remembered: for those who ask for every request."""
+        return self._by_id.get(partition_id)
+
+    async def by_id(self, partition_id: int) -> Partition:
+        """The partition, whoever asks. Reasons: NO_PARTITION."""
+        found = self._by_id.get(partition_id)
+        if found is not None:
+            return found
+        row = await self._meta.row(_BY_ID, partition_id)
+        if row is None:
+            raise StreamFailure(Reason.NO_PARTITION, f"no such partition. partition_id={partition_id}")
+        return self._by_id.setdefault(partition_id, Partition(*row))
+
+    async def by_name(self, table: StreamTable, name: str) -> Partition:
+        """The partition, whoever asks. Reasons: NOT_PARTITIONED, NO_PARTITION."""
+        _check_partitioned(table)
+        row = await self._meta.row(_BY_NAME, table.id, name)
+        if row is None:
+            raise StreamFailure(Reason.NO_PARTITION, f"no such partition. table={table.path} partition={name}")
+        return Partition(*row)
+
+    async def of(self, table: StreamTable) -> Sequence[Partition]:
+        """All of a table, whoever asks, by id."""
+        return [Partition(*row) for row in await self._meta.rows(_OF_TABLE, table.id)]
+
+    async def list(
+        self, caller: Caller, database: str, name: str, partial: Mapping[str, str] | None = None
+    ) -> tuple[StreamTable, Sequence[Partition]]:
+        """The table and those of its partitions that have these values. Reasons: NO_TABLE, NOT_PARTITIONED."""
+        table = await self._tables.get(caller, database, name)
+        _check_partitioned(table)
+        wanted = partial or {}
+        if unknown := sorted(set(wanted) - set(table.definition.partition_keys)):
+            raise StreamFailure(Reason.INVALID_PARTITION, f"no such partition keys. table={table.path} keys={unknown}")
+        found = await self.of(table)
+        return table, [each for each in found if wanted.items() <= each.values(table).items()]
+
+    async def create(
+        self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_exists: bool = False
+    ) -> None:
+        """Make a partition, as writers do. Reasons: as `partition_name`; PARTITION_EXISTS, TOO_MANY_PARTITIONS."""
+        await self._gate.check(caller.principal, Need.WRITE, database, name, request_id=caller.request_id)
+        table = await self._tables.by_path(database, name)
+        if not await self.add(caller, table, partition_name(table, spec)) and not ignore_if_exists:
+            raise StreamFailure(Reason.PARTITION_EXISTS, f"partition exists. table={table.path} partition={dict(spec)}")
+
+    async def add(self, caller: Caller, table: StreamTable, name: str) -> bool:
+        """Make a partition of a valid name for who was admitted to that; False if there is one of it."""
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> bool:
+            if await tx.row(_HAS_TABLE, table.id) is None:
+                raise StreamFailure(Reason.NO_TABLE, f"no such table. table={table.path}")
+            if await tx.row(_BY_NAME, table.id, name) is not None:
+                return False
+            count = await tx.row(_COUNT, table.id)
+            if count is not None and count[0] >= MAX_PARTITIONS:
+                raise StreamFailure(
+                    Reason.TOO_MANY_PARTITIONS, f"a table has {MAX_PARTITIONS} partitions at most. table={table.path}"
+                )
+            row = await tx.row(_INSERT, table.id, name, now_ms)
+            if row is None:
+                return False
+            await tell(
+                self._outbox,
+                tx,
+                "StreamPartitionCreated",
+                caller,
+                now_ms,
+                *table.path,
+                name,
+                table_id=table.id,
+                partition_id=int(row[0]),
+            )
+            return True
+
+        return await self._meta.transact(work)
+
+    async def drop(
+        self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_not_exists: bool = False
+    ) -> None:
+        """Remove a partition with its records. Reasons: those of `partition_name`, NO_PARTITION."""
+        await self._gate.check(caller.principal, Need.WRITE, database, name, request_id=caller.request_id)
+        table = await self._tables.by_path(database, name)
+        wanted = partition_name(table, spec)
+        if not await self.remove(caller, table, wanted) and not ignore_if_not_exists:
+            raise StreamFailure(Reason.NO_PARTITION, f"no such partition. table={table.path} partition={wanted}")
+
+    async def remove(self, caller: Caller, table: StreamTable, name: str) -> bool:
+        """Remove a partition for who was admitted to that; False if there is none of the name."""
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> int | None:
+            row = await tx.row(_BY_NAME, table.id, name)
+            if row is None:
+                return None
+            partition = Partition(*row)
+            await tx.run(_LEAVE, table.id, partition.id, *table.path, name, now_ms)
+            await tx.run(_DELETE, partition.id)
+            await tell(
+                self._outbox,
+                tx,
+                "StreamPartitionDropped",
+                caller,
+                now_ms,
+                *table.path,
+                name,
+                table_id=table.id,
+                partition_id=partition.id,
+            )
+            return partition.id
+
+        partition_id = await self._meta.transact(work)
+        if partition_id is None:
+            return False
+        self._by_id.pop(partition_id, None)
+        for told in self._on_dropped:
+            await told(table.id, partition_id)
+        return True
+
+
+def _check_partitioned(table: StreamTable) -> None:
+    if not table.is_partitioned:
+        raise StreamFailure(Reason.NOT_PARTITIONED, f"the table is not partitioned. table={table.path}")

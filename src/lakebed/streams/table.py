@@ -1,0 +1,257 @@
+"""A stream table as it is known: its path, its schema, how it is cut into buckets, its options.
+
+A definition that exists is valid; what its document leaves open is filled in when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Self
+
+import msgspec
+
+from .failures import Reason, StreamFailure
+from .names import RESERVED_COLUMNS
+from .options import check_options, flag, milliseconds, whole_number
+from .schema import Schema
+from .types import Root
+
+__all__ = ["MAX_BUCKETS", "StreamTable", "TableDefinition", "TablePath"]
+
+MAX_BUCKETS: Final = 4096
+_NO_PARTITION_KEYS: Final = frozenset({Root.ARRAY, Root.MAP, Root.ROW, Root.DECIMAL})
+_KEYED_LOG_FORMATS: Final = frozenset({"ARROW", "COMPACTED"})
+_DAY_MS: Final = 86_400_000
+
+
+class TablePath(NamedTuple):
+    """Where a table is."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """What somebody said a table is."""
+
+    schema: Schema
+    partition_keys: tuple[str, ...] = ()
+    bucket_keys: tuple[str, ...] = ()
+    bucket_count: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+    custom_options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+
+    @classmethod
+    def parse(cls, document: bytes) -> Self:
+        """What a table's document says, with what it leaves open. Raises INVALID_TABLE and other reasons."""
+        try:
+            said = msgspec.json.decode(document)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise _invalid("the document of a table is not JSON") from None
+        if not isinstance(said, dict):
+            raise _invalid("the document of a table is a JSON object")
+        return cls.of(Schema.parse(said.get("schema")), said)
+
+    @classmethod
+    def of(cls, schema: Schema, said: Mapping[str, Any]) -> Self:
+        """The definition of a table of this schema, by the rest of its document."""
+        partition_keys = _names(said, "partition_key")
+        bucket_keys = _names(said, "bucket_key")
+        if not bucket_keys and schema.is_keyed:
+            bucket_keys = tuple(name for name in schema.primary_key if name not in partition_keys)
+        bucket_count = said.get("bucket_count")
+        if bucket_count is None:
+            bucket_count = 1
+        if not isinstance(bucket_count, int) or isinstance(bucket_count, bool) or bucket_count < 1:
+            raise _invalid(f"a table has one bucket at least. bucket_count={bucket_count}")
+        comment = said.get("comment")
+        return cls(
+            schema,
+            partition_keys,
+            bucket_keys,
+            bucket_count,
+            _texts(said, "properties"),
+            _texts(said, "custom_properties"),
+            None if comment is None else str(comment),
+        )
+
+    def check(self) -> None:
+        """Raise what is wrong with it as the definition of a new table."""
+        schema = self.schema
+        for name in schema.names:
+            if name in RESERVED_COLUMNS:
+                raise _invalid(f"the name is that of a column of every table. column={name}")
+        if self.bucket_count > MAX_BUCKETS:
+            raise StreamFailure(
+                Reason.TOO_MANY_BUCKETS, f"a table has {MAX_BUCKETS} buckets at most. bucket_count={self.bucket_count}"
+            )
+        self._check_partition_keys()
+        self._check_bucket_keys()
+        check_options(self.options)
+        if self.replication_factor != 1:
+            raise StreamFailure(
+                Reason.INVALID_REPLICATION,
+                f"the byte store keeps the copies: the factor is 1. factor={self.replication_factor}",
+            )
+        self._check_keyed_options()
+
+    def _check_partition_keys(self) -> None:
+        for name in self.partition_keys:
+            column = self.schema.column(name)
+            if column is None:
+                raise _invalid(f"the partition key names no column. column={name}")
+            if column.type.root in _NO_PARTITION_KEYS:
+                raise _invalid(f"the column cannot be a partition key. column={name} type={column.type}")
+            if self.schema.is_keyed and name not in self.schema.primary_key:
+                raise _invalid(f"the primary key has all partition keys. column={name}")
+        if len(set(self.partition_keys)) != len(self.partition_keys):
+            raise _invalid(f"a column is a partition key once. partition_key={list(self.partition_keys)}")
+        if self.is_auto_partitioned and not self.partition_keys:
+            raise _invalid("only a partitioned table is partitioned by itself")
+
+    def _check_bucket_keys(self) -> None:
+        if len(set(self.bucket_keys)) != len(self.bucket_keys):
+            raise _invalid(f"a column is a bucket key once. bucket_key={list(self.bucket_keys)}")
+        for name in self.bucket_keys:
+            column = self.schema.column(name)
+            if column is None:
+                raise _invalid(f"the bucket key names no column. column={name}")
+            if column.type.is_nested:
+                raise _invalid(f"the column cannot be a bucket key. column={name} type={column.type}")
+            if name in self.partition_keys:
+                raise _invalid(f"a partition key is no bucket key. column={name}")
+            if self.schema.is_keyed and name not in self.schema.primary_key:
+                raise _invalid(f"the bucket key is of the primary key. column={name}")
+        if self.schema.is_keyed and not self.bucket_keys:
+            raise _invalid("the primary key has a column besides the partition keys, for the bucket")
+
+    def _check_keyed_options(self) -> None:
+        engine = self.options.get("table.merge-engine", "").upper()
+        if not self.schema.is_keyed:
+            if engine:
+                raise _invalid("only tables with a primary key have a merge engine")
+            return
+        if self.key_format == "COMPACTED" and self.log_format not in _KEYED_LOG_FORMATS:
+            raise _invalid(f"rows of compacted keys are not logged so. table.log.format={self.log_format}")
+        deletion = self.options.get("table.delete.behavior", "").upper()
+        if engine in ("FIRST_ROW", "VERSIONED") and deletion == "ALLOW":
+            raise StreamFailure(
+                Reason.INVALID_CONFIG, f"this merge engine keeps no deletions. table.merge-engine={engine}"
+            )
+        if engine == "AGGREGATION" and self.options.get("table.changelog.image", "").upper() == "WAL":
+            raise StreamFailure(Reason.INVALID_CONFIG, "an aggregating table logs what was before")
+        if engine == "VERSIONED":
+            name = self.options.get("table.merge-engine.versioned.ver-column", "")
+            column = self.schema.column(name)
+            if column is None or column.type.root not in (Root.INT, Root.BIGINT, Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
+                raise StreamFailure(
+                    Reason.INVALID_CONFIG, f"the version is a column of INT, BIGINT or a timestamp. column={name}"
+                )
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether its rows are in partitions, each with buckets of its own."""
+        return bool(self.partition_keys)
+
+    @property
+    def replication_factor(self) -> int:
+        """How many copies of it somebody wants of the stream servers."""
+        return whole_number(self.options.get("table.replication.factor", "1"))
+
+    @property
+    def log_format(self) -> str:
+        """How rows are in the log."""
+        return self.options.get("table.log.format", "ARROW").upper()
+
+    @property
+    def key_format(self) -> str:
+        """How rows of keys are."""
+        return self.options.get("table.kv.format", "COMPACTED").upper()
+
+    @property
+    def log_ttl_ms(self) -> int:
+        """How long its records stay."""
+        return milliseconds(self.options.get("table.log.ttl", str(7 * _DAY_MS)))
+
+    @property
+    def is_auto_partitioned(self) -> bool:
+        """Whether its partitions are made and dropped as time goes on."""
+        return flag(self.options.get("table.auto-partition.enabled", "false"))
+
+    def rest(self) -> dict[str, Any]:
+        """Its document without the schema."""
+        said: dict[str, Any] = {"version": 1}
+        if self.comment is not None:
+            said["comment"] = self.comment
+        said["partition_key"] = list(self.partition_keys)
+        said["bucket_key"] = list(self.bucket_keys)
+        said["bucket_count"] = self.bucket_count
+        said["properties"] = dict(self.options)
+        said["custom_properties"] = dict(self.custom_options)
+        return said
+
+    @cached_property
+    def document(self) -> bytes:
+        """Its document, as `parse` takes it."""
+        return msgspec.json.encode({"schema": self.schema.document()} | self.rest())
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """A table that exists."""
+
+    id: int
+    path: TablePath
+    schema_id: int
+    definition: TableDefinition
+    created_ms: int
+    modified_ms: int
+
+    @property
+    def schema(self) -> Schema:
+        """The newest one."""
+        return self.definition.schema
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it has a primary key."""
+        return self.definition.schema.is_keyed
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether its buckets are those of its partitions."""
+        return bool(self.definition.partition_keys)
+
+    @property
+    def bucket_count(self) -> int:
+        """How many buckets it has, or each of its partitions."""
+        return self.definition.bucket_count
+
+
+def _names(said: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = said.get(name)
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise _invalid(f"{name} is a list of names")
+    return tuple(found)
+
+
+def _texts(said: Mapping[str, Any], name: str) -> dict[str, str]:
+    found = said.get(name)
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise _invalid(f"{name} is a JSON object of texts")
+    return found
+
+
+def _invalid(message: str) -> StreamFailure:
+    return StreamFailure(Reason.INVALID_TABLE, message)

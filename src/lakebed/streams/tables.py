@@ -1,0 +1,225 @@
+"""Stream tables: made, found, dropped. What is found is remembered, because every call to a bucket asks for its table.
+
+Only the home of streams changes them, so what it remembers is true until it changes it itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.governance.rbac.releasing import release_stream
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Row, Transaction
+from lakebed.objects.model import Caller
+
+from .events import tell
+from .failures import Reason, StreamFailure
+from .gate import Gate, Need
+from .names import check_table_name
+from .schema import Schema
+from .table import StreamTable, TableDefinition, TablePath
+
+__all__ = ["Tables"]
+
+_COLUMNS: Final = """
+SELECT t.id, t.database_name, t.name, t.schema_id, t.document, t.created_ms, t.modified_ms, s.document
+FROM stream_tables t JOIN stream_schemas s ON s.table_id = t.id AND s.schema_id = t.schema_id
+"""
+_BY_PATH: Final = f"{_COLUMNS} WHERE t.database_name = ? AND t.name = ?"
+_BY_ID: Final = f"{_COLUMNS} WHERE t.id = ?"
+_ALL: Final = f"{_COLUMNS} ORDER BY t.id"
+_HAS_DATABASE: Final = "SELECT 1 FROM stream_databases WHERE name = ?"
+_INSERT: Final = """
+INSERT INTO stream_tables (database_name, name, schema_id, document, created_ms, modified_ms) VALUES (?, ?, 1, ?, ?, ?)
+ON CONFLICT (database_name, name) DO NOTHING RETURNING id
+"""
+_INSERT_SCHEMA: Final = "INSERT INTO stream_schemas (table_id, schema_id, document) VALUES (?, ?, ?)"
+_SCHEMA: Final = "SELECT document FROM stream_schemas WHERE table_id = ? AND schema_id = ?"
+_LEAVE: Final = """
+INSERT INTO stream_dropped (table_id, partition_id, database_name, table_name, partition_name, dropped_ms)
+VALUES (?, 0, ?, ?, '', ?)
+"""
+_DELETE: Final = "DELETE FROM stream_tables WHERE id = ?"
+
+FIRST_SCHEMA: Final = 1
+
+Dropped = Callable[[int], Awaitable[None]]
+
+
+class Tables:
+    """The use cases of tables."""
+
+    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate) -> None:
+        self._meta = meta
+        self._outbox = outbox
+        self._clock = clock
+        self._gate = gate
+        self._by_id: dict[int, StreamTable] = {}
+        self._ids: dict[TablePath, int] = {}
+        self._schemas: dict[tuple[int, int], Schema] = {}
+        self._on_dropped: list[Dropped] = []
+
+    def when_dropped(self, told: Dropped) -> None:
+        """Have `told` called with the id of each table that was dropped: its files are to be let go of."""
+        self._on_dropped.append(told)
+
+    # -- finding ----------------------------------------------------------------------------------------------------
+
+    def known(self, table_id: int) -> StreamTable | None:
+        """The table, if it is remembered: for those who ask for every request."""
+        return self._by_id.get(table_id)
+
+    async def by_id(self, table_id: int) -> StreamTable:
+        """The table, whoever asks. Reasons: UNKNOWN_BUCKET, which clients answer by looking the table up anew."""
+        found = self._by_id.get(table_id)
+        if found is not None:
+            return found
+        row = await self._meta.row(_BY_ID, table_id)
+        if row is None:
+            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"no such table. table_id={table_id}")
+        return self._remember(_table_from(row))
+
+    async def by_path(self, database: str, name: str) -> StreamTable:
+        """The table, whoever asks. Reasons: NO_TABLE."""
+        known = self._ids.get(TablePath(database, name))
+        if known is not None:
+            return self._by_id[known]
+        row = await self._meta.row(_BY_PATH, database, name)
+        if row is None:
+            raise no_table(database, name)
+        return self._remember(_table_from(row))
+
+    async def all(self) -> list[StreamTable]:
+        """All of them, whoever asks, by id."""
+        return [_table_from(row) for row in await self._meta.rows(_ALL)]
+
+    async def schema(self, table: StreamTable, schema_id: int) -> Schema:
+        """One of its schemas. Reasons: NO_SCHEMA."""
+        if schema_id == table.schema_id:
+            return table.schema
+        known = self._schemas.get((table.id, schema_id))
+        if known is not None:
+            return known
+        row = await self._meta.row(_SCHEMA, table.id, schema_id)
+        if row is None:
+            raise StreamFailure(Reason.NO_SCHEMA, f"no such schema. table={table.path} schema_id={schema_id}")
+        schema = Schema.parse(msgspec.json.decode(row[0]))
+        # Schemas never change, so they are never forgotten before their table.
+        self._schemas[table.id, schema_id] = schema
+        return schema
+
+    def forget(self, table_id: int) -> None:
+        """Look it up anew the next time: somebody has changed it."""
+        found = self._by_id.pop(table_id, None)
+        if found is not None:
+            self._ids.pop(found.path, None)
+
+    def forget_all(self) -> None:
+        """Look everything up anew: another may have been the home."""
+        self._by_id.clear()
+        self._ids.clear()
+        self._schemas.clear()
+
+    # -- for callers ------------------------------------------------------------------------------------------------
+
+    async def get(self, caller: Caller, database: str, name: str) -> StreamTable:
+        """The table, if the caller may see it. Reasons: NO_TABLE."""
+        await self._gate.check(caller.principal, Need.DESCRIBE, database, name, request_id=caller.request_id)
+        return await self.by_path(database, name)
+
+    async def exists(self, caller: Caller, database: str, name: str) -> bool:
+        """Whether there is one of the name that the caller may see."""
+        try:
+            await self.by_path(database, name)
+        except StreamFailure:
+            return False
+        return await self._gate.may(caller.principal, Need.DESCRIBE, database, name)
+
+    async def create(
+        self, caller: Caller, database: str, name: str, document: bytes, *, ignore_if_exists: bool = False
+    ) -> None:
+        """Make a table. Reasons: NO_DATABASE, TABLE_EXISTS, INVALID_TABLE, INVALID_CONFIG, TOO_MANY_BUCKETS."""
+        check_table_name(name)
+        await self._gate.check(caller.principal, Need.CREATE, database, request_id=caller.request_id)
+        definition = with_defaults(TableDefinition.parse(document))
+        definition.check()
+        now_ms = self._clock.now_ms()
+        rest = msgspec.json.encode(definition.rest()).decode()
+        schema = msgspec.json.encode(definition.schema.document()).decode()
+
+        async def work(tx: Transaction) -> bool:
+            if await tx.row(_HAS_DATABASE, database) is None:
+                raise StreamFailure(Reason.NO_DATABASE, f"no such database. database={database}")
+            row = await tx.row(_INSERT, database, name, rest, now_ms, now_ms)
+            if row is None:
+                return False
+            table_id = int(row[0])
+            await tx.run(_INSERT_SCHEMA, table_id, FIRST_SCHEMA, schema)
+            await tell(self._outbox, tx, "StreamTableCreated", caller, now_ms, database, name, table_id=table_id)
+            return True
+
+        if not await self._meta.transact(work) and not ignore_if_exists:
+            raise StreamFailure(Reason.TABLE_EXISTS, f"table exists. table={database}.{name}")
+
+    async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        """Remove a table; its records go soon after. Reasons: NO_TABLE."""
+        await self._gate.check(caller.principal, Need.DROP, database, name, request_id=caller.request_id)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> StreamTable:
+            return await self.remove(tx, caller, database, name, now_ms)
+
+        try:
+            table = await self._meta.transact(work)
+        except StreamFailure as failure:
+            if ignore_if_not_exists and failure.reason is Reason.NO_TABLE:
+                return
+            raise
+        await self.dropped(table.id)
+
+    async def remove(self, tx: Transaction, caller: Caller, database: str, name: str, now_ms: int) -> StreamTable:
+        """Remove a table within `tx`; `dropped` is to be called once that is committed. Reasons: NO_TABLE."""
+        row = await tx.row(_BY_PATH, database, name)
+        if row is None:
+            raise no_table(database, name)
+        table = _table_from(row)
+        await tx.run(_LEAVE, table.id, database, name, now_ms)
+        await tx.run(_DELETE, table.id)
+        await release_stream(tx, database, name)
+        await tell(self._outbox, tx, "StreamTableDropped", caller, now_ms, database, name, table_id=table.id)
+        return table
+
+    async def dropped(self, table_id: int) -> None:
+        """A table is gone: forget it, and tell those who have its files open."""
+        self.forget(table_id)
+        for told in self._on_dropped:
+            await told(table_id)
+
+    def _remember(self, table: StreamTable) -> StreamTable:
+        self._by_id[table.id] = table
+        self._ids[table.path] = table.id
+        return table
+
+
+def with_defaults(definition: TableDefinition) -> TableDefinition:
+    """The definition of a new table, with the options that are written down because clients read them."""
+    options = {"table.replication.factor": "1"} | dict(definition.options)
+    if definition.schema.is_keyed:
+        options.setdefault("table.kv.format-version", "2")
+    return replace(definition, options=options)
+
+
+def no_table(database: str, name: str) -> StreamFailure:
+    """The failure for a table that is not there."""
+    return StreamFailure(Reason.NO_TABLE, f"no such table. table={database}.{name}")
+
+
+def _table_from(row: Row) -> StreamTable:
+    table_id, database, name, schema_id, document, created_ms, modified_ms, schema = row
+    definition = TableDefinition.of(Schema.parse(msgspec.json.decode(schema)), msgspec.json.decode(document))
+    return StreamTable(table_id, TablePath(database, name), schema_id, definition, created_ms, modified_ms)

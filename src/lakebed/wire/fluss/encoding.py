@@ -1,0 +1,103 @@
+"""Protobuf's encoding, for the few messages that carry records: these are read and written where they lie.
+
+A generated class copies a field of bytes twice on its way in and twice on its way out. Everything else is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+__all__ = ["BYTES", "VARINT", "fields", "signed_32", "signed_64", "varint"]
+
+VARINT: Final = 0
+BYTES: Final = 2
+_FIXED_64: Final = 1
+_FIXED_32: Final = 5
+_MAX_SHIFT: Final = 63
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """The fields of a message in their order: numbers as they are, texts, bytes and messages as views.
+
+    Raises DecodeError for what is no message. Fields of fixed width are passed over: nobody here has one.
+    """
+    at, end = 0, len(data)
+    while at < end:
+        tag = data[at]
+        at += 1
+        if tag >= 0x80:
+            tag, at = _long(data, at - 1, end)
+        kind = tag & 7
+        if kind > _FIXED_32:
+            raise DecodeError("an unknown kind of field")
+        if kind in (VARINT, BYTES):
+            if at >= end:
+                raise DecodeError("a message ends within a field")
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value, at = _long(data, at - 1, end)
+            if kind == VARINT:
+                yield tag >> 3, value
+                continue
+            stop = at + value
+            if stop > end:
+                raise DecodeError("a message ends within a field")
+            yield tag >> 3, data[at:stop]
+            at = stop
+        elif kind in (_FIXED_64, _FIXED_32):
+            at += 8 if kind == _FIXED_64 else 4
+            if at > end:
+                raise DecodeError("a message ends within a field")
+        else:
+            raise DecodeError("groups are not in use")
+
+
+def _long(data: memoryview, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > _MAX_SHIFT:
+            raise DecodeError("a number is too long")
+    raise DecodeError("a message ends within a number")
+
+
+def varint(value: int) -> bytes:
+    """A number as it is encoded; negative ones as those of 64 bits are."""
+    if 0 <= value < 0x80:
+        return _SHORT[value]
+    if value < 0:
+        value += 1 << 64
+    pieces = bytearray()
+    while value >= 0x80:
+        pieces.append(value & 0x7F | 0x80)
+        value >>= 7
+    pieces.append(value)
+    return bytes(pieces)
+
+
+def signed_32(value: int | memoryview) -> int:
+    """A number that was read, as an int32. Raises DecodeError for what was no number."""
+    if not isinstance(value, int):
+        raise DecodeError("a field is not a number")
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def signed_64(value: int | memoryview) -> int:
+    """The same as an int64."""
+    if not isinstance(value, int):
+        raise DecodeError("a field is not a number")
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value - (1 << 64) if value >> 63 else value
+
+
+_SHORT: Final = tuple(bytes((value,)) for value in range(0x80))

@@ -1,0 +1,184 @@
+"""Calls about keys: put, look up, scan."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from google.protobuf.message import Message
+
+from lakebed.core.errors import LakebedError
+from lakebed.objects.model import Caller
+from lakebed.streams.buckets import Buckets, OpenBucket
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.gate import Gate, Need
+from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put
+from lakebed.streams.table import StreamTable
+from lakebed.streams.tables import Tables
+
+from .. import messages_pb2 as pb
+from ..calls import Answer, AnyCall, Raw, Room
+from ..errors import error_code
+from ..records import RecordsFor, looked_up, read_put
+
+__all__ = ["KeyCalls"]
+
+MAX_SCAN_BYTES: Final = 64 * 1024 * 1024
+"""Largest answer to a scan with a limit."""
+
+_ACKS: Final = {each.value: each for each in Acks}
+_MODES: Final = {each.value: each for each in MergeMode}
+_KNOWS_BACKPRESSURE: Final = 2
+"""The version of PutKv from which on clients know the word; earlier ones are told of storage."""
+
+
+class KeyCalls:
+    """The calls, on these use cases."""
+
+    def __init__(self, tables: Tables, buckets: Buckets, gate: Gate) -> None:
+        self._tables = tables
+        self._buckets = buckets
+        self._gate = gate
+
+    def calls(self) -> tuple[AnyCall, ...]:
+        """All of them."""
+        return (
+            Raw(1016, "PUT_KV", self.put, max_version=2),
+            Raw(1017, "LOOKUP", self.lookup, max_version=1),
+            Raw(1033, "LIMIT_SCAN", self.limit_scan),
+            Raw(1034, "PREFIX_LOOKUP", self.prefix_lookup, max_version=1),
+        )
+
+    async def _table(self, caller: Caller, table_id: int, need: Need) -> StreamTable:
+        table = self._tables.known(table_id) or await self._tables.by_id(table_id)
+        await self._gate.check(caller.principal, need, *table.path, request_id=caller.request_id)
+        return table
+
+    async def _keys(self, table: StreamTable, partition_id: int | None, number: int) -> BucketKeys:
+        opened = await self._buckets.get(table, partition_id, number)
+        if opened.keys is None:
+            raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
+        return opened.keys
+
+    # -- putting --------------------------------------------------------------------------------------------------
+
+    async def put(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+        """Merge records into buckets of one table."""
+        request = read_put(body)
+        acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
+        if acks is None:
+            raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+        if mode is None:
+            raise StreamFailure(Reason.UNSUPPORTED_VERSION, f"no such way of merging. mode={request.merge_mode}")
+        table = await self._table(caller, request.table_id, Need.WRITE)
+        columns = request.target_columns
+        if len(request.buckets) == 1:
+            done = [await self._put(table, request.buckets[0], columns, mode, acks, version)]
+        else:
+            # Begun in their order, and awaited together: they share a sync.
+            done = await asyncio.gather(
+                *(self._put(table, part, columns, mode, acks, version) for part in request.buckets)
+            )
+        return pb.PutKvResponse(buckets=done)
+
+    async def _put(
+        self, table: StreamTable, part: RecordsFor, columns: list[int], mode: MergeMode, acks: Acks, version: int
+    ) -> pb.PutBucket:
+        done = pb.PutBucket(bucket_id=part.bucket)
+        if part.partition_id is not None:
+            done.partition_id = part.partition_id
+        try:
+            keys = await self._keys(table, part.partition_id, part.bucket)
+            done.log_end_offset = await keys.put(Put(part.records, columns, mode), acks)
+        except LakebedError as error:
+            if (
+                isinstance(error, StreamFailure)
+                and error.reason is Reason.BACKPRESSURE
+                and version < _KNOWS_BACKPRESSURE
+            ):
+                error = StreamFailure(Reason.KEY_STORAGE, str(error))
+            done.error_code, done.error_message = error_code(error), str(error)
+        return done
+
+    # -- looking up -----------------------------------------------------------------------------------------------
+
+    async def lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        """The values of keys."""
+        request = pb.LookupRequest()
+        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        inserts = request.insert_if_not_exists
+        table = await self._table(caller, request.table_id, Need.READ)
+        if inserts:
+            await self._gate.check(caller.principal, Need.WRITE, *table.path, request_id=caller.request_id)
+        answer = []
+        for part in request.buckets:
+            partition_id = part.partition_id if part.HasField("partition_id") else None
+            try:
+                keys = await self._keys(table, partition_id, part.bucket_id)
+                if inserts:
+                    acks = _ACKS.get(request.acks if request.HasField("acks") else Acks.ALL)
+                    if acks is None:
+                        raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+                    values = await keys.lookup_or_insert(list(part.keys), acks)
+                else:
+                    values = await keys.lookup(list(part.keys))
+                answer.append(looked_up(partition_id, part.bucket_id, values, part.original_partition_name))
+            except LakebedError as error:
+                failed = pb.LookedUpBucket(
+                    bucket_id=part.bucket_id, error_code=error_code(error), error_message=str(error)
+                )
+                if partition_id is not None:
+                    failed.partition_id = partition_id
+                answer.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
+        return answer
+
+    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        """The values of all keys that begin so."""
+        request = pb.PrefixLookupRequest()
+        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        table = await self._table(caller, request.table_id, Need.READ)
+        await room.turn()
+        answer = pb.PrefixLookupResponse()
+        for part in request.buckets:
+            found = answer.buckets.add(bucket_id=part.bucket_id)
+            partition_id = None
+            if part.HasField("partition_id"):
+                partition_id = found.partition_id = part.partition_id
+            try:
+                keys = await self._keys(table, partition_id, part.bucket_id)
+                for values in await keys.lookup_prefixes(list(part.keys)):
+                    found.value_lists.add(values=values)
+            except LakebedError as error:
+                found.error_code, found.error_message = error_code(error), str(error)
+        return answer
+
+    # -- scanning -------------------------------------------------------------------------------------------------
+
+    async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+        """Some rows of a bucket: of keys the first, of a log the last."""
+        request = pb.LimitScanRequest()
+        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        try:
+            table = await self._table(caller, request.table_id, Need.READ)
+            partition_id = request.partition_id if request.HasField("partition_id") else None
+            opened = await self._buckets.get(table, partition_id, request.bucket_id)
+            await room.turn()
+            records = await _some(opened, max(request.limit, 0))
+        except LakebedError as error:
+            return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
+        return pb.LimitScanResponse(is_log_table=opened.keys is None, records=records)
+
+
+async def _some(opened: OpenBucket, limit: int) -> bytes:
+    """Up to `limit` rows of a bucket, in the batches that they are read in."""
+    if opened.keys is not None:
+        scan = opened.keys.scan(limit)
+        try:
+            return (await asyncio.to_thread(scan.next, MAX_SCAN_BYTES))[0] if limit else b""
+        finally:
+            scan.close()
+    log = opened.log
+    offset = max(log.start_offset, log.stable_offset - limit)
+    if offset >= log.stable_offset:
+        return b""
+    return bytes((await log.read(offset, MAX_SCAN_BYTES)).records)

@@ -1,0 +1,298 @@
+"""Calls about logs: append, fetch, offsets, the last records, ids for writers.
+
+A fetch that finds nothing waits without a thread or a task for a bucket: one future, which the logs it looks at settle.
+Its failures wait as well, until its time is over: some clients ask again at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import Message
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.objects.model import Caller
+from lakebed.streams.buckets import Buckets, OpenBucket
+from lakebed.streams.counters import WriterIds
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.gate import Gate, Need
+from lakebed.streams.partitions import Partitions
+from lakebed.streams.seam import Acks, BucketLog
+from lakebed.streams.table import StreamTable
+from lakebed.streams.tables import Tables
+
+from .. import messages_pb2 as pb
+from ..calls import Answer, AnyCall, Call, Raw, Room
+from ..errors import error_code
+from ..records import FetchedBucket, RecordsFor, fetch_answer, read_produce
+
+__all__ = ["LogCalls"]
+
+MAX_FETCH_BYTES: Final = 64 * 1024 * 1024
+"""Largest answer to a fetch, whatever was asked for; the first batch of it may be larger."""
+
+MAX_WAIT_MS: Final = 60_000
+FROM_START: Final = -2
+"""As an offset: the first that there is."""
+
+_EARLIEST, _LATEST, _TIME, _WRITTEN = range(4)
+_ACKS: Final = {each.value: each for each in Acks}
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One bucket of a fetch."""
+
+    table: StreamTable | None
+    request: pb.FetchBucket
+    columns: Sequence[int] | None
+    opened: OpenBucket | None = None
+    offset: int = 0
+    answer: FetchedBucket | None = None
+
+    @property
+    def partition_id(self) -> int | None:
+        return self.request.partition_id if self.request.HasField("partition_id") else None
+
+    def fail(self, error: LakebedError) -> None:
+        """Answer with what is wrong."""
+        self.answer = FetchedBucket(
+            self.partition_id, self.request.bucket_id, error_code=error_code(error), error_message=str(error)
+        )
+
+
+class LogCalls:
+    """The calls, on these use cases."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        partitions: Partitions,
+        buckets: Buckets,
+        gate: Gate,
+        writers: WriterIds,
+        clock: Clock,
+    ) -> None:
+        self._tables = tables
+        self._partitions = partitions
+        self._buckets = buckets
+        self._gate = gate
+        self._writers = writers
+        self._clock = clock
+
+    def calls(self) -> tuple[AnyCall, ...]:
+        """All of them."""
+        return (
+            Raw(1014, "PRODUCE_LOG", self.produce),
+            Raw(1015, "FETCH_LOG", self.fetch),
+            Call(1021, "LIST_OFFSETS", pb.ListOffsetsRequest, self.list_offsets),
+            Call(1026, "INIT_WRITER", pb.InitWriterRequest, self.init_writer),
+        )
+
+    # -- appending ------------------------------------------------------------------------------------------------
+
+    async def produce(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+        """Append to buckets of one table."""
+        request = read_produce(body)
+        acks = _ACKS.get(request.acks)
+        if acks is None:
+            raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+        table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
+        await self._gate.check(caller.principal, Need.WRITE, *table.path, request_id=caller.request_id)
+        if table.is_keyed:
+            raise StreamFailure(Reason.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
+        if len(request.buckets) == 1:
+            produced = [await self._append(table, request.buckets[0], acks)]
+        else:
+            # Begun in their order, and awaited together: they share a sync.
+            produced = await asyncio.gather(*(self._append(table, part, acks) for part in request.buckets))
+        return pb.ProduceLogResponse(buckets=produced)
+
+    async def _append(self, table: StreamTable, part: RecordsFor, acks: Acks) -> pb.ProducedBucket:
+        produced = pb.ProducedBucket(bucket_id=part.bucket)
+        if part.partition_id is not None:
+            produced.partition_id = part.partition_id
+        try:
+            # Without a wait in between once the bucket is open: so batches are in the order in which they came.
+            opened = await self._buckets.get(table, part.partition_id, part.bucket)
+            produced.base_offset = (await opened.log.append(part.records, acks)).base_offset
+        except LakebedError as error:
+            _set_error(produced, error)
+        return produced
+
+    async def init_writer(self, caller: Caller, request: pb.InitWriterRequest) -> pb.InitWriterResponse:
+        """An id for a writer to these tables."""
+        for path in request.table_path:
+            await self._gate.check(
+                caller.principal, Need.WRITE, path.database_name, path.table_name, request_id=caller.request_id
+            )
+        return pb.InitWriterResponse(writer_id=await self._writers.next())
+
+    # -- fetching -------------------------------------------------------------------------------------------------
+
+    async def fetch(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        """Batches of many buckets, once there are some or the time is over."""
+        request = pb.FetchLogRequest()
+        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        wait_ms = min(max(request.max_wait_ms, 0), MAX_WAIT_MS)
+        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        least = max(request.min_bytes, 1)
+        asked = [(table.table_id, await self._resolve(caller, table)) for table in request.tables]
+        parts = [part for _, some in asked for part in some]
+        while not _has_news(parts) and await _wait(parts, deadline):
+            pass
+        await room.turn()
+        while await self._read(parts, min(request.max_bytes, MAX_FETCH_BYTES)) < least:
+            if not await _wait(parts, deadline):
+                break
+        return fetch_answer([(table_id, [_answer_of(part) for part in some]) for table_id, some in asked])
+
+    async def _resolve(self, caller: Caller, request: pb.FetchTable) -> list[_Asked]:
+        """The buckets of one table of a fetch, open; or with what is wrong with them."""
+        columns = list(request.projected_fields) if request.projection_pushdown_enabled else None
+        parts = [_Asked(None, bucket, columns) for bucket in request.buckets]
+        try:
+            table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
+            await self._gate.check(caller.principal, Need.READ, *table.path, request_id=caller.request_id)
+        except LakebedError as error:
+            for part in parts:
+                part.fail(error)
+            return parts
+        for part in parts:
+            part.table = table
+            try:
+                part.opened = await self._buckets.get(table, part.partition_id, part.request.bucket_id)
+                log = part.opened.log
+                part.offset = part.request.fetch_offset
+                if part.offset == FROM_START:
+                    part.offset = log.start_offset
+                if not log.start_offset <= part.offset <= log.end_offset:
+                    raise StreamFailure(
+                        Reason.OFFSET_OUT_OF_RANGE,
+                        "offset is not in the log. "
+                        f"offset={part.offset} start={log.start_offset} end={log.stable_offset}",
+                    )
+            except LakebedError as error:
+                part.fail(error)
+        return parts
+
+    async def _read(self, parts: Sequence[_Asked], most: int) -> int:
+        """Read what can be read of all, up to `most` bytes together; how many bytes there are."""
+        total = 0
+        for part in parts:
+            if part.opened is None:
+                continue
+            log = part.opened.log
+            is_readable = part.offset < log.stable_offset and (total < most or not total)
+            try:
+                part.answer = await self._read_one(
+                    part, log, min(part.request.max_fetch_bytes, most - total), is_readable
+                )
+            except LakebedError as error:
+                part.fail(error)
+                part.opened = None
+                continue
+            total += len(part.answer.records) or bool(part.answer.remote)
+        return total
+
+    async def _read_one(self, part: _Asked, log: BucketLog, most: int, is_readable: bool) -> FetchedBucket:
+        bucket = part.request.bucket_id
+        if not is_readable:
+            return FetchedBucket(
+                part.partition_id, bucket, high_watermark=log.stable_offset, start_offset=log.start_offset
+            )
+        found = await log.read(part.offset, most, part.columns)
+        folder = partition_name = ""
+        if found.remote:
+            folder = found.remote_folder
+            if part.partition_id is not None:
+                partition_name = (await self._partitions.by_id(part.partition_id)).name
+        return FetchedBucket(
+            part.partition_id,
+            bucket,
+            high_watermark=log.stable_offset,
+            start_offset=log.start_offset,
+            records=found.records,
+            remote=found.remote,
+            remote_start=found.remote_start,
+            remote_folder=folder,
+            partition_name=partition_name,
+        )
+
+    # -- offsets --------------------------------------------------------------------------------------------------
+
+    async def list_offsets(self, caller: Caller, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
+        """Where buckets begin or end, or were at a time."""
+        table = await self._tables.by_id(request.table_id)
+        await self._gate.check(caller.principal, Need.DESCRIBE, *table.path, request_id=caller.request_id)
+        partition_id = request.partition_id if request.HasField("partition_id") else None
+        answer = pb.ListOffsetsResponse()
+        for number in request.bucket_id:
+            listed = answer.buckets.add(bucket_id=number)
+            try:
+                opened = await self._buckets.get(table, partition_id, number)
+                listed.offset = await self._offset(opened.log, request)
+            except LakebedError as error:
+                _set_error(listed, error)
+        return answer
+
+    async def _offset(self, log: BucketLog, request: pb.ListOffsetsRequest) -> int:
+        if request.offset_type == _EARLIEST:
+            return log.start_offset
+        if request.offset_type == _LATEST:
+            return log.stable_offset
+        if request.offset_type == _WRITTEN:
+            return log.end_offset
+        if request.offset_type != _TIME or not request.HasField("start_timestamp"):
+            raise StreamFailure(Reason.CORRUPT_MESSAGE, f"no such kind of offset. offset_type={request.offset_type}")
+        if request.start_timestamp > self._clock.now_ms():
+            raise StreamFailure(
+                Reason.INVALID_TIMESTAMP, f"the time is yet to come. timestamp={request.start_timestamp}"
+            )
+        return await log.find_time(request.start_timestamp)
+
+
+def _has_news(parts: Sequence[_Asked]) -> bool:
+    """Whether something can be answered at once that is no failure, or nothing is asked for at all."""
+    return not parts or any(part.opened is not None and part.offset < part.opened.log.stable_offset for part in parts)
+
+
+async def _wait(parts: Sequence[_Asked], deadline: float) -> bool:
+    """Wait until one of the logs has more than it had; False if the time was over first."""
+    loop = asyncio.get_running_loop()
+    left = deadline - loop.time()
+    if left <= 0:
+        return False
+    news: asyncio.Future[bool] = loop.create_future()
+
+    def tell(is_news: bool) -> None:
+        if not news.done():
+            news.set_result(is_news)
+
+    watched = [
+        part.opened.log.watch(max(part.offset, part.opened.log.stable_offset), lambda: tell(True))
+        for part in parts
+        if part.opened is not None
+    ]
+    timer = loop.call_later(left, tell, False)
+    try:
+        return await news
+    finally:
+        timer.cancel()
+        for leave in watched:
+            leave()
+
+
+def _answer_of(part: _Asked) -> FetchedBucket:
+    if part.answer is None:
+        raise RuntimeError("a bucket of a fetch was not answered")
+    return part.answer
+
+
+def _set_error(message: pb.ProducedBucket | pb.ListedOffset, error: LakebedError) -> None:
+    message.error_code = error_code(error)
+    message.error_message = str(error)

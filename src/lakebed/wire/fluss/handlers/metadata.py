@@ -1,0 +1,88 @@
+"""Where what is: the call that clients find servers, tables and buckets by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from lakebed.core.settings import Address
+from lakebed.objects.model import Caller
+from lakebed.streams.partitions import Partition, Partitions
+from lakebed.streams.table import StreamTable
+from lakebed.streams.tables import Tables
+
+from .. import messages_pb2 as pb
+from ..calls import AnyCall, Call
+
+__all__ = ["Home", "HomeNode", "metadata_calls"]
+
+COORDINATOR_ID: Final = 0
+SERVER_ID: Final = 1
+"""There is one server that has buckets. Which one that is changes; to clients it is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeNode:
+    """Where the home of streams is reached, and since when it is."""
+
+    address: Address
+    epoch: int
+
+
+class Home(Protocol):
+    """Who knows where the home is."""
+
+    async def node(self, reached_at: str) -> HomeNode:
+        """`reached_at` is the address of ours that the caller has reached: what to say if nobody set another."""
+        ...
+
+
+def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[AnyCall, ...]:
+    """The call, on these use cases."""
+
+    async def metadata(caller: Caller, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
+        node = await home.node(caller.host)
+        answer = pb.GetMetadataResponse()
+        answer.coordinator_server.CopyFrom(_node(COORDINATOR_ID, node))
+        answer.tablet_servers.append(_node(SERVER_ID, node))
+        for path in request.table_path:
+            _add_table(answer, await tables.get(caller, path.database_name, path.table_name), node)
+        for asked in request.partitions_path:
+            table = await tables.get(caller, asked.database_name, asked.table_name)
+            _add_partition(answer, table, await partitions.by_name(table, asked.partition_name), node)
+        for partition_id in request.partitions_id:
+            partition = await partitions.by_id(partition_id)
+            table = await tables.by_id(partition.table_id)
+            await tables.get(caller, *table.path)  # whether the caller may see it
+            _add_partition(answer, table, partition, node)
+        return answer
+
+    return (Call(1012, "GET_METADATA", pb.GetMetadataRequest, metadata),)
+
+
+def _node(node_id: int, node: HomeNode) -> pb.ServerNode:
+    return pb.ServerNode(node_id=node_id, host=node.address.host, port=node.address.port)
+
+
+def _add_table(answer: pb.GetMetadataResponse, table: StreamTable, node: HomeNode) -> None:
+    added = answer.table_metadata.add(
+        table_path=pb.TablePath(database_name=table.path.database, table_name=table.path.name),
+        table_id=table.id,
+        schema_id=table.schema_id,
+        table_json=table.definition.document,
+        created_time=table.created_ms,
+        modified_time=table.modified_ms,
+    )
+    if not table.is_partitioned:
+        _add_buckets(added.buckets.add, table, node)
+
+
+def _add_partition(answer: pb.GetMetadataResponse, table: StreamTable, partition: Partition, node: HomeNode) -> None:
+    added = answer.partition_metadata.add(table_id=table.id, partition_name=partition.name, partition_id=partition.id)
+    _add_buckets(added.buckets.add, table, node)
+
+
+def _add_buckets(add: Callable[..., pb.BucketMetadata], table: StreamTable, node: HomeNode) -> None:
+    for number in range(table.bucket_count):
+        add(bucket_id=number, leader_id=SERVER_ID, replica_id=[SERVER_ID], leader_epoch=node.epoch)

@@ -1,0 +1,40 @@
+"""SASL PLAIN: a name and a secret in one message, and who that proves to be."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from lakebed.core.access import Principal
+from lakebed.core.secrets import Secret
+from lakebed.streams.failures import Reason, StreamFailure
+
+__all__ = ["Authenticator", "Proof", "read_plain"]
+
+_PARTS: Final = 3  # who to act for, which we leave aside; who it is; the secret
+
+
+class Proof(Protocol):
+    """What was shown once, and may be asked again whether it still holds."""
+
+    async def principal(self) -> Principal:
+        """Who it is, with the rights of now. Raises Unauthenticated if the secret is not good any more."""
+        ...
+
+
+class Authenticator(Protocol):
+    """Who establishes callers by a name and a secret."""
+
+    async def authenticate(self, name: str, secret: Secret, address: str) -> Proof:
+        """Raises Unauthenticated, which does not say what was wrong; Throttled after too many mistakes."""
+        ...
+
+
+def read_plain(token: bytes) -> tuple[str, Secret]:
+    """The name and the secret. Raises AUTHENTICATION_FAILED for what is not of this form."""
+    parts = token.split(b"\0")
+    try:
+        if len(parts) != _PARTS or not parts[1]:
+            raise ValueError
+        return parts[1].decode(), Secret(parts[2].decode())
+    except ValueError:
+        raise StreamFailure(Reason.AUTHENTICATION_FAILED, "the message is not of SASL PLAIN") from None
