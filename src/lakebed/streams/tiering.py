@@ -1,0 +1,161 @@
+"""Which table is tiered into the lake next, by whom, and whether it still is. Pure: a value, an event and the time
+give the next value.
+
+    Scheduled --freshness has passed--> Pending --given to a worker--> Tiering --finished--> Scheduled
+                                           ^                              |
+                                           '--failed, or not heard of ----'
+
+Each time that a table is given to a worker its epoch rises. Who speaks of an older one is told so, and has written
+nothing that counts: what it committed to the lake is found there by who has the table now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from .failures import Reason, StreamFailure
+
+__all__ = ["HEARTBEAT_TIMEOUT_MS", "Finished", "State", "Tiering", "TieringTable"]
+
+HEARTBEAT_TIMEOUT_MS: Final = 120_000
+"""How long a worker may be silent about a table that it has."""
+
+
+class State(StrEnum):
+    """What a table waits for."""
+
+    SCHEDULED = "scheduled"
+    """That what is in the lake gets older than it may."""
+
+    PENDING = "pending"
+    """For a worker."""
+
+    TIERING = "tiering"
+    """For its worker to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a worker said of a round that it ended."""
+
+    file_size: int | None = None
+    record_count: int | None = None
+
+
+NOTHING_SAID: Final = Finished()
+
+
+@dataclass(frozen=True, slots=True)
+class TieringTable:
+    """One table of those that are tiered."""
+
+    table_id: int
+    freshness_ms: int
+    """How old what is in the lake may get."""
+
+    state: State
+    since_ms: int
+    """When it came to wait for that; of one that is tiered, when its worker was last heard of."""
+
+    epoch: int = 0
+    """How often it was given to a worker."""
+
+    tiered_ms: int | None = None
+    """When it was last in the lake as far as it went."""
+
+    started_ms: int | None = None
+    last: Finished = NOTHING_SAID
+    failures: int = 0
+
+    @property
+    def due_ms(self) -> int:
+        """When it is to be tiered again, if it is scheduled."""
+        return self.since_ms + self.freshness_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Tiering:
+    """All tables that are tiered, by id. Methods give another one; none changes it."""
+
+    tables: Mapping[int, TieringTable] = field(default_factory=dict)
+
+    def with_table(
+        self, table_id: int, freshness_ms: int, now_ms: int, *, epoch: int = 0, tiered_ms: int | None = None
+    ) -> Tiering:
+        """The table is to be tiered, or at another freshness than before; `epoch` is its last, if it had one.
+
+        A new one is tiered at once, one that was before when it has become older than it may.
+        """
+        there = self.tables.get(table_id)
+        if there is not None:
+            return self._with(replace(there, freshness_ms=freshness_ms))
+        since_ms = now_ms - freshness_ms if tiered_ms is None else min(tiered_ms, now_ms)
+        return self._with(TieringTable(table_id, freshness_ms, State.SCHEDULED, since_ms, epoch, tiered_ms))
+
+    def without(self, table_id: int) -> Tiering:
+        """The table is not to be tiered any more, or gone. Its worker is told when it speaks of it."""
+        return Tiering({each: table for each, table in self.tables.items() if each != table_id})
+
+    def at(self, now_ms: int) -> Tiering:
+        """What the time alone changes: what is due waits for a worker, and so does what a silent one had."""
+        moved = dict(self.tables)
+        for table_id, table in self.tables.items():
+            if table.state is State.SCHEDULED and now_ms >= table.due_ms:
+                moved[table_id] = replace(table, state=State.PENDING, since_ms=table.due_ms)
+            elif table.state is State.TIERING and now_ms - table.since_ms >= HEARTBEAT_TIMEOUT_MS:
+                moved[table_id] = _failed(table, now_ms)
+        return self if moved == self.tables else Tiering(moved)
+
+    def next(self, now_ms: int) -> tuple[Tiering, TieringTable | None]:
+        """Give the table that has waited longest to the worker that asks; None if none waits."""
+        waiting = [table for table in self.tables.values() if table.state is State.PENDING]
+        if not waiting:
+            return self, None
+        chosen = min(waiting, key=lambda table: (table.since_ms, table.table_id))
+        given = replace(chosen, state=State.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1)
+        return self._with(given), given
+
+    def beat(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
+        """Its worker is at it. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        return self._with(replace(self._held(table_id, epoch), since_ms=now_ms))
+
+    def finish(
+        self, table_id: int, epoch: int, now_ms: int, said: Finished = NOTHING_SAID, *, is_cut_short: bool = False
+    ) -> Tiering:
+        """Its worker has ended the round, before all was in the lake if it was cut short: then it goes on soon.
+
+        Reasons: UNKNOWN_BUCKET, FENCED_TIERING.
+        """
+        table = self._held(table_id, epoch)
+        if is_cut_short:
+            return self._with(replace(table, state=State.PENDING, since_ms=now_ms, started_ms=None, last=said))
+        # Fresh as of when the round began: what came meanwhile is as old as that.
+        began = now_ms if table.started_ms is None else table.started_ms
+        return self._with(
+            replace(table, state=State.SCHEDULED, since_ms=began, tiered_ms=began, started_ms=None, last=said)
+        )
+
+    def fail(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
+        """Its worker could not. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        return self._with(_failed(self._held(table_id, epoch), now_ms))
+
+    def _held(self, table_id: int, epoch: int) -> TieringTable:
+        table = self.tables.get(table_id)
+        if table is None:
+            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"the table is not tiered. table_id={table_id}")
+        if table.epoch != epoch or table.state is not State.TIERING:
+            raise StreamFailure(
+                Reason.FENCED_TIERING,
+                f"the table is tiered by another, or by none. table_id={table_id} epoch={epoch} now={table.epoch}",
+            )
+        return table
+
+    def _with(self, table: TieringTable) -> Tiering:
+        return Tiering({**self.tables, table.table_id: table})
+
+
+def _failed(table: TieringTable, now_ms: int) -> TieringTable:
+    return replace(table, state=State.PENDING, since_ms=now_ms, started_ms=None, failures=table.failures + 1)
