@@ -10,6 +10,7 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.governance.rbac.releasing import release_stream
+from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
@@ -20,7 +21,7 @@ from .gate import Gate, Need
 from .names import DEFAULT_DATABASE, check_database_name
 from .tables import Tables
 
-__all__ = ["Database", "DatabaseSummary", "Databases"]
+__all__ = ["Database", "DatabaseDefinition", "DatabaseSummary", "Databases"]
 
 _FIND: Final = "SELECT name, document, created_ms, modified_ms FROM stream_databases WHERE name = ?"
 _SUMMARIES: Final = """
@@ -32,6 +33,7 @@ INSERT INTO stream_databases (name, document, created_ms, modified_ms) VALUES (?
 ON CONFLICT (name) DO NOTHING
 """
 _TABLES: Final = "SELECT name FROM stream_tables WHERE database_name = ? ORDER BY name"
+_UPDATE: Final = "UPDATE stream_databases SET document = ?, modified_ms = ? WHERE name = ?"
 _DELETE: Final = "DELETE FROM stream_databases WHERE name = ?"
 
 
@@ -136,6 +138,7 @@ class Databases:
             dropped = [await self._tables.remove(tx, caller, name, table, now_ms) for table in names]
             await tx.run(_DELETE, name)
             await release_stream(tx, name)
+            await release_stream(tx, name)
             await tell(self._outbox, tx, "StreamDatabaseDropped", caller, now_ms, name)
             return [table.id for table in dropped]
 
@@ -146,6 +149,13 @@ class Databases:
             raise no_database(name)
         for table_id in dropped:
             await self._tables.dropped(table_id)
+
+    async def replace(
+        self, tx: Transaction, caller: Caller, name: str, definition: DatabaseDefinition, now_ms: int
+    ) -> None:
+        """Let the database be as defined, within `tx`."""
+        await tx.run(_UPDATE, definition.document.decode(), now_ms, name)
+        await tell(self._outbox, tx, "StreamDatabaseAltered", caller, now_ms, name)
 
     async def get(self, caller: Caller, name: str) -> Database:
         """The database. Reasons: NO_DATABASE."""

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.governance.rbac.releasing import release_stream
+from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.seam import MetaStore, Row, Transaction
+from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
 
+from .calendar import Calendar
 from .events import tell
 from .failures import Reason, StreamFailure
 from .gate import Gate, Need
@@ -44,11 +46,13 @@ _LEAVE: Final = """
 INSERT INTO stream_dropped (table_id, partition_id, database_name, table_name, partition_name, dropped_ms)
 VALUES (?, 0, ?, ?, '', ?)
 """
+_UPDATE: Final = "UPDATE stream_tables SET schema_id = ?, document = ?, modified_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM stream_tables WHERE id = ?"
 
 FIRST_SCHEMA: Final = 1
 
 Dropped = Callable[[int], Awaitable[None]]
+Changed = Callable[[StreamTable], Awaitable[None]]
 
 
 class Tables:
@@ -63,10 +67,15 @@ class Tables:
         self._ids: dict[TablePath, int] = {}
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._on_dropped: list[Dropped] = []
+        self._on_changed: list[Changed] = []
 
     def when_dropped(self, told: Dropped) -> None:
         """Have `told` called with the id of each table that was dropped: its files are to be let go of."""
         self._on_dropped.append(told)
+
+    def when_changed(self, told: Changed) -> None:
+        """Have `told` called with each table that was made, or is another than before: those who have it open."""
+        self._on_changed.append(told)
 
     # -- finding ----------------------------------------------------------------------------------------------------
 
@@ -89,10 +98,7 @@ class Tables:
         known = self._ids.get(TablePath(database, name))
         if known is not None:
             return self._by_id[known]
-        row = await self._meta.row(_BY_PATH, database, name)
-        if row is None:
-            raise no_table(database, name)
-        return self._remember(_table_from(row))
+        return self._remember(await self.find(self._meta, database, name))
 
     async def all(self) -> list[StreamTable]:
         """All of them, whoever asks, by id."""
@@ -148,22 +154,25 @@ class Tables:
         await self._gate.check(caller.principal, Need.CREATE, database, request_id=caller.request_id)
         definition = with_defaults(TableDefinition.parse(document))
         definition.check()
+        Calendar.of(definition)
         now_ms = self._clock.now_ms()
-        rest = msgspec.json.encode(definition.rest()).decode()
-        schema = msgspec.json.encode(definition.schema.document()).decode()
+        rest, schema = _text(definition.rest()), _text(definition.schema.document())
 
-        async def work(tx: Transaction) -> bool:
+        async def work(tx: Transaction) -> int | None:
             if await tx.row(_HAS_DATABASE, database) is None:
                 raise StreamFailure(Reason.NO_DATABASE, f"no such database. database={database}")
             row = await tx.row(_INSERT, database, name, rest, now_ms, now_ms)
             if row is None:
-                return False
+                return None
             table_id = int(row[0])
             await tx.run(_INSERT_SCHEMA, table_id, FIRST_SCHEMA, schema)
             await tell(self._outbox, tx, "StreamTableCreated", caller, now_ms, database, name, table_id=table_id)
-            return True
+            return table_id
 
-        if not await self._meta.transact(work) and not ignore_if_exists:
+        made = await self._meta.transact(work)
+        if made is not None:
+            await self.changed(made)
+        elif not ignore_if_exists:
             raise StreamFailure(Reason.TABLE_EXISTS, f"table exists. table={database}.{name}")
 
     async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
@@ -184,15 +193,47 @@ class Tables:
 
     async def remove(self, tx: Transaction, caller: Caller, database: str, name: str, now_ms: int) -> StreamTable:
         """Remove a table within `tx`; `dropped` is to be called once that is committed. Reasons: NO_TABLE."""
-        row = await tx.row(_BY_PATH, database, name)
-        if row is None:
-            raise no_table(database, name)
-        table = _table_from(row)
+        table = await self.find(tx, database, name)
         await tx.run(_LEAVE, table.id, database, name, now_ms)
         await tx.run(_DELETE, table.id)
         await release_stream(tx, database, name)
+        await release_stream(tx, database, name)
         await tell(self._outbox, tx, "StreamTableDropped", caller, now_ms, database, name, table_id=table.id)
         return table
+
+    async def replace(
+        self, tx: Transaction, caller: Caller, table: StreamTable, definition: TableDefinition, now_ms: int
+    ) -> None:
+        """Let the table be as defined, within `tx`; `changed` is to be called once that is committed."""
+        schema_id = table.schema_id
+        if definition.schema != table.schema:
+            schema_id += 1
+            await tx.run(_INSERT_SCHEMA, table.id, schema_id, _text(definition.schema.document()))
+        await tx.run(_UPDATE, schema_id, _text(definition.rest()), now_ms, table.id)
+        await tell(
+            self._outbox,
+            tx,
+            "StreamTableAltered",
+            caller,
+            now_ms,
+            *table.path,
+            table_id=table.id,
+            schema_id=schema_id,
+        )
+
+    async def changed(self, table_id: int) -> None:
+        """A table was made, or is another than before: look it up anew, and tell those who have it open."""
+        self.forget(table_id)
+        table = await self.by_id(table_id)
+        for told in self._on_changed:
+            await told(table)
+
+    async def find(self, reader: Reader, database: str, name: str) -> StreamTable:
+        """The table as `reader` sees it, whoever asks. Reasons: NO_TABLE."""
+        row = await reader.row(_BY_PATH, database, name)
+        if row is None:
+            raise no_table(database, name)
+        return _table_from(row)
 
     async def dropped(self, table_id: int) -> None:
         """A table is gone: forget it, and tell those who have its files open."""
@@ -217,6 +258,10 @@ def with_defaults(definition: TableDefinition) -> TableDefinition:
 def no_table(database: str, name: str) -> StreamFailure:
     """The failure for a table that is not there."""
     return StreamFailure(Reason.NO_TABLE, f"no such table. table={database}.{name}")
+
+
+def _text(document: dict[str, Any]) -> str:
+    return msgspec.json.encode(document).decode()
 
 
 def _table_from(row: Row) -> StreamTable:

@@ -35,7 +35,7 @@ async def may(world: World, key: str, securable: Securable, privilege: Privilege
 
 
 async def user(world: World, name: str) -> str:
-    await world.users.create(name)
+    await world.users.create_user(name)
     return (await world.access_keys.create(name)).key.id
 
 
@@ -111,7 +111,7 @@ async def test_grants_go_with_their_user_and_role(world: World, grants: StreamGr
     await world.principal_roles.create(world.by, "writers", properties={})
     await grants.add(StreamGrant(USER, "alice", stream_key(), P.STREAM_READ), ROOT)
     await grants.add(StreamGrant(ROLE, "writers", stream_key(), P.STREAM_WRITE), ROOT)
-    await world.users.delete("alice")
+    await world.users.delete_user("alice")
     await world.principal_roles.delete(world.by, "writers")
     assert await grants.all() == []
     again = await user(world, "alice")

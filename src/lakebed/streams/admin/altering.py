@@ -1,0 +1,89 @@
+"""Databases and tables become others: options are set, columns are added. A change commits with its event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakebed.core.clock import Clock
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.model import Caller
+
+from ..calendar import Calendar
+from ..databases import DatabaseDefinition, Databases
+from ..evolution import AddColumn, OptionChange, changed_options, evolved
+from ..failures import Reason, StreamFailure
+from ..gate import Gate, Need
+from ..tables import Tables
+
+__all__ = ["Altering"]
+
+
+class Altering:
+    """The use cases of changing what exists."""
+
+    def __init__(self, meta: MetaStore, clock: Clock, gate: Gate, databases: Databases, tables: Tables) -> None:
+        self._meta = meta
+        self._clock = clock
+        self._gate = gate
+        self._databases = databases
+        self._tables = tables
+
+    async def table(
+        self,
+        caller: Caller,
+        database: str,
+        name: str,
+        columns: Sequence[AddColumn] = (),
+        changes: Sequence[OptionChange] = (),
+        *,
+        ignore_if_not_exists: bool = False,
+    ) -> None:
+        """Change a table, all or nothing. Reasons: NO_TABLE, INVALID_ALTER, INVALID_CONFIG."""
+        await self._gate.check(caller.principal, Need.ALTER, database, name, request_id=caller.request_id)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> int | None:
+            table = await self._tables.find(tx, database, name)
+            after = evolved(table.definition, columns, changes)
+            if after is table.definition:
+                return None
+            Calendar.of(after)
+            await self._tables.replace(tx, caller, table, after, now_ms)
+            return table.id
+
+        try:
+            table_id = await self._meta.transact(work)
+        except StreamFailure as failure:
+            if ignore_if_not_exists and failure.reason is Reason.NO_TABLE:
+                return
+            raise
+        if table_id is not None:
+            await self._tables.changed(table_id)
+
+    async def database(
+        self,
+        caller: Caller,
+        name: str,
+        changes: Sequence[OptionChange] = (),
+        comment: str | None = None,
+        *,
+        ignore_if_not_exists: bool = False,
+    ) -> None:
+        """Change a database's properties, and its comment if one is given. Reasons: NO_DATABASE, INVALID_ALTER."""
+        await self._gate.check(caller.principal, Need.ALTER, name, request_id=caller.request_id)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            found = await self._databases.find(tx, name)
+            before = DatabaseDefinition(found.comment, dict(found.custom_options))
+            after = DatabaseDefinition(
+                found.comment if comment is None else comment, changed_options(found.custom_options, changes)
+            )
+            if after != before:
+                await self._databases.replace(tx, caller, name, after, now_ms)
+
+        try:
+            await self._meta.transact(work)
+        except StreamFailure as failure:
+            if not (ignore_if_not_exists and failure.reason is Reason.NO_DATABASE):
+                raise
