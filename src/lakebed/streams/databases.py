@@ -10,7 +10,6 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.governance.rbac.releasing import release_stream
-from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
@@ -137,7 +136,6 @@ class Databases:
                 raise StreamFailure(Reason.DATABASE_NOT_EMPTY, f"the database has tables. database={name}")
             dropped = [await self._tables.remove(tx, caller, name, table, now_ms) for table in names]
             await tx.run(_DELETE, name)
-            await release_stream(tx, name)
             await release_stream(tx, name)
             await tell(self._outbox, tx, "StreamDatabaseDropped", caller, now_ms, name)
             return [table.id for table in dropped]

@@ -13,7 +13,6 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.governance.rbac.releasing import release_stream
-from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
@@ -196,7 +195,6 @@ class Tables:
         table = await self.find(tx, database, name)
         await tx.run(_LEAVE, table.id, database, name, now_ms)
         await tx.run(_DELETE, table.id)
-        await release_stream(tx, database, name)
         await release_stream(tx, database, name)
         await tell(self._outbox, tx, "StreamTableDropped", caller, now_ms, database, name, table_id=table.id)
         return table

@@ -47,3 +47,33 @@ CREATE TABLE stream_producers (
 );
 
 CREATE INDEX stream_producers_by_expiry ON stream_producers (expires_ms);
+
+-- How often a table was given to who tiers it, and when it was last in the lake. Only those that were.
+CREATE TABLE stream_tiering (
+    table_id  {bigint} NOT NULL PRIMARY KEY REFERENCES stream_tables ON DELETE CASCADE,
+    epoch     {bigint} NOT NULL,
+    tiered_ms {bigint}
+);
+
+-- How far tables are in the lake: offsets that were prepared for a commit there, by the name that the commit carries.
+-- offsets: msgpack of (partition id or nil, bucket, offset).
+CREATE TABLE stream_lake_offsets (
+    name        {text}   NOT NULL PRIMARY KEY,
+    table_id    {bigint} NOT NULL REFERENCES stream_tables ON DELETE CASCADE,
+    offsets     {blob}   NOT NULL,
+    prepared_ms {bigint} NOT NULL
+);
+
+CREATE INDEX stream_lake_offsets_by_table ON stream_lake_offsets (table_id);
+
+-- Snapshots of the lake that hold a table up to these offsets; and can be read up to those, if some are known.
+CREATE TABLE stream_lake_snapshots (
+    table_id     {bigint} NOT NULL REFERENCES stream_tables ON DELETE CASCADE,
+    snapshot_id  {bigint} NOT NULL,
+    tiered       {text}   NOT NULL REFERENCES stream_lake_offsets (name),
+    readable     {text}   REFERENCES stream_lake_offsets (name),
+    -- Counts commits: ids of snapshots are not in their order.
+    number       {bigint} NOT NULL,
+    committed_ms {bigint} NOT NULL,
+    PRIMARY KEY (table_id, snapshot_id)
+);

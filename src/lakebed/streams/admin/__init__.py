@@ -1,1 +1,1 @@
-"""What administers streams: changes of tables, access, configs, and what producers and tiering leave with the server."""
+"""What administers streams: changes of tables, access, configs, and what producers and tiering leave with us."""

@@ -1,0 +1,85 @@
+"""Partitions that come and go with time: a chore of the home of streams.
+
+Each round makes what is due of every table that is partitioned by itself and drops what is over. A table that is new or
+has changed has a round of its own at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.objects.model import Caller
+
+from ..calendar import Calendar
+from ..failures import Reason, StreamFailure
+from ..partitions import Partitions
+from ..table import StreamTable
+from ..tables import Tables
+from .configs import ClusterConfigs
+
+__all__ = ["AutoPartitions"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class AutoPartitions:
+    """The chore."""
+
+    def __init__(
+        self, clock: Clock, tables: Tables, partitions: Partitions, configs: ClusterConfigs, server: Caller
+    ) -> None:
+        """`server` is who makes and drops: the server itself."""
+        self._clock = clock
+        self._tables = tables
+        self._partitions = partitions
+        self._configs = configs
+        self._server = server
+
+    async def run(self) -> None:
+        """Do a round whenever it is time, until cancelled."""
+        while True:
+            try:
+                await self.round()
+                pause_ms = await self._configs.number("auto-partition.check.interval")
+            except LakebedError as error:
+                _log.warning("partitions by time: the round is tried again. reason=%s", error)
+                pause_ms = 10_000
+            await asyncio.sleep(pause_ms / 1000)
+
+    async def round(self) -> None:
+        """Look after every table. What cannot be done for one does not keep it from the others."""
+        for table in await self._tables.all():
+            try:
+                await self.look_after(table)
+            except StreamFailure as failure:
+                # Dropped meanwhile, or it has as many partitions as it may.
+                _log.warning("partitions by time. table=%s reason=%s", table.path, failure)
+
+    async def look_after(self, table: StreamTable) -> None:
+        """Make what is due of a table and drop what is over. Idempotent. Reasons: TOO_MANY_PARTITIONS."""
+        calendar = Calendar.of(table.definition)
+        if calendar is None:
+            return
+        now_ms = self._clock.now_ms()
+        for name in calendar.due(now_ms):
+            await self._partitions.add(self._server, table, name)
+        times = {
+            partition.name: partition.values(table)[calendar.key] for partition in await self._partitions.of(table)
+        }
+        over = set(calendar.over(times.values(), now_ms))
+        for name, time in times.items():
+            if time in over:
+                await self._partitions.remove(self._server, table, name)
+
+    async def changed(self, table: StreamTable) -> None:
+        """A table is new, or another than before: for `Tables.when_changed`."""
+        try:
+            await self.look_after(table)
+        except StreamFailure as failure:
+            if failure.reason not in (Reason.TOO_MANY_PARTITIONS, Reason.NO_TABLE):
+                raise
+            _log.warning("partitions by time. table=%s reason=%s", table.path, failure)
