@@ -12,6 +12,7 @@ from lakebed.core.settings import LoadedSettings, SettingsFile, environment_name
 
 _FLAGS: Final = {
     "listen": "server.listen",
+    "streams_listen": "streams.listen",
     "workers": "server.workers",
     "insecure_http": "server.insecure_http",
     "data": "server.data",
@@ -25,6 +26,7 @@ def add_settings_flags(parser: argparse.ArgumentParser, *, serving: bool) -> Non
     group.add_argument("--data", metavar="DIR", help="folder of everything that is kept")
     if serving:
         group.add_argument("--listen", metavar="HOST:PORT", help="where to serve (default 127.0.0.1:9000)")
+        group.add_argument("--streams-listen", metavar="HOST:PORT", help="where to serve streams (default: nowhere)")
         group.add_argument("--workers", metavar="N", help="processes that serve")
         group.add_argument(
             "--insecure-http", action="store_const", const="true", help="allow plain HTTP beyond this machine"

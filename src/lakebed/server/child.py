@@ -52,6 +52,8 @@ class Station:
     channel: socket.socket
     run_folder: str
     """Made anew for each run of a server, and gone with it."""
+    listener: socket.socket | None = None
+    """What a role takes connections from itself, where its role has a port of its own."""
 
     @property
     def server(self) -> str:

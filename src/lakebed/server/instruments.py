@@ -122,6 +122,30 @@ class DeliveryInstruments:
         self._under_way.of(*labels).set(standing.under_way)
 
 
+class StreamInstruments:
+    """What is told of streams: the calls of clients, and who is connected."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._requests = metrics.counter(
+            "lakebed_streams_requests_total", "Calls of stream clients, by call and outcome.", ("call", "outcome")
+        )
+        self._seconds = metrics.histogram(
+            "lakebed_streams_request_seconds", "Time from a call's frame to its answer, waiting included.", ("call",)
+        )
+        self.connections = metrics.gauge("lakebed_streams_connections", "Open connections of stream clients.").of()
+        self._known: dict[tuple[str, str], _Series] = {}
+
+    def observe(self, call: str, outcome: str, seconds: float) -> None:
+        """Count one answer."""
+        series = self._known.get((call, outcome))
+        if series is None:
+            series = _Series(self._requests.of(call, outcome), self._seconds.of(call))
+            # Kept for good: calls and outcomes are of our making, and few.
+            self._known[call, outcome] = series
+        series.requests.add()
+        series.seconds.observe(seconds)
+
+
 class Instruments:
     """What the server counts: the edges' answers, and its own chores."""
 
@@ -137,6 +161,7 @@ class Instruments:
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
         # Another process counts these. Here they are declared: what nobody knows of here is not told by this process.
         DeliveryInstruments(metrics)
+        StreamInstruments(metrics)
         self.tended = metrics.counter(
             "lakebed_tables_tended_total", "What the catalog's chores did and removed, by kind.", ("kind",)
         )

@@ -66,6 +66,8 @@ class _Role:
     """What is logged of one that did."""
     takes_connections: bool = False
     """Whether the server is there as long as one of these is."""
+    listener: socket.socket | None = None
+    """Bound here, so that clients wait while a child is replaced; connections are the child's own to take."""
 
 
 @dataclass(slots=True)
@@ -83,20 +85,22 @@ def run(settings: Settings) -> int:
     """Serve until told to stop; the exit status. Raises LakebedError for what keeps the server from starting."""
     worker.tls_context(settings)  # here only so that a mistake in it is told before anything is begun
     identity = establish_identity(settings)
-    listener = _listen(settings)
-    # The system may have chosen the port: whoever is told the address is told that one.
-    address = Address(settings.server.listen.host, listener.getsockname()[1])
+    listener, address = _listen("server.listen", "--listen", settings.server.listen)
     settings = replace(settings, server=replace(settings.server, listen=address))
+    streams: socket.socket | None = None
+    if settings.streams.listen is not None:
+        streams, address = _listen("streams.listen", "--streams-listen", settings.streams.listen)
+        settings = replace(settings, streams=replace(settings.streams, listen=address))
     _allow_many_descriptors()
     with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
         configure_logs(settings.log, sys.stderr)
         clear_metrics(Path(run_folder))
         clear_spill(settings)
-        return _Supervisor(settings, identity, listener, run_folder).run()
+        return _Supervisor(settings, identity, listener, run_folder, streams).run()
 
 
-def _listen(settings: Settings) -> socket.socket:
-    address = settings.server.listen
+def _listen(setting: str, flag: str, address: Address) -> tuple[socket.socket, Address]:
+    """A socket that listens, and where: the system may have chosen the port."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -105,14 +109,14 @@ def _listen(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         hint = (
-            "another program has this port; choose another with --listen"
+            f"another program has this port; choose another with {flag}"
             if error.errno == errno.EADDRINUSE
             else error.strerror
         )
-        raise InvalidSetting(f"server.listen: cannot listen. address={address} reason={hint}") from error
+        raise InvalidSetting(f"{setting}: cannot listen. address={address} reason={hint}") from error
     listener.listen(_BACKLOG)
     listener.setblocking(False)
-    return listener
+    return listener, Address(address.host, listener.getsockname()[1])
 
 
 def _allow_many_descriptors() -> None:
@@ -123,16 +127,33 @@ def _allow_many_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def _serve_streams(station: Station) -> int:
+    # Here, because a server without streams does without the libraries that they need.
+    from . import streams_worker
+
+    return streams_worker.serve(station)
+
+
 class _Supervisor:
-    def __init__(self, settings: Settings, identity: Identity, listener: socket.socket, run_folder: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        identity: Identity,
+        listener: socket.socket,
+        run_folder: str,
+        streams: socket.socket | None,
+    ) -> None:
         self._settings = settings
         self._identity = identity
         self._listener = listener
         self._run_folder = run_folder
         works = _Role("lakebed-worker", worker.serve, "a worker died and is replaced", takes_connections=True)
         delivers = _Role("lakebed-events", deliveries.serve, "the process that delivers events died and is replaced")
-        self._roles = (*(works for _ in range(settings.server.workers)), delivers)
+        self._roles: tuple[_Role, ...] = (*(works for _ in range(settings.server.workers)), delivers)
         """By the numbers of those who have them."""
+        if streams is not None:
+            died = "the process that serves streams died and is replaced"
+            self._roles += (_Role("lakebed-streams", _serve_streams, died, listener=streams),)
         self._children: dict[int, _Child] = {}
         self._turn = 0
         self._held: socket.socket | None = None
@@ -181,7 +202,7 @@ class _Supervisor:
             try:
                 ours.close()
                 self._become_child(role)
-                status = role.run(Station(self._settings, self._identity, number, theirs, self._run_folder))
+                status = role.run(Station(self._settings, self._identity, number, theirs, self._run_folder, role.listener))
             except LakebedError as error:
                 tell_failure(theirs, error)
             except BaseException:
@@ -211,6 +232,9 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         self._selector.close()
         self._listener.close()
+        for other in self._roles:
+            if other.listener is not None and other is not role:
+                other.listener.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
         for other in self._children.values():
@@ -293,6 +317,7 @@ class _Supervisor:
             "ready",
             extra={
                 "address": f"{scheme}://{self._settings.server.listen}",
+                **({} if self._settings.streams.listen is None else {"streams": str(self._settings.streams.listen)}),
                 "workers": self._settings.server.workers,
                 "data": str(self._settings.server.data),
                 "credentials": str(self._identity.secrets_path or "from the settings"),

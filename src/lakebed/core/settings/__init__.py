@@ -8,6 +8,7 @@ from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
 from .selects import SelectSettings
+from .streams import StreamsSettings
 from .telling import HookFailure, ListenerHook, ListenersSettings, TargetEntry, TargetsSettings
 from .tree import (
     CommitValidation,
@@ -64,6 +65,7 @@ __all__ = [
     "SettingsFile",
     "StorageKind",
     "StorageSettings",
+    "StreamsSettings",
     "StsSettings",
     "TablesSettings",
     "TargetEntry",

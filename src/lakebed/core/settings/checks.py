@@ -17,6 +17,7 @@ from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .telling import ListenersSettings, TargetsSettings
+from .streams import StreamsSettings
 from .tree import (
     EncryptionSettings,
     MetaSettings,
@@ -59,6 +60,7 @@ def check_settings(settings: Settings) -> None:
     _check_decisions(settings.decisions)
     _check_tables(settings.tables)
     _check_federation(settings.federation)
+    _check_streams(settings.streams, settings.server)
     _check_pipeline(settings.pipeline)
     _check_listeners(settings.listeners)
     _check_targets(settings.targets)
@@ -96,6 +98,17 @@ def _check_server(server: ServerSettings) -> None:
             raise _refusal("server.domains", f"expected host names in lower case, without a port. found={domain!r}")
     if not _REGION.fullmatch(server.region):
         raise _refusal("server.region", f"expected a region such as us-east-1. found={server.region!r}")
+
+
+def _check_streams(streams: StreamsSettings, server: ServerSettings) -> None:
+    if streams.listen is not None and not streams.listen.is_loopback and not server.insecure_http:
+        raise _refusal(
+            "streams.listen",
+            "refusing to serve beyond this machine a protocol that has no TLS: set server.insecure_http "
+            f"(--insecure-http) if something in front encrypts it. listen={streams.listen}",
+        )
+    if streams.advertise is not None and (not streams.advertise.host or not streams.advertise.port):
+        raise _refusal("streams.advertise", f"clients need a host and a port. found={streams.advertise}")
 
 
 def _check_meta(meta: MetaSettings) -> None:

@@ -20,6 +20,7 @@ from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
 from .selects import SelectSettings
+from .streams import StreamsSettings
 from .telling import ListenersSettings, TargetsSettings
 
 ByteCount: TypeAlias = Annotated[int, BYTES]
@@ -361,6 +362,7 @@ class Settings:
     tables: TablesSettings = TablesSettings()
     federation: FederationSettings = field(default_factory=FederationSettings)
     select: SelectSettings = field(default_factory=SelectSettings)
+    streams: StreamsSettings = field(default_factory=StreamsSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     listeners: ListenersSettings = field(default_factory=ListenersSettings)
     targets: TargetsSettings = field(default_factory=TargetsSettings)

@@ -10,7 +10,9 @@ answers, of which one at a time is made (`turn`). Beyond that the socket is not 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar, cast
 
@@ -48,6 +50,7 @@ RECHECK_SECONDS: Final = 2.0
 """How long an identity is taken to be what it was: a key that was taken away is of no use after that."""
 
 _SCRATCH_BYTES: Final = 256 * 1024
+_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 _WRITE_HIGH_BYTES: Final = 1024 * 1024
 
 Observe = Callable[[str, str, float], None]
@@ -115,6 +118,9 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = peer[0] if isinstance(peer, tuple) else ""
         ours = transport.get_extra_info("sockname")
         self._host = ours[0] if isinstance(ours, tuple) else ""
+        connection = transport.get_extra_info("socket")
+        if connection is not None:
+            tune_socket(connection)
         if not self._connections.opened(self):
             self.abort()
 
@@ -330,6 +336,15 @@ class Connection(asyncio.BufferedProtocol):
         """End it at once."""
         self._is_closing = True
         self._transport.abort()
+
+
+def tune_socket(connection: socket.socket) -> None:
+    """No waiting for more to send, and a look now and then whether the other side is there at all."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class _Room:

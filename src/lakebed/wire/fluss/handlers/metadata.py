@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from lakebed.core.settings import Address
 from lakebed.objects.model import Caller
+from lakebed.streams.home import Home, HomeNode
 from lakebed.streams.partitions import Partition, Partitions
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
@@ -15,27 +14,11 @@ from lakebed.streams.tables import Tables
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
 
-__all__ = ["Home", "HomeNode", "metadata_calls"]
+__all__ = ["metadata_calls"]
 
 COORDINATOR_ID: Final = 0
 SERVER_ID: Final = 1
 """There is one server that has buckets. Which one that is changes; to clients it is the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class HomeNode:
-    """Where the home of streams is reached, and since when it is."""
-
-    address: Address
-    epoch: int
-
-
-class Home(Protocol):
-    """Who knows where the home is."""
-
-    async def node(self, reached_at: str) -> HomeNode:
-        """`reached_at` is the address of ours that the caller has reached: what to say if nobody set another."""
-        ...
 
 
 def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[AnyCall, ...]:

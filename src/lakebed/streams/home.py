@@ -1,0 +1,132 @@
+"""The home of streams: of all servers that share a metadata store, the one that has every bucket (ADR 29).
+
+It holds a lease, whose token is the epoch of all buckets. A home that could not renew it in time stops being one by
+its own clock, before another can begin; what it had under way is refused by the epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.errors import Fenced, LakebedError
+from lakebed.core.settings import Address
+from lakebed.meta.leases import Lease, Leases
+from lakebed.meta.seam import MetaStore
+
+__all__ = ["Home", "HomeNode"]
+
+log = logging.getLogger("lakebed.streams")
+
+LEASE: Final = "streams"
+_RENEWALS: Final = 4
+"""How often it is renewed within its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeNode:
+    """Where the home of streams is reached, and its epoch."""
+
+    address: Address
+    epoch: int
+
+
+class Home:
+    """This server's part in who the home is."""
+
+    def __init__(
+        self,
+        meta: MetaStore,
+        leases: Leases,
+        *,
+        server: str,
+        advertised: Address | None,
+        port: int,
+        ttl_seconds: float,
+        begin: Callable[[Lease], Awaitable[None]],
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`server` names this one and no other, across its restarts: it takes back at once what it held.
+
+        `begin` is awaited before this server is the home, and `end` when it is not any more.
+        """
+        self._meta = meta
+        self._leases = leases
+        self._advertised = advertised
+        self._port = port
+        self._ttl = ttl_seconds
+        self._begin = begin
+        self._end = end
+        self._server = server
+        self._lease: Lease | None = None
+        self._until = 0.0
+
+    @property
+    def lease(self) -> Lease | None:
+        """What is held, if this is the home."""
+        return self._lease if self.is_here else None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this server is the home, by its own clock."""
+        return self._lease is not None and asyncio.get_running_loop().time() < self._until
+
+    @property
+    def _holder(self) -> str:
+        return f"{self._server} {self._advertised or ''}"
+
+    async def node(self, reached_at: str) -> HomeNode:
+        """Where the home is. `reached_at` is the address of ours that the asker has reached."""
+        lease = self.lease
+        if lease is not None:
+            return HomeNode(self._advertised or Address(reached_at, self._port), lease.token)
+        found = await self._leases.find(self._meta, LEASE)
+        if found is not None and (said := found.holder.partition(" ")[2]):
+            return HomeNode(Address.parse(said), found.token)
+        # Nobody is, or who is has not said where: whoever asks comes back to us.
+        return HomeNode(self._advertised or Address(reached_at, self._port), 0)
+
+    async def begin(self) -> None:
+        """Be the home if nobody else is."""
+        began = asyncio.get_running_loop().time()
+        lease = await self._leases.acquire(LEASE, self._holder, self._ttl)
+        if lease is None:
+            return
+        await self._begin(lease)
+        self._lease, self._until = lease, began + self._ttl
+        log.info("this server is the home of streams", extra={"epoch": lease.token})
+
+    async def run(self) -> None:
+        """Be the home whenever nobody else is, until cancelled; then let others be it at once."""
+        try:
+            while True:
+                try:
+                    await self._step()
+                except LakebedError as error:
+                    log.warning("the home of streams is not sure; it is tried again", exc_info=error)
+                await asyncio.sleep(self._ttl / _RENEWALS)
+        finally:
+            await self._leave()
+
+    async def _step(self) -> None:
+        lease = self._lease
+        if lease is None:
+            await self.begin()
+            return
+        began = asyncio.get_running_loop().time()
+        try:
+            self._lease = await self._leases.renew(lease, self._ttl)
+            self._until = began + self._ttl
+        except Fenced:
+            log.warning("this server is not the home of streams any more", extra={"epoch": lease.token})
+            self._lease = None
+            await self._end()
+
+    async def _leave(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            await self._end()
+            await self._leases.release(lease)

@@ -1,0 +1,119 @@
+"""The connections of stream clients: taken from a listening socket, watched, and drained at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from lakebed.core.ids import RequestIds
+
+from . import messages_pb2 as pb
+from .calls import API_VERSIONS, AUTHENTICATE, AnyCall, call_table
+from .connection import Connection, Observe
+from .sasl import Authenticator
+
+__all__ = ["Listening"]
+
+log = logging.getLogger("lakebed.streams")
+
+STALLED_SECONDS: Final = 60.0
+"""How long a client may take in the middle of a frame, or with an answer that it does not take."""
+
+IDLE_SECONDS: Final = 600.0
+"""How long a connection may be open without a word on either side."""
+
+_WATCH_SECONDS: Final = 5.0
+
+
+class Listening:
+    """All connections of this process. Implements `connection.ConnectionSet`."""
+
+    def __init__(
+        self,
+        calls: Iterable[AnyCall],
+        authenticator: Authenticator,
+        *,
+        max_connections: int,
+        max_frame_bytes: int,
+        observe: Observe,
+        report: Callable[[float], None] | None = None,
+    ) -> None:
+        """`report` is told how many are open whenever that changes."""
+        self.calls = call_table(calls)
+        self.versions = _versions(self.calls.values())
+        self.authenticator = authenticator
+        self.request_ids = RequestIds()
+        self.max_frame_bytes = max_frame_bytes
+        self.observe = observe
+        self._max_connections = max_connections
+        self._report = report
+        self._open: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Take connections from now on."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Connection(self), sock=listener)
+
+    def opened(self, connection: Connection) -> bool:
+        """A connection began; whether there is room for it."""
+        if len(self._open) >= self._max_connections:
+            log.warning("too many connections of stream clients", extra={"connections": len(self._open)})
+            return False
+        self._open.add(connection)
+        self._tell()
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        """A connection ended."""
+        self._open.discard(connection)
+        self._tell()
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def _tell(self) -> None:
+        if self._report is not None:
+            self._report(float(len(self._open)))
+
+    async def watch(self) -> None:
+        """End what the other side has forgotten, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            self.close_stalled(loop.time())
+
+    def close_stalled(self, now: float) -> None:
+        """End the connections whose other side has not moved for too long before `now`."""
+        for connection in list(self._open):
+            quiet = now - connection.last_activity
+            if quiet > STALLED_SECONDS and connection.awaits_client:
+                connection.abort()
+            elif quiet > IDLE_SECONDS and connection.is_idle:
+                connection.close()
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Take no more, let what is under way be answered for a time, and close everything."""
+        if self._server is not None:
+            self._server.close()
+        deadline = asyncio.get_running_loop().time() + grace_seconds
+        while any(not each.is_idle for each in self._open) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.05)
+        for connection in list(self._open):
+            connection.close()
+        await asyncio.sleep(0)
+
+
+def _versions(calls: Iterable[AnyCall]) -> bytes:
+    answer = pb.ApiVersionsResponse()
+    for key in (API_VERSIONS, AUTHENTICATE):
+        answer.api_versions.add(api_key=key, min_version=0, max_version=0)
+    for call in calls:
+        answer.api_versions.add(api_key=call.key, min_version=0, max_version=call.max_version)
+    # Without a kind of server: this one is both.
+    return answer.SerializeToString()
