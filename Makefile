@@ -55,6 +55,9 @@ bench: setup ## Benchmarks beside peers
 	@$(BIN)/python -m benchmarks.events
 	@$(BIN)/python -m benchmarks.select
 
+stream-messages: setup ## Make the classes of stream messages from their .proto
+	@cd src/lakebed/wire/fluss && $(CURDIR)/$(PYTHON) -m grpc_tools.protoc -I . --python_out=. --pyi_out=. messages.proto
+
 clean: ## Remove what the other commands made in this checkout
 	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist \
 	  src/lakebed/objects/_md5_lanes.so src/lakebed/select/_json_lines.so

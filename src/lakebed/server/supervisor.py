@@ -202,7 +202,9 @@ class _Supervisor:
             try:
                 ours.close()
                 self._become_child(role)
-                status = role.run(Station(self._settings, self._identity, number, theirs, self._run_folder, role.listener))
+                status = role.run(
+                    Station(self._settings, self._identity, number, theirs, self._run_folder, role.listener)
+                )
             except LakebedError as error:
                 tell_failure(theirs, error)
             except BaseException:
@@ -232,9 +234,9 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         self._selector.close()
         self._listener.close()
-        for other in self._roles:
-            if other.listener is not None and other is not role:
-                other.listener.close()
+        for another in self._roles:
+            if another.listener is not None and another is not role:
+                another.listener.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
         for other in self._children.values():

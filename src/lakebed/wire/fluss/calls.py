@@ -18,7 +18,7 @@ __all__ = ["API_VERSIONS", "AUTHENTICATE", "Answer", "Call", "Chunks", "Raw", "c
 API_VERSIONS: Final = 1000
 AUTHENTICATE: Final = 1038
 
-Chunks: TypeAlias = Sequence[bytes | memoryview]
+Chunks: TypeAlias = Sequence[bytes | bytearray | memoryview]
 """An encoded message in pieces, so that what is large in it is not copied."""
 
 Answer: TypeAlias = Message | Chunks

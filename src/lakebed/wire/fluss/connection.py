@@ -250,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
             self._checked_at = self._now()
         caller = Caller(self._principal, self._connections.request_ids.next(), self._peer, host=self._host)
         if isinstance(call, Call):
-            return cast(Message, await call.answer(caller, _parse(call.request, body)))
+            return await call.answer(caller, _parse(call.request, body))
         try:
             return await call.answer(caller, body, version, room)
         except DecodeError as error:

@@ -129,18 +129,18 @@ class FetchedBucket(NamedTuple):
     error_message: str = ""
     high_watermark: int = -1
     start_offset: int = 0
-    records: bytes | memoryview = b""
+    records: bytes | bytearray | memoryview = b""
     remote: Sequence[RemoteSegment] = ()
     remote_start: int = 0
     remote_folder: str = ""
     partition_name: str = ""
 
 
-def fetch_answer(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> list[bytes | memoryview]:
+def fetch_answer(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> list[bytes | bytearray | memoryview]:
     """A FetchLogResponse in pieces, the records among them as they are."""
-    answer: list[bytes | memoryview] = []
+    answer: list[bytes | bytearray | memoryview] = []
     for table_id, buckets in tables:
-        pieces: list[bytes | memoryview] = [b"\x08" + varint(table_id)]
+        pieces: list[bytes | bytearray | memoryview] = [b"\x08" + varint(table_id)]
         size = len(pieces[0])
         for bucket in buckets:
             head, records = _head(bucket), bucket.records
