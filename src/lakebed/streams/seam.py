@@ -6,7 +6,7 @@ who appends to it. Edges know both, and neither's files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -76,7 +76,7 @@ class RemoteSegment:
 class Fetched:
     """What a read found."""
 
-    records: bytes
+    records: bytes | bytearray | memoryview
     """Whole batches, the first of which has the offset that was asked for; empty at the end of the log."""
 
     next_offset: int
@@ -107,6 +107,18 @@ class BucketLog(Protocol):
         """The one after the last that is on stable storage. Readers see no further."""
         ...
 
+    def enqueue(self, records: bytes | memoryview) -> Appended:
+        """Give batches their places and let go of them: they are written and synced from here on, in this order.
+
+        Nobody reads them before that, and if it fails they never were there: `settle` says. The bytes may not change
+        until then. Reasons: as of `append`.
+        """
+        ...
+
+    async def settle(self, offset: int) -> None:
+        """Return when all before `offset` is on stable storage. Reasons: LOG_STORAGE, FENCED."""
+        ...
+
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
         """Append batches as their writer sent them, once their checksums and sequences were looked at.
 
@@ -121,12 +133,34 @@ class BucketLog(Protocol):
         """
         ...
 
+    async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
+        """The same as they were appended, in whatever form readers get them: for who follows what it wrote itself.
+
+        What is only in the byte store is there in the form that is read; then it is told as `remote`.
+        """
+        ...
+
     async def wait_for(self, offset: int) -> None:
-        """Return when `offset` can be read, or the log is closed. Cancel it to stop waiting."""
+        """Return when a record at `offset` or later can be read, or the log is closed. Cancel it to stop waiting."""
+        ...
+
+    def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
+        """Have `told` called once, from the loop, when `wait_for` would return; returns what stops that.
+
+        It may be called at once.
+        """
         ...
 
     async def find_time(self, timestamp_ms: int) -> int:
         """The offset of the first batch that was committed then or later; the end of the log if there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Sync what was appended, let go of all who wait and of the files. Idempotent."""
+        ...
+
+    async def remove(self) -> None:
+        """Close it, and remove what was stored of it here. What is in the byte store is the chores' to remove."""
         ...
 
 

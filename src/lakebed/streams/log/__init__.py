@@ -1,0 +1,1 @@
+"""Logs: batches of records by offset, one log a bucket."""

@@ -1,0 +1,94 @@
+"""Batches in the form in which they are read: some are stored in another, and readers may want a part of the columns.
+
+Whoever writes changes of keys has them as rows, and as rows they are appended: turning them into Arrow costs several
+times what writing them does, and is only due when somebody reads them. `Rendering` is how.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from lakebed.streams.failures import Reason, StreamFailure
+
+from .batches import Batch, Buffer, walk
+from .projection import ColumnShape, project
+
+__all__ = ["PLAIN", "Layouts", "Presentation", "Rendering"]
+
+Layouts: TypeAlias = Callable[[int], Sequence[ColumnShape]]
+"""The columns of a schema by its id. Raises NO_SCHEMA."""
+
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+
+
+class Rendering(Protocol):
+    """Turns stored batches into those that are read. Called from any thread, and for one batch more than once."""
+
+    def render(self, stored: memoryview) -> bytes | None:
+        """The batch as it is read, at the same offsets (`batches.rewritten`); None if it is stored in that form."""
+        ...
+
+
+class Presentation:
+    """How the batches of one log are read. What was rendered is kept for a while: tails have several readers."""
+
+    def __init__(self, layouts: Layouts | None = None, rendering: Rendering | None = None) -> None:
+        self._layouts = layouts
+        self._rendering = rendering
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._kept_bytes = 0
+
+    def changes(self, columns: Sequence[int] | None) -> bool:
+        """Whether bytes are read in another form than they are stored in."""
+        return columns is not None or self._rendering is not None
+
+    def check(self, columns: Sequence[int] | None) -> None:
+        """Raise INVALID_PROJECTION unless these can be columns to read."""
+        if columns is None:
+            return
+        if not columns or any(left >= right for left, right in zip(columns, columns[1:], strict=False)):
+            raise StreamFailure(Reason.INVALID_PROJECTION, f"columns are to be ascending. columns={list(columns)}")
+        if columns[0] < 0:
+            raise StreamFailure(Reason.INVALID_PROJECTION, f"no such column. column={columns[0]}")
+        if self._layouts is None:
+            raise StreamFailure(Reason.INVALID_PROJECTION, "records of this log have no columns to choose from")
+
+    def present(self, records: Buffer, columns: Sequence[int] | None) -> bytes:
+        """The batches as they are read, of these columns alone. Blocks for as long as it computes."""
+        pieces: list[Buffer] = []
+        for batch in walk(records):
+            rendered = self._render(batch)
+            if columns is None or self._layouts is None:
+                pieces.append(rendered.view)
+            else:
+                pieces += project(rendered, columns, self._layouts(rendered.schema_id))
+        return b"".join(pieces)
+
+    def _render(self, batch: Batch) -> Batch:
+        if self._rendering is None:
+            return batch
+        kept = self._kept.get(batch.base_offset)
+        if kept is None:
+            kept = self._rendering.render(batch.view)
+            if kept is None:
+                return batch
+            self._keep(batch.base_offset, kept)
+        return next(walk(kept))
+
+    def _keep(self, offset: int, rendered: bytes) -> None:
+        # Reads of one log may be in several threads: each step is whole by itself, and a miscount is bounded by what is
+        # let go of below.
+        self._kept[offset] = rendered
+        self._kept_bytes += len(rendered)
+        while self._kept_bytes > _KEPT_BYTES and self._kept:
+            try:
+                _, dropped = self._kept.popitem(last=False)
+            except KeyError:
+                break
+            self._kept_bytes -= len(dropped)
+
+
+PLAIN: Final = Presentation()
+"""As stored, and whole."""

@@ -1,0 +1,219 @@
+"""Columns taken out of an Arrow batch without decoding it: buffers are chosen, the list of them is written anew.
+
+A batch of a log is one encapsulated message of Arrow's stream format, without its schema: a flatbuffer that lists the
+lengths of columns (nodes) and where their buffers are, then the buffers. Which of these are a column's follows from its
+type alone. So a projection copies the bytes of the columns that were asked for and touches no others, whether they are
+compressed or not.
+
+Layout of the flatbuffer: Arrow's Message.fbs (`Message`: version, header type, header, body length; `RecordBatch`:
+length, nodes, buffers, compression, variadic buffer counts).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from lakebed.streams.failures import Reason, StreamFailure
+
+from .batches import APPEND_ONLY, Batch, Buffer, header_of
+
+__all__ = ["ColumnShape", "project", "shape_of"]
+
+
+class ColumnShape(NamedTuple):
+    """What a column is made of in a message: itself and all that is nested in it."""
+
+    nodes: int
+    buffers: int
+
+
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+_RECORD_BATCH: Final = 3
+_U16: Final = struct.Struct("<H")
+_I32: Final = struct.Struct("<i")
+_I64: Final = struct.Struct("<q")
+_PAIR: Final = struct.Struct("<qq")
+
+
+def shape_of(kind: pa.DataType) -> ColumnShape:
+    """The shape of columns of a type."""
+    if pa.types.is_null(kind):
+        return ColumnShape(1, 0)
+    if pa.types.is_struct(kind):
+        own, nested = 1, [shape_of(kind.field(at).type) for at in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        # Its entries are a struct of their own.
+        own, nested = 2, [ColumnShape(1, 1), shape_of(kind.key_type), shape_of(kind.item_type)]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        own, nested = 2, [shape_of(kind.value_type)]
+    elif pa.types.is_fixed_size_list(kind):
+        own, nested = 1, [shape_of(kind.value_type)]
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        own, nested = 3, []
+    else:
+        own, nested = 2, []
+    return ColumnShape(1 + sum(it.nodes for it in nested), own + sum(it.buffers for it in nested))
+
+
+def project(batch: Batch, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[Buffer]:
+    """The batch with these columns alone, in ascending order. Columns that came after its schema are not in it.
+
+    Its checksum stays that of the batch as it was written, by which clients know it. Raises INVALID_PROJECTION,
+    CORRUPT_RECORD.
+    """
+    if batch.record_count == 0:
+        return [batch.view]
+    body = batch.body
+    kinds = 0 if batch.attributes & APPEND_ONLY else batch.record_count
+    try:
+        message = _Message.parse(body[kinds:])
+        taken = _take(message, columns, shapes)
+    except (struct.error, IndexError, ValueError) as error:
+        raise StreamFailure(
+            Reason.CORRUPT_RECORD, f"batch is not one of Arrow. offset={batch.base_offset} reason={error}"
+        ) from error
+    size = kinds + sum(map(len, taken))
+    return [header_of(batch, size), body[:kinds], *taken]
+
+
+class _Message(NamedTuple):
+    version: int
+    length: int
+    nodes: memoryview
+    buffers: memoryview
+    codec: int | None
+    body: memoryview
+
+    @classmethod
+    def parse(cls, view: memoryview) -> _Message:
+        if bytes(view[:4]) != _CONTINUATION:
+            raise ValueError("no message begins here")
+        (size,) = _I32.unpack_from(view, 4)
+        if size < 0 or 8 + size > len(view):
+            raise ValueError(f"metadata is cut off. bytes={size}")
+        table = view[8 : 8 + size]
+        root = _Table(table, *_I32.unpack_from(table, 0))
+        if root.byte(1) != _RECORD_BATCH:
+            raise ValueError(f"message is no record batch. type={root.byte(1)}")
+        header = root.table(2)
+        if header is None:
+            raise ValueError("message has no header")
+        compression = header.table(3)
+        if header.vector(4, 8):
+            raise ValueError("buffers of a varying number are not known")
+        return cls(
+            root.short(0),
+            header.long(0),
+            header.vector(1, 16),
+            header.vector(2, 16),
+            None if compression is None else compression.byte(0),
+            view[8 + size :],
+        )
+
+
+class _Table(NamedTuple):
+    """A table of a flatbuffer: fields by number, absent ones at their defaults."""
+
+    data: memoryview
+    at: int
+
+    def _field(self, number: int) -> int:
+        vtable = self.at - _I32.unpack_from(self.data, self.at)[0]
+        if vtable < 0:
+            raise ValueError("table has no description")
+        entry = 4 + 2 * number
+        if entry >= _U16.unpack_from(self.data, vtable)[0]:
+            return 0
+        offset = int(_U16.unpack_from(self.data, vtable + entry)[0])
+        return self.at + offset if offset else 0
+
+    def byte(self, number: int) -> int:
+        at = self._field(number)
+        return self.data[at] if at else 0
+
+    def short(self, number: int) -> int:
+        at = self._field(number)
+        return int(_U16.unpack_from(self.data, at)[0]) if at else 0
+
+    def long(self, number: int) -> int:
+        at = self._field(number)
+        return int(_I64.unpack_from(self.data, at)[0]) if at else 0
+
+    def table(self, number: int) -> _Table | None:
+        at = self._field(number)
+        return _Table(self.data, at + _I32.unpack_from(self.data, at)[0]) if at else None
+
+    def vector(self, number: int, item_bytes: int) -> memoryview:
+        at = self._field(number)
+        if not at:
+            return memoryview(b"")
+        at += _I32.unpack_from(self.data, at)[0]
+        (count,) = _I32.unpack_from(self.data, at)
+        end = at + 4 + count * item_bytes
+        if count < 0 or end > len(self.data):
+            raise ValueError(f"vector is cut off. count={count}")
+        return self.data[at + 4 : end]
+
+
+def _take(message: _Message, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[Buffer]:
+    if (
+        len(message.nodes) != 16 * sum(shape.nodes for shape in shapes)
+        or len(message.buffers) != 16 * sum(shape.buffers for shape in shapes)
+    ):  # fmt: skip
+        raise ValueError("columns are not those of the schema")
+    nodes: list[memoryview] = []
+    places: list[bytes] = []
+    pieces: list[Buffer] = []
+    end = 0
+    wanted = set(columns)
+    node = buffer = 0
+    for number, shape in enumerate(shapes):
+        if number in wanted:
+            nodes.append(message.nodes[16 * node : 16 * (node + shape.nodes)])
+            for start, size in _PAIR.iter_unpack(message.buffers[16 * buffer : 16 * (buffer + shape.buffers)]):
+                if start < 0 or size < 0 or start + size > len(message.body):
+                    raise ValueError("a buffer lies outside of the message")
+                places.append(_PAIR.pack(end, size))
+                pieces.append(message.body[start : start + size])
+                if size % 8:
+                    pieces.append(bytes(-size % 8))
+                    size += -size % 8
+                end += size
+        node += shape.nodes
+        buffer += shape.buffers
+    return [_write(message, b"".join(nodes), b"".join(places), end), *pieces]
+
+
+# What is written is of one layout always, so that only numbers are filled in. Tables follow their descriptions; 64-bit
+# fields and the items of both vectors are at multiples of 8.
+_ROOT: Final = struct.Struct("<i 2H4H iiqhBx")  # 0: the root's place, its description, the root at 16
+_BATCH: Final = struct.Struct("<2H4H iiqii")  # 36: the description, the record batch at 48
+_COMPRESSION: Final = struct.Struct("<2H2H iBB2x")  # 72: the description, the compression at 80
+_NODES_AT: Final = 92
+
+
+def _write(message: _Message, nodes: bytes, buffers: bytes, body_bytes: int) -> bytes:
+    """A message that lists these, its metadata a multiple of 8 bytes."""
+    buffers_at = _NODES_AT + 4 + len(nodes) + 4
+    codec = message.codec
+    metadata = b"".join(
+        (
+            _ROOT.pack(16, 12, 20, 16, 18, 4, 8, 12, 48 - 20, body_bytes, message.version, _RECORD_BATCH),
+            _BATCH.pack(
+                *(12, 24, 8, 4, 16, 0 if codec is None else 20),
+                *(12, _NODES_AT - 52, message.length, buffers_at - 64, 80 - 68),
+            ),
+            _COMPRESSION.pack(8, 8, 4, 5, 8, codec or 0, 0),
+            bytes(4),
+            _I32.pack(len(nodes) // 16),
+            nodes,
+            bytes(4),
+            _I32.pack(len(buffers) // 16),
+            buffers,
+        )
+    )
+    return b"".join((_CONTINUATION, _I32.pack(len(metadata)), metadata))

@@ -1,0 +1,413 @@
+"""The contract of a bucket's log: every BucketLog passes this suite.
+
+Subclass `LogContract` and define a fixture `open_log`, which opens a new log on a clock that is moved by hand; batches
+of more than `MAX_BATCH_BYTES` are too large for it. `plain_batch` and `arrow_batch` are how tests write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+
+import pyarrow as pa
+import pytest
+from awscrt.checksums import crc32c
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakebed.core.clock import ManualClock
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.log.batches import Buffer, is_whole, rewritten, walk, write_batch
+from lakebed.streams.log.presentation import PLAIN, Presentation
+from lakebed.streams.log.projection import shape_of
+from lakebed.streams.seam import Acks, BucketLog
+
+MAX_BATCH_BYTES = 64 * 1024
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("score", pa.float64()), ("tags", pa.list_(pa.int32()))])
+
+OpenLog = Callable[[ManualClock, Presentation], Awaitable[BucketLog]]
+
+
+def arrow_body(table: pa.RecordBatch, compression: str | None = None) -> bytes:
+    """A record batch as one message, without its schema."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_batch(table)
+        end = sink.tell()
+    return sink.getvalue().to_pybytes()[table.schema.serialize().size : end]
+
+
+def rows(first: int, count: int) -> pa.RecordBatch:
+    """`count` rows of SCHEMA."""
+    ids = range(first, first + count)
+    return pa.record_batch(
+        [
+            pa.array(ids, pa.int64()),
+            pa.array([None if at % 3 == 0 else f"name-{at}" for at in ids], pa.string()),
+            pa.array([at / 2 for at in ids], pa.float64()),
+            pa.array([list(range(at % 4)) for at in ids], pa.list_(pa.int32())),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def arrow_batch(
+    first: int, count: int, *, writer_id: int = -1, sequence: int = -1, compression: str | None = None
+) -> bytes:
+    """A batch of `count` rows of SCHEMA, as a client sends it."""
+    return write_batch(
+        arrow_body(rows(first, count), compression), count, schema_id=1, writer_id=writer_id, sequence=sequence
+    )
+
+
+def plain_batch(count: int = 1, body: bytes = b"body", *, writer_id: int = -1, sequence: int = -1) -> bytes:
+    """A batch that says it has `count` records; what they are is nobody's business."""
+    return write_batch(body, count, schema_id=1, writer_id=writer_id, sequence=sequence)
+
+
+def later_batch(magic: int, count: int, body: bytes, statistics: bytes) -> bytes:
+    """A batch in one of the later layouts, with statistics."""
+    checked = struct.pack("<hBiqiii", 7, 1, count - 1, -1, -1, count, len(statistics)) + statistics + body
+    epoch = struct.pack("<i", 3) if magic == 2 else b""
+    rest = struct.pack("<b q", magic, 0) + epoch + struct.pack("<I", crc32c(checked)) + checked
+    return struct.pack("<q i", 0, len(rest)) + rest
+
+
+def offsets(records: Buffer) -> list[tuple[int, int]]:
+    """Of each batch its first offset and the one after its last."""
+    return [(batch.base_offset, batch.next_offset) for batch in walk(records)]
+
+
+async def read_all(log: BucketLog, max_bytes: int = 1 << 20) -> bytes:
+    """Everything that can be read."""
+    found = b""
+    offset = log.start_offset
+    while offset < log.stable_offset:
+        fetched = await log.read(offset, max_bytes)
+        assert fetched.records, "a read before the end finds something"
+        found += fetched.records
+        offset = fetched.next_offset
+    return found
+
+
+def refused(reason: Reason) -> pytest.RaisesExc[StreamFailure]:
+    """A call is refused for this reason."""
+    return pytest.RaisesExc(StreamFailure, check=lambda error: error.reason is reason)
+
+
+class Doubling:
+    """A rendering that shows how often it was asked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def render(self, stored: memoryview) -> bytes | None:
+        batch = next(walk(stored))
+        if bytes(batch.body).startswith(b"plain"):
+            return None
+        self.count += 1
+        return rewritten(batch, bytes(batch.body) * 2, batch.attributes)
+
+
+class LogContract:
+    """What callers of a log rely on."""
+
+    @pytest.fixture
+    def clock(self) -> ManualClock:
+        return ManualClock()
+
+    @pytest.fixture
+    async def log(self, open_log: OpenLog, clock: ManualClock) -> BucketLog:
+        return await open_log(clock, PLAIN)
+
+    async def test_an_empty_log_begins_and_ends_at_zero(self, log: BucketLog) -> None:
+        assert (log.start_offset, log.end_offset, log.stable_offset) == (0, 0, 0)
+        found = await log.read(0, 1 << 20)
+        assert (bytes(found.records), found.next_offset) == (b"", 0)
+
+    @pytest.mark.parametrize("acks", list(Acks))
+    async def test_batches_have_offsets_one_after_the_other(self, log: BucketLog, acks: Acks) -> None:
+        assert (await log.append(plain_batch(3), acks)).base_offset == 0
+        appended = await log.append(plain_batch(2) + plain_batch(4), acks)
+        assert (appended.base_offset, appended.end_offset, appended.is_repeated) == (3, 9, False)
+        await log.settle(appended.end_offset)
+        assert log.stable_offset == log.end_offset == 9
+        assert offsets(await read_all(log)) == [(0, 3), (3, 5), (5, 9)]
+
+    async def test_what_was_sent_is_what_is_read(self, log: BucketLog, clock: ManualClock) -> None:
+        sent = arrow_batch(0, 10)
+        await log.append(memoryview(sent), Acks.ALL)
+        found = await log.read(0, 1 << 20)
+        (batch,) = walk(found.records)
+        assert is_whole(batch)
+        assert batch.timestamp_ms == clock.now_ms()
+        assert bytes(batch.view[21:]) == sent[21:]
+        assert pa.ipc.read_record_batch(pa.py_buffer(batch.body), SCHEMA).equals(rows(0, 10))
+
+    async def test_what_is_enqueued_has_its_place_at_once_and_is_stable_when_settled(self, log: BucketLog) -> None:
+        first, second = log.enqueue(plain_batch(2)), log.enqueue(plain_batch(3))
+        assert (first.base_offset, second.base_offset, log.end_offset) == (0, 2, 5)
+        await log.settle(second.end_offset)
+        assert log.stable_offset == 5
+        assert offsets(await read_all(log)) == [(0, 2), (2, 5)]
+
+    async def test_a_batch_without_records_takes_one_offset(self, log: BucketLog) -> None:
+        appended = await log.append(plain_batch(0, b"", writer_id=5, sequence=0), Acks.ALL)
+        assert (appended.base_offset, appended.end_offset) == (0, 1)
+
+    async def test_a_read_begins_with_the_batch_that_has_the_offset(self, log: BucketLog) -> None:
+        for _ in range(5):
+            await log.append(plain_batch(10), Acks.ALL)
+        found = await log.read(25, 1 << 20)
+        assert offsets(found.records) == [(20, 30), (30, 40), (40, 50)]
+        assert found.next_offset == 50
+
+    async def test_a_read_keeps_to_its_bytes_but_gives_one_batch_at_least(self, log: BucketLog) -> None:
+        sizes = [100, 3000, 9000, 200, 5000, 40]
+        for size in sizes:
+            await log.append(plain_batch(1, bytes(size)), Acks.ALL)
+        for limit in (0, 1, 150, 4000, 9500, 20000, 1 << 20):
+            offset = 0
+            while offset < 6:
+                found = await log.read(offset, limit)
+                batches = offsets(found.records)
+                assert batches[0][0] == offset
+                assert batches[-1][1] == found.next_offset
+                assert len(batches) == 1 or len(found.records) <= limit
+                offset = found.next_offset
+
+    @pytest.mark.parametrize("offset", [-1, 3, 100])
+    async def test_an_offset_outside_of_the_log_is_refused(self, log: BucketLog, offset: int) -> None:
+        await log.append(plain_batch(2), Acks.ALL)
+        with refused(Reason.OFFSET_OUT_OF_RANGE):
+            await log.read(offset, 100)
+
+    async def test_every_flipped_bit_under_the_checksum_is_refused(self, log: BucketLog) -> None:
+        sent = plain_batch(3, b"0123456789")
+        for position in range(21, len(sent)):
+            bad = bytearray(sent)
+            bad[position] ^= 0x10
+            with refused(Reason.CORRUPT_RECORD):
+                await log.append(bytes(bad), Acks.ALL)
+        assert log.end_offset == 0
+
+    async def test_batches_that_are_cut_off_are_refused(self, log: BucketLog) -> None:
+        sent = plain_batch(3, b"0123456789")
+        for size in range(len(sent)):
+            with refused(Reason.CORRUPT_RECORD):
+                await log.append(sent[:size], Acks.ALL)
+            if size:
+                with refused(Reason.CORRUPT_RECORD):
+                    await log.append(sent + sent[:size], Acks.ALL)
+        assert log.end_offset == 0
+
+    async def test_a_batch_with_an_unknown_layout_is_refused(self, log: BucketLog) -> None:
+        bad = bytearray(plain_batch())
+        bad[12] = 9
+        with refused(Reason.CORRUPT_RECORD):
+            await log.append(bytes(bad), Acks.ALL)
+
+    @pytest.mark.parametrize(("count", "delta"), [(3, 3), (0, 4), (5, 0), (-1, 0), (2, -1)])
+    async def test_counts_that_do_not_agree_are_refused(self, log: BucketLog, count: int, delta: int) -> None:
+        bad = bytearray(plain_batch())
+        struct.pack_into("<i", bad, 28, delta)
+        struct.pack_into("<i", bad, 44, count)
+        struct.pack_into("<I", bad, 21, crc32c(bytes(bad[25:])))
+        with refused(Reason.CORRUPT_RECORD):
+            await log.append(bytes(bad), Acks.ALL)
+
+    async def test_a_batch_that_is_too_large_is_refused(self, log: BucketLog) -> None:
+        with refused(Reason.RECORD_TOO_LARGE):
+            await log.append(plain_batch(1, bytes(MAX_BATCH_BYTES)), Acks.ALL)
+        assert log.end_offset == 0
+
+    @pytest.mark.parametrize("magic", [1, 2])
+    async def test_later_layouts_are_read_in_the_first_one(self, log: BucketLog, magic: int) -> None:
+        await log.append(later_batch(magic, 3, b"the body", b"statistics"), Acks.ALL)
+        (batch,) = walk((await log.read(0, 1 << 20)).records)
+        assert batch.magic == 0
+        assert is_whole(batch)
+        assert bytes(batch.body) == b"the body"
+        assert (batch.schema_id, batch.record_count, batch.next_offset) == (7, 3, 3)
+
+    async def test_a_batch_sent_again_is_answered_with_its_first_place(self, log: BucketLog) -> None:
+        for sequence in range(5):
+            await log.append(plain_batch(2, writer_id=1, sequence=sequence), Acks.ALL)
+        for sequence in range(5):
+            again = await log.append(plain_batch(2, writer_id=1, sequence=sequence), Acks.ALL)
+            assert (again.base_offset, again.end_offset, again.is_repeated) == (2 * sequence, 2 * sequence + 2, True)
+        assert log.end_offset == 10
+
+    @pytest.mark.parametrize("sequence", [0, 7, 9])
+    async def test_older_batches_and_gaps_are_out_of_order(self, log: BucketLog, sequence: int) -> None:
+        for number in range(6):
+            await log.append(plain_batch(writer_id=1, sequence=number), Acks.ALL)
+        with refused(Reason.OUT_OF_ORDER):
+            await log.append(plain_batch(writer_id=1, sequence=sequence), Acks.ALL)
+        assert log.end_offset == 6
+
+    async def test_a_number_with_other_records_is_no_repetition(self, log: BucketLog) -> None:
+        await log.append(plain_batch(2, writer_id=1, sequence=0), Acks.ALL)
+        with refused(Reason.OUT_OF_ORDER):
+            await log.append(plain_batch(3, writer_id=1, sequence=0), Acks.ALL)
+
+    async def test_a_writer_that_is_not_known_begins_at_zero(self, log: BucketLog) -> None:
+        with refused(Reason.UNKNOWN_WRITER):
+            await log.append(plain_batch(writer_id=1, sequence=3), Acks.ALL)
+
+    async def test_writers_are_forgotten_after_a_week(self, log: BucketLog, clock: ManualClock) -> None:
+        await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)
+        clock.advance(8 * 24 * 3600)
+        with refused(Reason.UNKNOWN_WRITER):
+            await log.append(plain_batch(writer_id=1, sequence=1), Acks.ALL)
+        assert (await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)).base_offset == 1
+
+    async def test_one_that_is_out_of_order_keeps_out_those_sent_with_it(self, log: BucketLog) -> None:
+        good, bad = plain_batch(writer_id=1, sequence=0), plain_batch(writer_id=1, sequence=2)
+        with refused(Reason.OUT_OF_ORDER):
+            await log.append(good + bad, Acks.ALL)
+        assert log.end_offset == 0
+        assert (await log.append(good, Acks.ALL)).base_offset == 0
+
+    async def test_of_batches_sent_together_only_new_ones_are_appended(self, log: BucketLog) -> None:
+        first, second = plain_batch(writer_id=1, sequence=0), plain_batch(2, writer_id=1, sequence=1)
+        await log.append(first, Acks.ALL)
+        appended = await log.append(first + second, Acks.ALL)
+        assert (appended.base_offset, appended.end_offset, appended.is_repeated) == (0, 3, False)
+        assert log.end_offset == 3
+
+    async def test_appends_at_once_are_all_there_in_some_order(self, log: BucketLog) -> None:
+        appended = await asyncio.gather(*(log.append(plain_batch(1 + at % 3), Acks.ALL) for at in range(50)))
+        assert sorted((it.base_offset, it.end_offset) for it in appended) == offsets(await read_all(log))
+
+    async def test_who_waits_for_an_offset_is_woken_when_it_can_be_read(self, log: BucketLog) -> None:
+        waiting = asyncio.create_task(log.wait_for(0))
+        later = asyncio.create_task(log.wait_for(5))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await log.append(plain_batch(3), Acks.ALL)
+        await waiting
+        await asyncio.sleep(0)
+        assert not later.done()
+        await log.append(plain_batch(3), Acks.ALL)
+        await later
+        await log.wait_for(2)  # at once
+
+    async def test_who_watches_is_told_once(self, log: BucketLog) -> None:
+        told: list[str] = []
+        log.watch(0, lambda: told.append("first"))
+        log.watch(0, lambda: told.append("stopped"))()
+        log.watch(3, lambda: told.append("later"))
+        assert told == []
+        await log.append(plain_batch(3), Acks.ALL)
+        assert told == ["first"]
+        log.watch(2, lambda: told.append("at once"))
+        assert told == ["first", "at once"]
+        await log.close()
+        assert told == ["first", "at once", "later"]
+
+    async def test_who_waits_can_stop(self, log: BucketLog) -> None:
+        waiting = asyncio.create_task(log.wait_for(0))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await log.append(plain_batch(3), Acks.ALL)
+
+    async def test_closing_lets_go_of_who_waits_and_takes_no_more(self, log: BucketLog) -> None:
+        waiting = asyncio.create_task(log.wait_for(0))
+        await asyncio.sleep(0)
+        await log.close()
+        await waiting
+        await log.close()
+        with pytest.raises(StreamFailure):
+            await log.append(plain_batch(), Acks.ALL)
+
+    async def test_a_time_finds_the_first_batch_of_then_or_later(self, log: BucketLog, clock: ManualClock) -> None:
+        start = clock.now_ms()
+        for _ in range(3):
+            await log.append(plain_batch(10), Acks.ALL)
+            await log.append(plain_batch(10), Acks.ALL)
+            clock.advance(1)
+        assert [await log.find_time(start + ms) for ms in (-5, 0, 1, 1000, 1001, 2000, 2001)] == [
+            *(0, 0, 20, 20, 40, 40, 60),
+        ]
+
+    async def test_times_of_a_log_do_not_go_back(self, log: BucketLog, clock: ManualClock) -> None:
+        await log.append(plain_batch(), Acks.ALL)
+        clock.advance(-60)
+        await log.append(plain_batch(), Acks.ALL)
+        first, second = walk(await read_all(log))
+        assert first.timestamp_ms == second.timestamp_ms
+
+    @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+    @pytest.mark.parametrize("columns", [[0], [3], [1, 2], [0, 3], [0, 1, 2, 3]])
+    async def test_chosen_columns_are_those_that_were_written(
+        self, open_log: OpenLog, clock: ManualClock, columns: list[int], compression: str | None
+    ) -> None:
+        log = await open_log(clock, Presentation(_shapes))
+        await log.append(arrow_batch(0, 7, compression=compression), Acks.ALL)
+        await log.append(arrow_batch(7, 100, compression=compression), Acks.ALL)
+        found = await log.read(0, 1 << 20, columns)
+        got = [
+            pa.ipc.read_record_batch(pa.py_buffer(batch.body), pa.schema([SCHEMA.field(at) for at in columns]))
+            for batch in walk(found.records)
+        ]
+        assert got == [rows(0, 7).select(columns), rows(7, 100).select(columns)]
+        for batch in got:
+            batch.validate(full=True)
+        assert offsets(found.records) == [(0, 7), (7, 107)]
+
+    @pytest.mark.parametrize("columns", [[], [-1, 0], [1, 0], [2, 2]])
+    async def test_columns_that_cannot_be_are_refused(
+        self, open_log: OpenLog, clock: ManualClock, columns: list[int]
+    ) -> None:
+        log = await open_log(clock, Presentation(_shapes))
+        with refused(Reason.INVALID_PROJECTION):
+            await log.read(0, 1 << 20, columns)
+
+    async def test_batches_are_read_as_they_are_rendered_and_kept_as_they_were(
+        self, open_log: OpenLog, clock: ManualClock
+    ) -> None:
+        rendering = Doubling()
+        log = await open_log(clock, Presentation(rendering=rendering))
+        await log.append(plain_batch(2, b"row"), Acks.ALL)
+        await log.append(plain_batch(2, b"plain"), Acks.ALL)
+        for _ in range(2):
+            found = await log.read(0, 1 << 20)
+            assert [bytes(batch.body) for batch in walk(found.records)] == [b"rowrow", b"plain"]
+            assert all(map(is_whole, walk(found.records)))
+            assert offsets(found.records) == [(0, 2), (2, 4)]
+        assert rendering.count == 1
+        stored = await log.read_stored(0, 1 << 20)
+        assert [bytes(batch.body) for batch in walk(stored.records)] == [b"row", b"plain"]
+
+    @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(sizes=st.lists(st.tuples(st.integers(1, 50), st.integers(0, 6000)), min_size=1, max_size=30), data=st.data())
+    def test_any_read_finds_what_is_there(
+        self, open_log: OpenLog, sizes: Sequence[tuple[int, int]], data: st.DataObject
+    ) -> None:
+        async def example() -> None:
+            log = await open_log(ManualClock(), PLAIN)
+            bounds = []
+            for count, size in sizes:
+                appended = await log.append(plain_batch(count, bytes(size)), Acks.ALL)
+                bounds.append((appended.base_offset, appended.end_offset))
+            offset = data.draw(st.integers(0, log.end_offset - 1))
+            limit = data.draw(st.integers(0, 20000))
+            found = await log.read(offset, limit)
+            got = offsets(found.records)
+            first = next(at for at, (_, end) in enumerate(bounds) if end > offset)
+            assert got == bounds[first : first + len(got)]
+            assert found.next_offset == got[-1][1]
+            await log.close()
+
+        asyncio.run(example())
+
+
+def _shapes(schema_id: int) -> list[object]:
+    assert schema_id == 1
+    return [shape_of(field.type) for field in SCHEMA]
