@@ -11,6 +11,7 @@ from lakebed.streams.schema import Schema
 from lakebed.streams.types import DataType, Root, RowField
 
 PLAIN = [root for root in Root if root not in (Root.ARRAY, Root.MAP, Root.ROW)]
+LETTERS = "az09 \0é日😀"  # one to four bytes each; the whole of Unicode takes Hypothesis a minute to learn
 TIMED = (Root.TIME, Root.TIMESTAMP, Root.TIMESTAMP_LTZ)
 
 
@@ -76,9 +77,9 @@ def _values(type_: DataType) -> st.SearchStrategy[Any]:
         case Root.DOUBLE:
             return st.floats(allow_nan=False)
         case Root.CHAR:
-            return st.text(max_size=type_.length)
+            return st.text(LETTERS, max_size=type_.length)
         case Root.STRING:
-            return st.text(max_size=20)
+            return st.text(LETTERS, max_size=20)
         case Root.BYTES:
             return st.binary(max_size=20)
         case Root.BINARY:

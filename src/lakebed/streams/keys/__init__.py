@@ -1,0 +1,1 @@
+"""Primary-key tables: the latest row of every key, over the log of their changes."""
