@@ -1,0 +1,93 @@
+"""How two values of an aggregated column become one, field by field.
+
+Fields are passed on as the bytes they are wherever a function does not have to look at them. Whole numbers that no
+longer fit wrap around, as the arithmetic of the protocol's own server does; a decimal that needs more digits than its
+type has is null.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Context
+from typing import Any, Final, TypeAlias
+
+from lakebed.streams.keys.fields import RowFormat, decode_field, encode_field
+from lakebed.streams.schema import Aggregation, AggregationFunction, Column
+from lakebed.streams.types import DataType, Root
+
+__all__ = ["FieldMerge", "field_merge"]
+
+FieldMerge: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
+"""Of the field that is there and the one that is written."""
+
+_EXACT: Final = Context(prec=80)
+_BITS: Final = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
+
+
+def field_merge(format_: RowFormat, column: Column) -> FieldMerge:
+    """The function of this column, for fields of rows of this format."""
+    chosen = column.aggregation or Aggregation(AggregationFunction.LAST_VALUE_IGNORE_NULLS)
+    match chosen.function:
+        case AggregationFunction.LAST_VALUE:
+            return lambda old, new: new
+        case AggregationFunction.LAST_VALUE_IGNORE_NULLS:
+            return lambda old, new: old if new is None else new
+        case AggregationFunction.FIRST_VALUE:
+            return lambda old, new: old
+        case AggregationFunction.FIRST_VALUE_IGNORE_NULLS:
+            return lambda old, new: new if old is None else old
+        case function:
+            return _computed(format_, column.type, _combination(function, column.type, chosen.delimiter))
+
+
+def _combination(function: AggregationFunction, type_: DataType, delimiter: str | None) -> Callable[[Any, Any], Any]:
+    match function:
+        case AggregationFunction.SUM:
+            return lambda old, new: _fit(type_, _EXACT.add(old, new) if type_.root is Root.DECIMAL else old + new)
+        case AggregationFunction.PRODUCT:
+            return lambda old, new: _fit(type_, _EXACT.multiply(old, new) if type_.root is Root.DECIMAL else old * new)
+        case AggregationFunction.MAX:
+            return lambda old, new: max(old, new, key=_order)
+        case AggregationFunction.MIN:
+            return lambda old, new: min(old, new, key=_order)
+        case AggregationFunction.BOOL_AND:
+            return lambda old, new: old and new
+        case AggregationFunction.BOOL_OR:
+            return lambda old, new: old or new
+        case _:
+            between = "," if delimiter is None else delimiter
+            return lambda old, new: old + between + new
+
+
+def _computed(format_: RowFormat, type_: DataType, combine: Callable[[Any, Any], Any]) -> FieldMerge:
+    """Of values: null is nothing to compute with."""
+
+    def merge(old: bytes | None, new: bytes | None) -> bytes | None:
+        if old is None or new is None:
+            return new if old is None else old
+        found = combine(decode_field(format_, type_, old), decode_field(format_, type_, new))
+        return None if found is None else encode_field(format_, type_, found)
+
+    return merge
+
+
+def _order(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value  # text by its bytes
+
+
+def _fit(type_: DataType, value: Any) -> Any:
+    bits = _BITS.get(type_.root)
+    if bits is not None:
+        wrapped = value & ((1 << bits) - 1)
+        return wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped
+    if type_.root is Root.DECIMAL:
+        rounded = round(value, type_.scale or 0)
+        digits = rounded.as_tuple().digits
+        return rounded if len(digits) <= (type_.precision or 0) else None
+    if type_.root is Root.FLOAT:
+        try:
+            return struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    return value

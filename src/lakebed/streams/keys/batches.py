@@ -1,0 +1,107 @@
+"""Batches of keyed records as writers send them, and batches of values as scans answer."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from awscrt.checksums import crc32c
+
+from lakebed.streams.keys.columns import Rows
+from lakebed.streams.keys.fields import corrupt, read_varint, write_varint
+
+__all__ = ["KeyBatch", "read_key_batch", "write_key_batch", "write_value_batch"]
+
+_HEADER: Final = struct.Struct("<ibIhbqii")
+_CHECKED_FROM: Final = 9
+_VALUES: Final = struct.Struct("<ibi")
+_LENGTH: Final = struct.Struct("<i")
+_SCHEMA: Final = struct.Struct("<h")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBatch:
+    """What one writer wrote at once to one bucket."""
+
+    schema_id: int
+    writer_id: int
+    sequence: int
+    keys: list[bytes]
+    values: list[bytes | None]
+    """The row of each key as it is stored, with its schema before it; none for a delete."""
+
+    rows: Rows
+    """All rows there are, where they lie."""
+
+
+def read_key_batch(records: bytes | memoryview) -> KeyBatch:
+    """The batch; raises CORRUPT_RECORD unless it is one, whole, with the checksum that it should have."""
+    data = bytes(records)
+    if len(data) < _HEADER.size:
+        raise corrupt(f"batch of keys is too short. length={len(data)}")
+    length, magic, checksum, schema_id, _, writer_id, sequence, count = _HEADER.unpack_from(data)
+    if magic != 0 or length != len(data) - _LENGTH.size:
+        raise corrupt(f"batch of keys has another length. magic={magic} said={length} found={len(data) - 4}")
+    if crc32c(memoryview(data)[_CHECKED_FROM:]) != checksum:
+        raise corrupt("checksum of a batch of keys does not match")
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    prefix = _SCHEMA.pack(schema_id)
+    position, size = _HEADER.size, len(data)
+    unpack = _LENGTH.unpack_from
+    for _ in range(count):
+        if position + 5 > size:
+            raise corrupt(f"batch of keys ends before its records. count={count} read={len(keys)}")
+        start = position + 4
+        end = start + unpack(data, position)[0]
+        key_bytes = data[start]
+        start += 1
+        if key_bytes >= 0x80:
+            key_bytes, start = read_varint(data, start - 1)
+        row = start + key_bytes
+        if row > end or end > size:
+            raise corrupt(f"record of a key is longer than its batch. record={len(keys)}")
+        keys.append(data[start:row])
+        if row == end:
+            values.append(None)
+        else:
+            values.append(prefix + data[row:end])
+            starts.append(row)
+            ends.append(end)
+        position = end
+    if position != size:
+        raise corrupt(f"batch of keys goes on after its records. length={size} read={position}")
+    rows = Rows(data, np.array(starts, np.int64), np.array(ends, np.int64))
+    return KeyBatch(schema_id, writer_id, sequence, keys, values, rows)
+
+
+def write_key_batch(
+    records: Sequence[tuple[bytes, bytes | None]], schema_id: int, writer_id: int = -1, sequence: int = -1
+) -> bytes:
+    """A batch as a writer makes it, of keys and their rows."""
+    parts = []
+    for key, row in records:
+        record = write_varint(len(key)) + key + (row or b"")
+        parts += [_LENGTH.pack(len(record)), record]
+    body = b"".join(parts)
+    head = _HEADER.pack(0, 0, 0, schema_id, 0, writer_id, sequence, len(records))[_CHECKED_FROM:]
+    checksum = crc32c(body, crc32c(head))
+    length = _HEADER.size - _LENGTH.size + len(body)
+    return _HEADER.pack(length, 0, checksum, schema_id, 0, writer_id, sequence, len(records)) + body
+
+
+def write_value_batch(values: Sequence[bytes]) -> bytes:
+    """A batch of stored values."""
+    if not values:
+        return _VALUES.pack(5, 0, 0)
+    lengths = np.fromiter(map(len, values), np.int32, len(values)).astype("<i4").tobytes()
+    parts: list[bytes] = [b""] * (2 * len(values))
+    parts[0::2] = [lengths[at : at + 4] for at in range(0, len(lengths), 4)]
+    parts[1::2] = values
+    body = b"".join(parts)
+    return _VALUES.pack(5 + len(body), 0, len(values)) + body

@@ -1,0 +1,281 @@
+"""The keys of one bucket over its log: puts that are merged in order, synced together and then shown.
+
+A put is decided against what puts before it decided, whether or not that is on stable storage yet: values on their way
+stand in `_Pending`. The log takes its changes and syncs them with whatever else waits. Only then does the index have
+them, so it never shows, nor keeps, what the log might not have after a crash. One task a bucket does that for all puts
+that got there meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_value_batch
+from lakebed.streams.keys.changelog import ChangeType, read_changes, write_changes
+from lakebed.streams.keys.columns import check_rows
+from lakebed.streams.keys.counting import Counter
+from lakebed.streams.keys.deciding import Decision, decide, keys_to_read
+from lakebed.streams.keys.index import IndexView, KeyIndex
+from lakebed.streams.keys.merging import merging_for
+from lakebed.streams.keys.table import Image, KeyedTable
+from lakebed.streams.log.batches import walk
+from lakebed.streams.schema import Schema
+from lakebed.streams.seam import Acks, BucketLog, KeyScan, Put
+
+__all__ = ["KeyBucket", "LearnSchema", "open_keys"]
+
+LearnSchema = Callable[[int], Awaitable[Schema]]
+"""Finds a schema of the table by its id; raises NO_SCHEMA."""
+
+MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
+"""Of puts that the index does not have yet, in one bucket; later ones wait."""
+
+_REPLAY_BYTES: Final = 8 * 1024 * 1024
+_FEW: Final = 64
+"""Keys that are looked up on the loop: handing them to a thread costs more than they do."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A put on its way from the log to the index."""
+
+    values: dict[bytes, bytes | None]
+    end_offset: int
+    size_bytes: int
+    row_count: int | None
+    done: asyncio.Future[None] = field(repr=False)
+
+
+class KeyBucket:
+    """The latest row of every key of a bucket (`BucketKeys`)."""
+
+    def __init__(
+        self, table: KeyedTable, log: BucketLog, index: KeyIndex, learn: LearnSchema, counter: Counter | None = None
+    ) -> None:
+        """`index` has all that the log has: `open_keys` sees to it. `counter` is there if a column is counted."""
+        self._table = table
+        self._log = log
+        self._index = index
+        self._learn = learn
+        self._counter = counter
+        self._order = asyncio.Lock()
+        self._room = asyncio.Condition()
+        self._pending: deque[_Pending] = deque()
+        self._pending_bytes = 0
+        self._overlay: dict[bytes, tuple[int, bytes | None]] = {}
+        self._count = index.row_count
+        self._applying: asyncio.Task[None] | None = None
+        self._failure: StreamFailure | None = None
+
+    @property
+    def row_count(self) -> int | None:
+        """How many keys there are; not known where the changelog is written without looking at what was there."""
+        return self._index.row_count
+
+    async def put(self, put: Put, acks: Acks) -> int:
+        """Merge the records, append their changes to the log, and show them to lookups; the log's end after them."""
+        batch = read_key_batch(put.records)
+        async with self._order:
+            self._check_open()
+            await self._know(batch.schema_id)
+            merging = merging_for(self._table, put.target_columns, put.mode)
+            check_rows(self._table.settings.row_format, self._table.layout(batch.schema_id).types, batch.rows)
+            olds = await self._values(keys_to_read(self._table, batch, merging))
+            if self._counter is not None:
+                await self._counter.reserve(len(batch.keys))
+            decision = decide(self._table, batch, merging, olds, self._counter)
+            pending = self._hand_over(batch, decision)
+        if isinstance(pending, int):
+            return await self._repeated(pending, acks)
+        if acks is Acks.ALL:
+            await pending.done
+        elif self._pending_bytes > MAX_PENDING_BYTES:
+            async with self._room:
+                await self._room.wait_for(lambda: self._pending_bytes <= MAX_PENDING_BYTES)
+        return pending.end_offset
+
+    async def lookup(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys: schema id and row."""
+        self._check_open()
+        if len(keys) <= _FEW:
+            return self._index.get_many(keys)
+        return await asyncio.to_thread(self._index.get_many, keys)
+
+    async def lookup_prefixes(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
+        """The values of all keys that begin so, in the order of keys."""
+        self._check_open()
+        return await asyncio.to_thread(lambda: [self._index.get_prefixed(prefix) for prefix in prefixes])
+
+    def scan(self, limit: int | None = None) -> KeyScan:
+        """Begin a scan of the rows as they are now."""
+        self._check_open()
+        return _Scan(self._index.view(), limit if limit is not None and limit > 0 else None)
+
+    async def close(self) -> None:
+        """Have the index take what is on stable storage, and let go of it. Idempotent; the log is its owner's."""
+        async with self._order:
+            if self._failure is None:
+                self._failure = StreamFailure(Reason.NOT_LEADER, "bucket is closed")
+        if self._applying is not None:
+            await asyncio.wait([self._applying])
+        await asyncio.to_thread(self._index.close)
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise StreamFailure(self._failure.reason, str(self._failure)) from self._failure
+
+    async def _know(self, schema_id: int) -> None:
+        if not self._table.knows(schema_id):
+            self._table.learn(schema_id, await self._learn(schema_id))
+
+    async def _values(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """What is there, or on its way; whoever asks holds the order, so no more comes meanwhile."""
+        # Looked at first: what is on its way now may have arrived, and be gone from here, when the index was read.
+        coming = self._overlay
+        on_the_way = [(at, coming[key][1]) for at, key in enumerate(keys) if key in coming] if coming else ()
+        found = await self.lookup(keys)
+        for at, value in on_the_way:
+            found[at] = value
+        return found
+
+    def _hand_over(self, batch: KeyBatch, decision: Decision) -> _Pending | int:
+        """Give the changes to the log; what the index is to have of them, or where they were if they are repeated."""
+        stored = write_changes(decision.changes, self._table.latest_id, batch.writer_id, batch.sequence)
+        appended = self._log.enqueue(stored)
+        if appended.is_repeated:
+            return appended.end_offset
+        if self._count is not None:
+            self._count = None if self._table.settings.image is Image.WAL else self._count + decision.added
+        end = appended.end_offset
+        done = asyncio.get_running_loop().create_future()
+        done.add_done_callback(_seen)
+        pending = _Pending(decision.values, end, len(stored), self._count, done)
+        self._pending.append(pending)
+        self._pending_bytes += pending.size_bytes
+        self._overlay.update((key, (end, value)) for key, value in decision.values.items())
+        if self._applying is None:
+            self._applying = asyncio.create_task(self._apply())
+        return pending
+
+    async def _repeated(self, end_offset: int, acks: Acks) -> int:
+        """A repeat is answered when what it repeats would be."""
+        if acks is Acks.ALL:
+            waiting = next((each for each in self._pending if each.end_offset >= end_offset), None)
+            if waiting is not None:
+                await asyncio.shield(waiting.done)
+        return end_offset
+
+    async def _apply(self) -> None:
+        """Have the index take all that is handed over, as the log syncs it."""
+        try:
+            while self._pending:
+                await self._log.settle(self._pending[0].end_offset)
+                stable = self._log.stable_offset
+                ready = [each for each in self._pending if each.end_offset <= stable] or [self._pending[0]]
+                values: dict[bytes, bytes | None] = {}
+                for each in ready:
+                    values.update(each.values)
+                last = ready[-1]
+                await asyncio.to_thread(self._index.apply, values, last.end_offset, last.row_count)
+                await self._settled(ready, values)
+        except Exception as error:
+            self._fail(error)
+            async with self._room:
+                self._room.notify_all()
+        finally:
+            self._applying = None
+
+    async def _settled(self, ready: Sequence[_Pending], values: Iterable[bytes]) -> None:
+        end = ready[-1].end_offset
+        for key in values:
+            if self._overlay[key][0] <= end:
+                del self._overlay[key]
+        for each in ready:
+            self._pending.popleft()
+            self._pending_bytes -= each.size_bytes
+            if not each.done.done():
+                each.done.set_result(None)
+        async with self._room:
+            self._room.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        """What is on its way may or may not be in the log: only a replay, when the bucket is opened anew, can tell."""
+        failure = error if isinstance(error, StreamFailure) else StreamFailure(Reason.KEY_STORAGE, str(error))
+        self._failure = failure
+        for each in self._pending:
+            if not each.done.done():
+                each.done.set_exception(StreamFailure(failure.reason, str(failure)))
+        self._pending.clear()
+        self._pending_bytes = 0  # whoever waits for room is told by `_apply`
+
+
+class _Scan:
+    """Values in batches (`KeyScan`)."""
+
+    def __init__(self, view: IndexView, limit: int | None) -> None:
+        self._view = view
+        self._left = limit
+
+    @property
+    def log_offset(self) -> int:
+        return self._view.log_offset
+
+    def next(self, max_bytes: int) -> tuple[bytes, bool]:
+        values, has_more = self._view.take(max_bytes, self._left)
+        if self._left is not None:
+            self._left -= len(values)
+            has_more = has_more and self._left > 0
+        return write_value_batch(values), has_more
+
+    def close(self) -> None:
+        self._view.close()
+
+
+async def open_keys(
+    table: KeyedTable, log: BucketLog, index: KeyIndex, learn: LearnSchema, counter: Counter | None = None
+) -> KeyBucket:
+    """The keys of a bucket, once its index has all that its log has; raises KEY_STORAGE if it cannot."""
+    offset = index.log_offset
+    if offset > log.end_offset:
+        raise StreamFailure(Reason.KEY_STORAGE, f"index is ahead of its log. index={offset} log={log.end_offset}")
+    if offset < log.start_offset:
+        raise StreamFailure(
+            Reason.KEY_STORAGE, f"log no longer has what the index lacks. index={offset} log={log.start_offset}"
+        )
+    while offset < log.end_offset:
+        fetched = await log.read_stored(offset, _REPLAY_BYTES)
+        if fetched.next_offset <= offset:
+            raise StreamFailure(Reason.KEY_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
+        await asyncio.to_thread(_replay, index, bytes(fetched.records), offset)
+        offset = fetched.next_offset
+    return KeyBucket(table, log, index, learn, counter)
+
+
+def _replay(index: KeyIndex, records: bytes, offset: int) -> None:
+    """Have the index take the changes of these batches from `offset` on."""
+    values: dict[bytes, bytes | None] = {}
+    count = index.row_count
+    end = offset
+    for batch in walk(records):
+        if batch.next_offset <= offset:
+            continue
+        changes = read_changes(batch)
+        for type_, key, value in zip(changes.types, changes.keys, changes.values, strict=True):
+            if type_ == ChangeType.UPDATE_BEFORE:
+                continue
+            values[key] = None if type_ == ChangeType.DELETE else value
+            if count is not None and type_ != ChangeType.UPDATE_AFTER:
+                count += 1 if type_ == ChangeType.INSERT else -1
+        end = batch.next_offset
+    index.apply(values, end, count)
+
+
+def _seen(done: asyncio.Future[None]) -> None:
+    """Nobody may wait for a put that was not to be acknowledged: its failure is the bucket's, not a warning."""
+    if not done.cancelled():
+        done.exception()

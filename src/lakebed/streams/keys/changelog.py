@@ -1,0 +1,179 @@
+"""What a write changed, as the log of a keyed table holds it and as it is read.
+
+Changes are stored with their keys and with values just as the index has them: nothing is computed when they are
+written, and a replay only hands them on. Readers of the log get rows or Arrow: the first of them has the batch turned
+into that (`Rendering` of the log), all rows of it at once.
+
+Stored body: a byte of change type for each record, `uint32` lengths of keys, `uint32` lengths of values, keys, values.
+The record before an update carries no key: the one after it, which always follows, has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.keys.columns import Rows, decode_columns
+from lakebed.streams.keys.fields import RowFormat, corrupt
+from lakebed.streams.keys.rows import RowLayout
+from lakebed.streams.log.batches import Batch, read_header, rewritten, write_batch
+from lakebed.streams.schema import Schema
+
+__all__ = ["ChangeType", "ChangelogRendering", "Changes", "LogFormat", "read_changes", "write_changes"]
+
+_END_MARK_BYTES: Final = 8
+_SCHEMA_ID_BYTES: Final = 2
+
+
+class ChangeType(IntEnum):
+    """What a record of a log says of its row."""
+
+    APPEND = 0
+    INSERT = 1
+    UPDATE_BEFORE = 2
+    UPDATE_AFTER = 3
+    DELETE = 4
+
+
+class LogFormat(StrEnum):
+    """What readers of the log get, by the names of the table property."""
+
+    ARROW = "arrow"
+    INDEXED = "indexed"
+    COMPACTED = "compacted"
+
+
+@dataclass(slots=True)
+class Changes:
+    """Records in the order of the log; the three lists are as long as each other."""
+
+    types: bytearray = field(default_factory=bytearray)
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes] = field(default_factory=list)
+
+
+def write_changes(changes: Changes, schema_id: int, writer_id: int, sequence: int) -> bytes:
+    """The batch to append; without changes it is an empty one, which still tells of its writer's sequence."""
+    count = len(changes.types)
+    lengths = [
+        np.fromiter(map(len, part), np.uint32, count).astype("<u4").tobytes() for part in (changes.keys, changes.values)
+    ]
+    body = b"".join((bytes(changes.types), *lengths, *changes.keys, *changes.values))
+    return write_batch(body, count, schema_id=schema_id, attributes=0, writer_id=writer_id, sequence=sequence)
+
+
+def read_changes(batch: Batch) -> Changes:
+    """What was stored."""
+    types, key_ends, values = _parts(batch)
+    data = bytes(batch.body)
+    return Changes(bytearray(types), _cut(data, key_ends), _cut(data, values))
+
+
+class ChangelogRendering:
+    """Turns stored changes into what readers of the log know."""
+
+    def __init__(
+        self,
+        schemas: Callable[[int], Schema],
+        row_format: RowFormat,
+        log_format: LogFormat = LogFormat.ARROW,
+        compression: str | None = "zstd",
+    ) -> None:
+        """`schemas` gives a schema of the table by its id, and raises NO_SCHEMA; `compression` is one of Arrow's."""
+        self._schemas = schemas
+        self._row_format = row_format
+        self._log_format = log_format
+        codec = None if compression is None else pa.Codec(compression)
+        self._options = pa.ipc.IpcWriteOptions(compression=codec)
+
+    def render(self, stored: memoryview) -> bytes:
+        """The batch as it is read, at the same offsets."""
+        batch = read_header(stored)
+        if batch.record_count == 0:
+            return rewritten(batch, b"", 0)
+        types, _, ends = _parts(batch)
+        data = bytes(batch.body)
+        if self._log_format is LogFormat.ARROW:
+            body = bytes(types) + self._arrow(batch.schema_id, data, ends)
+        else:
+            body = self._rows(batch.schema_id, types, _cut(data, ends))
+        return rewritten(batch, body, 0)
+
+    def _arrow(self, schema_id: int, data: bytes, ends: Any) -> bytes:
+        schema = arrow_schema(self._schemas(schema_id))
+        starts = ends[:-1]
+        view = np.frombuffer(data, np.uint8)
+        ids = view[starts].astype(np.int32) | view[starts + 1].astype(np.int32) << 8
+        rows = Rows(data, starts + _SCHEMA_ID_BYTES, ends[1:])
+        groups = np.unique(ids)
+        if len(groups) == 1:
+            columns = self._columns(int(groups[0]), schema, rows)
+        else:
+            # Rows of several schemas: each schema's rows at once, then all in the order they had.
+            where = [np.flatnonzero(ids == group) for group in groups]
+            parts = [
+                self._columns(int(group), schema, Rows(data, rows.starts[at], rows.ends[at]))
+                for group, at in zip(groups, where, strict=True)
+            ]
+            order = pa.array(np.argsort(np.concatenate(where), kind="stable"))
+            columns = [pa.concat_arrays([part[index] for part in parts]).take(order) for index in range(len(schema))]
+        return self._message(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+    def _columns(self, schema_id: int, schema: pa.Schema, rows: Rows) -> list[pa.Array]:
+        """The columns of rows of a schema that may be older: what it lacks is null."""
+        types = [column.type for column in self._schemas(schema_id).columns]
+        found = decode_columns(self._row_format, types, rows)[: len(schema)]
+        return found + [pa.nulls(len(rows.starts), field.type) for field in list(schema)[len(found) :]]
+
+    def _message(self, batch: pa.RecordBatch) -> bytes:
+        """The one message of the batch, as the format has it: without the schema before it and the end after it."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=self._options) as writer:
+            writer.write_batch(batch)
+        return bytes(sink.getvalue()[batch.schema.serialize().size : -_END_MARK_BYTES])
+
+    def _rows(self, schema_id: int, types: Any, values: Sequence[bytes]) -> bytes:
+        parts = []
+        for type_, value in zip(types.tolist(), values, strict=True):
+            row = self.row_in(schema_id, value)
+            parts += [(1 + len(row)).to_bytes(4, "little"), bytes((type_,)), row]
+        return b"".join(parts)
+
+    def row_in(self, schema_id: int, value: bytes) -> bytes:
+        """The row of a stored value in another, later schema: what its own lacks is null."""
+        own = int.from_bytes(value[:_SCHEMA_ID_BYTES], "little")
+        if own == schema_id:
+            return value[_SCHEMA_ID_BYTES:]
+        later = self._layout(schema_id)
+        fields = self._layout(own).split(value[_SCHEMA_ID_BYTES:])
+        return later.join((fields + [None] * len(later.types))[: len(later.types)])
+
+    def _layout(self, schema_id: int) -> RowLayout:
+        return RowLayout(self._row_format, [column.type for column in self._schemas(schema_id).columns])
+
+
+def _parts(batch: Batch) -> tuple[Any, Any, Any]:
+    """Change types, and the bounds of keys and of values in the body (one more than there are of them)."""
+    body, count = batch.body, batch.record_count
+    head = 9 * count
+    if len(body) < head:
+        raise corrupt(f"changes are cut off. records={count} bytes={len(body)}")
+    types = np.frombuffer(body, np.uint8, count)
+    bounds = np.zeros(2 * count + 1, np.int64)
+    np.cumsum(np.frombuffer(body, "<u4", 2 * count, count), out=bounds[1:])
+    bounds += head
+    if bounds[-1] != len(body):
+        raise corrupt(f"changes have another length. said={bounds[-1]} found={len(body)}")
+    return types, bounds[: count + 1], bounds[count:]
+
+
+def _cut(data: bytes, bounds: Any) -> list[bytes]:
+    places = bounds.tolist()
+    return [data[start:end] for start, end in pairwise(places)]

@@ -1,0 +1,136 @@
+"""From a batch of writes and the values that are there, to what changes: the whole decision of a put, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.batches import KeyBatch
+from lakebed.streams.keys.changelog import Changes, ChangeType
+from lakebed.streams.keys.fields import encode_field
+from lakebed.streams.keys.merging import Merging
+from lakebed.streams.keys.table import DeleteBehavior, Image, KeyedTable
+
+__all__ = ["Decision", "Number", "decide", "keys_to_read", "with_number"]
+
+Number: TypeAlias = Callable[[], int]
+"""Gives out the next number of the counted column."""
+
+_INSERT = int(ChangeType.INSERT)
+_AFTER = int(ChangeType.UPDATE_AFTER)
+_DELETE = int(ChangeType.DELETE)
+_UPDATE = bytes((ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a put does."""
+
+    changes: Changes
+    """To the log."""
+
+    values: dict[bytes, bytes | None]
+    """To the index: the value that each key has after it, none if it has none."""
+
+    added: int
+    """How many keys there are more, if it could be told."""
+
+
+def keys_to_read(table: KeyedTable, batch: KeyBatch, merging: Merging) -> Sequence[bytes]:
+    """The keys whose values have to be known to decide: all, unless replacing them blindly says the same."""
+    if not _is_blind(table, merging):
+        return batch.keys
+    return [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
+
+
+def decide(
+    table: KeyedTable,
+    batch: KeyBatch,
+    merging: Merging,
+    olds: Sequence[bytes | None],
+    number: Number | None = None,
+) -> Decision:
+    """What the batch changes, given the values of `keys_to_read`; raises DELETION_DISABLED."""
+    if None in batch.values:
+        return _decide(table, batch, merging, olds, number)
+    if _is_blind(table, merging):
+        values = [value for value in batch.values if value is not None]
+        changes = Changes(bytearray((_AFTER,)) * len(values), batch.keys, values)
+        return Decision(changes, dict(zip(batch.keys, values, strict=True)), 0)
+    return _decide(table, batch, merging, olds, number)
+
+
+def with_number(table: KeyedTable, value: bytes, number: int) -> bytes:
+    """The value with this number in its counted column."""
+    position = table.latest.auto_increment_position
+    if position is None:
+        return value
+    fields = table.fields(value)
+    fields[position] = encode_field(table.settings.row_format, table.latest.columns[position].type, number)
+    return table.value(fields)
+
+
+def _is_blind(table: KeyedTable, merging: Merging) -> bool:
+    """Whether a write is logged the same, whatever was there."""
+    return table.settings.image is Image.WAL and merging.merge is None and table.latest.auto_increment is None
+
+
+def _decide(
+    table: KeyedTable, batch: KeyBatch, merging: Merging, olds: Sequence[bytes | None], number: Number | None
+) -> Decision:
+    changes = Changes()
+    types, keys, values = changes.types, changes.keys, changes.values
+    after: dict[bytes, bytes | None] = {}
+    is_full = table.settings.image is Image.FULL
+    is_blind = _is_blind(table, merging)
+    merge = merging.merge
+    found = iter(olds)
+    added = 0
+    for key, new in zip(batch.keys, batch.values, strict=True):
+        # Of a key that was written before in this batch, that is what is there.
+        if is_blind and new is not None:
+            types.append(_AFTER)
+            keys.append(key)
+            values.append(new)
+            after[key] = new
+            continue
+        old = next(found)
+        if key in after:
+            old = after[key]
+        if new is None:
+            if merging.deletes is DeleteBehavior.DISABLE:
+                raise StreamFailure(Reason.DELETION_DISABLED, "table takes no deletes")
+            if old is None or merging.deletes is DeleteBehavior.IGNORE:
+                continue
+            left = None if merging.delete is None else merging.delete(old)
+            if left is None:
+                types.append(_DELETE)
+                keys.append(key)
+                values.append(old)
+                after[key] = None
+                added -= 1
+                continue
+            merged = left
+        else:
+            merged = new if merge is None else merge(old, new)
+        if merged is old:
+            continue
+        if old is None:
+            if number is not None:
+                merged = with_number(table, merged, number())
+            types.append(_INSERT)
+            keys.append(key)
+            values.append(merged)
+            added += 1
+        elif is_full:
+            types += _UPDATE
+            keys += (b"", key)
+            values += (old, merged)
+        else:
+            types.append(_AFTER)
+            keys.append(key)
+            values.append(merged)
+        after[key] = merged
+    return Decision(changes, after, added)
