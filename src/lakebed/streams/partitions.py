@@ -14,6 +14,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
+from .configs import ClusterConfigs
 from .events import tell
 from .failures import Reason, StreamFailure
 from .gate import Gate, Need
@@ -21,9 +22,8 @@ from .names import check_partition_value
 from .table import StreamTable
 from .tables import Tables
 
-__all__ = ["MAX_PARTITIONS", "Partition", "Partitions", "partition_name"]
+__all__ = ["Partition", "Partitions", "partition_name"]
 
-MAX_PARTITIONS: Final = 1000
 SEPARATOR: Final = "$"
 
 _COLUMNS: Final = "SELECT id, table_id, name, created_ms FROM stream_partitions"
@@ -75,7 +75,10 @@ def partition_name(table: StreamTable, spec: Mapping[str, str]) -> str:
 class Partitions:
     """The use cases of partitions."""
 
-    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, tables: Tables) -> None:
+    def __init__(
+        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, tables: Tables, configs: ClusterConfigs
+    ) -> None:
+        self._configs = configs
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
@@ -146,7 +149,7 @@ class Partitions:
 
     async def add(self, caller: Caller, table: StreamTable, name: str) -> bool:
         """Make a partition of a valid name for who was admitted to that; False if there is one of it."""
-        now_ms = self._clock.now_ms()
+        now_ms, most = self._clock.now_ms(), await self._configs.number("max.partition.num")
 
         async def work(tx: Transaction) -> bool:
             if await tx.row(_HAS_TABLE, table.id) is None:
@@ -154,9 +157,9 @@ class Partitions:
             if await tx.row(_BY_NAME, table.id, name) is not None:
                 return False
             count = await tx.row(_COUNT, table.id)
-            if count is not None and count[0] >= MAX_PARTITIONS:
+            if count is not None and count[0] >= most:
                 raise StreamFailure(
-                    Reason.TOO_MANY_PARTITIONS, f"a table has {MAX_PARTITIONS} partitions at most. table={table.path}"
+                    Reason.TOO_MANY_PARTITIONS, f"a table has {most} partitions at most. table={table.path}"
                 )
             row = await tx.row(_INSERT, table.id, name, now_ms)
             if row is None:

@@ -49,7 +49,7 @@ class TableDefinition:
     comment: str | None = None
 
     @classmethod
-    def parse(cls, document: bytes) -> Self:
+    def parse(cls, document: bytes, *, default_buckets: int = 1) -> Self:
         """What a table's document says, with what it leaves open. Raises INVALID_TABLE and other reasons."""
         try:
             said = msgspec.json.decode(document)
@@ -57,10 +57,10 @@ class TableDefinition:
             raise _invalid("the document of a table is not JSON") from None
         if not isinstance(said, dict):
             raise _invalid("the document of a table is a JSON object")
-        return cls.of(Schema.parse(said.get("schema")), said)
+        return cls.of(Schema.parse(said.get("schema")), said, default_buckets=default_buckets)
 
     @classmethod
-    def of(cls, schema: Schema, said: Mapping[str, Any]) -> Self:
+    def of(cls, schema: Schema, said: Mapping[str, Any], *, default_buckets: int = 1) -> Self:
         """The definition of a table of this schema, by the rest of its document."""
         partition_keys = _names(said, "partition_key")
         bucket_keys = _names(said, "bucket_key")
@@ -68,7 +68,7 @@ class TableDefinition:
             bucket_keys = tuple(name for name in schema.primary_key if name not in partition_keys)
         bucket_count = said.get("bucket_count")
         if bucket_count is None:
-            bucket_count = 1
+            bucket_count = default_buckets
         if not isinstance(bucket_count, int) or isinstance(bucket_count, bool) or bucket_count < 1:
             raise _invalid(f"a table has one bucket at least. bucket_count={bucket_count}")
         comment = said.get("comment")
@@ -82,15 +82,15 @@ class TableDefinition:
             None if comment is None else str(comment),
         )
 
-    def check(self) -> None:
+    def check(self, *, max_buckets: int = MAX_BUCKETS) -> None:
         """Raise what is wrong with it as the definition of a new table."""
         schema = self.schema
         for name in schema.names:
             if name in RESERVED_COLUMNS:
                 raise _invalid(f"the name is that of a column of every table. column={name}")
-        if self.bucket_count > MAX_BUCKETS:
+        if self.bucket_count > max_buckets:
             raise StreamFailure(
-                Reason.TOO_MANY_BUCKETS, f"a table has {MAX_BUCKETS} buckets at most. bucket_count={self.bucket_count}"
+                Reason.TOO_MANY_BUCKETS, f"a table has {max_buckets} buckets at most. bucket_count={self.bucket_count}"
             )
         self._check_partition_keys()
         self._check_bucket_keys()

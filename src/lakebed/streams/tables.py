@@ -18,6 +18,7 @@ from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
 
 from .calendar import Calendar
+from .configs import ClusterConfigs
 from .events import tell
 from .failures import Reason, StreamFailure
 from .gate import Gate, Need
@@ -57,7 +58,8 @@ Changed = Callable[[StreamTable], Awaitable[None]]
 class Tables:
     """The use cases of tables."""
 
-    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate) -> None:
+    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, configs: ClusterConfigs) -> None:
+        self._configs = configs
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
@@ -151,8 +153,10 @@ class Tables:
         """Make a table. Reasons: NO_DATABASE, TABLE_EXISTS, INVALID_TABLE, INVALID_CONFIG, TOO_MANY_BUCKETS."""
         check_table_name(name)
         await self._gate.check(caller.principal, Need.CREATE, database, request_id=caller.request_id)
-        definition = with_defaults(TableDefinition.parse(document))
-        definition.check()
+        definition = with_defaults(
+            TableDefinition.parse(document, default_buckets=await self._configs.number("default.bucket.number"))
+        )
+        definition.check(max_buckets=await self._configs.number("max.bucket.num"))
         Calendar.of(definition)
         now_ms = self._clock.now_ms()
         rest, schema = _text(definition.rest()), _text(definition.schema.document())

@@ -15,11 +15,11 @@ from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
 
 from ..calendar import Calendar
+from ..configs import ClusterConfigs
 from ..failures import Reason, StreamFailure
 from ..partitions import Partitions
 from ..table import StreamTable
 from ..tables import Tables
-from .configs import ClusterConfigs
 
 __all__ = ["AutoPartitions"]
 

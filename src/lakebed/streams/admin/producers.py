@@ -17,11 +17,11 @@ from lakebed.core.clock import Clock
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
+from ..configs import ClusterConfigs
 from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 from ..seam import TableBucket
 from ..tables import Tables
-from .configs import ClusterConfigs
 
 __all__ = ["BucketEnd", "ProducerOffsets", "Registered"]
 

@@ -14,11 +14,11 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
-from ..events import tell
-from ..evolution import OptionChange, changed_options
-from ..failures import Reason, StreamFailure
-from ..gate import Gate, Need
-from ..options import milliseconds, whole_number
+from .events import tell
+from .evolution import OptionChange, changed_options
+from .failures import Reason, StreamFailure
+from .gate import Gate, Need
+from .options import milliseconds, whole_number
 
 __all__ = ["DYNAMIC", "INITIAL", "ClusterConfig", "ClusterConfigs"]
 
