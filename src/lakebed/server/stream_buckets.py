@@ -1,31 +1,120 @@
-"""Where buckets are: their logs in files of the data folder."""
+"""Where buckets are: the log of each, and over it the keys of those that have some."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lakebed.core.clock import Clock
+from lakebed.streams.arrow_types import arrow_type
 from lakebed.streams.buckets import OpenBucket
+from lakebed.streams.counters import Counters
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.bucket import KeyBucket, open_keys
+from lakebed.streams.keys.changelog import ChangelogRendering
+from lakebed.streams.keys.counting import Counter
+from lakebed.streams.keys.index import MemoryIndex
+from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.log.memory import MemoryLog
+from lakebed.streams.log.presentation import Presentation
+from lakebed.streams.log.projection import ColumnShape, shape_of
 from lakebed.streams.partitions import Partition
+from lakebed.streams.schema import Schema
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
+from lakebed.streams.tables import Tables
 
 
 class StoredBuckets:
     """Opens buckets. Implements `streams.buckets.BucketStore`."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Clock, tables: Tables, counters: Counters) -> None:
         self._folder = folder
         self._clock = clock
+        self._tables = tables
+        self._counters = counters
+        self._known: dict[int, _Known] = {}
+        tables.when_changed(self._changed)
 
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
         """Open a bucket."""
-        return OpenBucket(bucket, MemoryLog(self._clock))
+        known = await self._know(table)
+        log = MemoryLog(self._clock, presentation=known.presentation())
+        keyed = known.keyed
+        if keyed is None:
+            return OpenBucket(bucket, log)
+
+        async def learn(schema_id: int) -> Schema:
+            return await self._tables.schema(await self._tables.by_id(table.id), schema_id)
+
+        async def take(count: int) -> int:
+            return (await self._counters.take(f"table {table.id}", count, first=1)).start
+
+        counter = None
+        if table.schema.auto_increment is not None:
+            counter = Counter(take, keyed.settings.counter_cache)
+        return OpenBucket(bucket, log, await open_keys(keyed, log, MemoryIndex(), learn, counter))
 
     async def close(self, opened: OpenBucket) -> None:
         """Let go of it."""
+        if isinstance(opened.keys, KeyBucket):
+            await opened.keys.close()
         await opened.log.close()
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove what is stored."""
+        if partition_id is None:
+            self._known.pop(table_id, None)
+
+    async def _know(self, table: StreamTable) -> _Known:
+        known = self._known.get(table.id)
+        if known is None:
+            schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
+            known = self._known.setdefault(table.id, _Known(table, schemas))
+        return known
+
+    async def _changed(self, table: StreamTable) -> None:
+        known = self._known.get(table.id)
+        if known is not None:
+            known.learn(table.schema_id, table.schema)
+
+
+class _Known:
+    """What the buckets of a table have in common: its schemas, and how its keys are merged."""
+
+    def __init__(self, table: StreamTable, schemas: dict[int, Schema]) -> None:
+        self.keyed: KeyedTable | None = None
+        if table.is_keyed:
+            self.keyed = KeyedTable(KeySettings.parse(table.schema, table.definition.options), schemas)
+        self._is_arrow = table.definition.log_format == "ARROW"
+        self._schemas = schemas
+        self._shapes: dict[int, Sequence[ColumnShape]] = {}
+
+    def learn(self, schema_id: int, schema: Schema) -> None:
+        """The table has a schema more."""
+        self._schemas[schema_id] = schema
+        if self.keyed is not None:
+            self.keyed.learn(schema_id, schema)
+
+    def presentation(self) -> Presentation:
+        """How the log of one of its buckets is read."""
+        rendering = None
+        if self.keyed is not None:
+            settings = self.keyed.settings
+            rendering = ChangelogRendering(self.schema, settings.row_format, settings.log_format, settings.compression)
+        return Presentation(self.shapes if self._is_arrow else None, rendering)
+
+    def schema(self, schema_id: int) -> Schema:
+        """Raises NO_SCHEMA."""
+        found = self._schemas.get(schema_id)
+        if found is None:
+            raise StreamFailure(Reason.NO_SCHEMA, f"no such schema. schema_id={schema_id}")
+        return found
+
+    def shapes(self, schema_id: int) -> Sequence[ColumnShape]:
+        """The columns of a schema as Arrow has them."""
+        found = self._shapes.get(schema_id)
+        if found is None:
+            columns = self.schema(schema_id).columns
+            found = self._shapes[schema_id] = [shape_of(arrow_type(column.type)) for column in columns]
+        return found

@@ -20,6 +20,7 @@ from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.streams.buckets import Buckets
+from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
 from lakebed.streams.gate import Gate
@@ -96,10 +97,12 @@ def _wire(
     root = root_credential(identity)
     outbox = Outbox(meta)
     gate = Gate(authorizer, root.principal.account)
-    tables = Tables(meta, outbox, clock, gate)
-    partitions = Partitions(meta, outbox, clock, gate, tables)
+    configs = ClusterConfigs(meta, outbox, clock, gate)
+    counters = Counters(meta)
+    tables = Tables(meta, outbox, clock, gate, configs)
+    partitions = Partitions(meta, outbox, clock, gate, tables, configs)
     databases = Databases(meta, outbox, clock, gate, tables)
-    store = StoredBuckets(folder, clock)
+    store = StoredBuckets(folder, clock, tables, counters)
     buckets = Buckets(store, tables, partitions)
 
     async def begin(lease: Lease) -> None:
@@ -125,7 +128,7 @@ def _wire(
         *table_calls(tables),
         *partition_calls(partitions),
         *metadata_calls(tables, partitions, home),
-        *LogCalls(tables, partitions, buckets, gate, WriterIds(Counters(meta)), clock).calls(),
+        *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
         *KeyCalls(tables, buckets, gate).calls(),
     )
     return Streams(home, buckets, calls, StreamCallers(meta, clients, access_keys, master))

@@ -35,7 +35,7 @@ class HomeNode:
 
 
 class Home:
-    """This server's part in who the home is."""
+    """What one server has to do with who the home is."""
 
     def __init__(
         self,

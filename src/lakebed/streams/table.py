@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 from .failures import Reason, StreamFailure
+from .keys.table import KeySettings
 from .names import RESERVED_COLUMNS
 from .options import check_options, flag, milliseconds, whole_number
 from .schema import Schema
@@ -22,7 +23,6 @@ __all__ = ["MAX_BUCKETS", "StreamTable", "TableDefinition", "TablePath"]
 
 MAX_BUCKETS: Final = 4096
 _NO_PARTITION_KEYS: Final = frozenset({Root.ARRAY, Root.MAP, Root.ROW, Root.DECIMAL})
-_KEYED_LOG_FORMATS: Final = frozenset({"ARROW", "COMPACTED"})
 _DAY_MS: Final = 86_400_000
 
 
@@ -100,7 +100,10 @@ class TableDefinition:
                 Reason.INVALID_REPLICATION,
                 f"the byte store keeps the copies: the factor is 1. factor={self.replication_factor}",
             )
-        self._check_keyed_options()
+        if schema.is_keyed:
+            KeySettings.parse(schema, self.options)
+        elif "table.merge-engine" in self.options:
+            raise _invalid("only tables with a primary key have a merge engine")
 
     def _check_partition_keys(self) -> None:
         for name in self.partition_keys:
@@ -131,29 +134,6 @@ class TableDefinition:
                 raise _invalid(f"the bucket key is of the primary key. column={name}")
         if self.schema.is_keyed and not self.bucket_keys:
             raise _invalid("the primary key has a column besides the partition keys, for the bucket")
-
-    def _check_keyed_options(self) -> None:
-        engine = self.options.get("table.merge-engine", "").upper()
-        if not self.schema.is_keyed:
-            if engine:
-                raise _invalid("only tables with a primary key have a merge engine")
-            return
-        if self.key_format == "COMPACTED" and self.log_format not in _KEYED_LOG_FORMATS:
-            raise _invalid(f"rows of compacted keys are not logged so. table.log.format={self.log_format}")
-        deletion = self.options.get("table.delete.behavior", "").upper()
-        if engine in ("FIRST_ROW", "VERSIONED") and deletion == "ALLOW":
-            raise StreamFailure(
-                Reason.INVALID_CONFIG, f"this merge engine keeps no deletions. table.merge-engine={engine}"
-            )
-        if engine == "AGGREGATION" and self.options.get("table.changelog.image", "").upper() == "WAL":
-            raise StreamFailure(Reason.INVALID_CONFIG, "an aggregating table logs what was before")
-        if engine == "VERSIONED":
-            name = self.options.get("table.merge-engine.versioned.ver-column", "")
-            column = self.schema.column(name)
-            if column is None or column.type.root not in (Root.INT, Root.BIGINT, Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
-                raise StreamFailure(
-                    Reason.INVALID_CONFIG, f"the version is a column of INT, BIGINT or a timestamp. column={name}"
-                )
 
     @property
     def is_partitioned(self) -> bool:
