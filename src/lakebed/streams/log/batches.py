@@ -1,7 +1,7 @@
 """Batches of log records as they are on the wire and in files: their headers, read, checked and written.
 
-A writer sends a batch whole; the server sets where it is (`base_offset`) and when it was taken (`timestamp_ms`), neither
-of which is under the checksum. Of the three layouts in use only the oldest (V0) is stored: there are readers that take
+A writer sends a batch whole; the server sets where it is (`base_offset`) and when it came (`timestamp_ms`), neither of
+which is under the checksum. Of the three layouts in use only the oldest (V0) is stored: there are readers that take
 every batch for one of these, and files of batches are read by clients directly. What the later ones have besides,
 statistics of columns and an epoch, is left out when a batch is taken in (ADR 30).
 """
@@ -23,11 +23,13 @@ __all__ = [
     "NO_WRITER",
     "Batch",
     "Buffer",
+    "Place",
     "check_batches",
     "header_of",
     "is_whole",
     "placed",
     "read_header",
+    "read_place",
     "rewritten",
     "walk",
     "write_batch",
@@ -124,6 +126,26 @@ def read_header(view: memoryview, position: int = 0) -> Batch:
         statistics,
         view[position : position + size],
     )
+
+
+class Place(NamedTuple):
+    """What the header of a stored batch says of where it is."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+    timestamp_ms: int
+
+
+def read_place(head: bytes) -> Place:
+    """The place of a stored batch, by its header alone. Raises CORRUPT_RECORD if it is none."""
+    if len(head) < HEADER_BYTES:
+        raise _corrupt("batch is cut off", 0, len(head))
+    base, length, magic, stamp, _, _, _, delta, _, _, _ = _V0.unpack_from(head)
+    size = length + _LENGTH_END
+    if magic != 0 or size < HEADER_BYTES or delta < 0:
+        raise _corrupt("no batch begins here", base, length)
+    return Place(base, base + delta + 1, size, stamp)
 
 
 def walk(records: Buffer) -> Iterator[Batch]:

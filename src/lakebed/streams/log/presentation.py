@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final, Protocol, TypeAlias
 
 from lakebed.streams.failures import Reason, StreamFailure
@@ -48,7 +49,7 @@ class Presentation:
         """Raise INVALID_PROJECTION unless these can be columns to read."""
         if columns is None:
             return
-        if not columns or any(left >= right for left, right in zip(columns, columns[1:], strict=False)):
+        if not columns or any(left >= right for left, right in pairwise(columns)):
             raise StreamFailure(Reason.INVALID_PROJECTION, f"columns are to be ascending. columns={list(columns)}")
         if columns[0] < 0:
             raise StreamFailure(Reason.INVALID_PROJECTION, f"no such column. column={columns[0]}")

@@ -36,7 +36,7 @@ class Waiters:
         return len(self._heap) - self._gone
 
     def add(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
-        """Have `told` called when `reached` is told of `offset` or later, or all are let go; returns what stops that."""
+        """Have `told` called when `reached` is told of `offset` or later, or all are let go; returns what stops it."""
         waiting = _Waiting(told)
         heapq.heappush(self._heap, (offset, next(self._counter), waiting))
 

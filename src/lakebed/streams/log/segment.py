@@ -1,0 +1,155 @@
+"""One file of a log: batches one after the other, and an index of where they are.
+
+Its methods that read block. A file stays open while anybody reads of it, though it was removed meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from lakebed.streams.failures import Reason, StreamFailure
+
+from .batches import HEADER_BYTES, Place, read_place
+from .index import SparseIndex
+
+__all__ = ["Segment", "Span", "segment_path"]
+
+
+class Span(NamedTuple):
+    """Bytes of a file that are whole batches."""
+
+    start: int
+    end: int
+    next_offset: int
+
+
+def segment_path(folder: str, base_offset: int, suffix: str = "log") -> str:
+    """Where a segment is, or what belongs to it: names sort as offsets do."""
+    return os.path.join(folder, f"{base_offset:020d}.{suffix}")
+
+
+class Segment:
+    """A file of batches. `size` and `end_offset` tell how far it may be read."""
+
+    __slots__ = (
+        "_descriptor",
+        "_held",
+        "base_offset",
+        "end_offset",
+        "index",
+        "is_removed",
+        "path",
+        "size",
+        "timestamp_ms",
+    )
+
+    def __init__(self, path: str, base_offset: int, index: SparseIndex | None = None) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size = 0
+        self.timestamp_ms = -1
+        """Of its last batch."""
+        self.index = SparseIndex() if index is None else index
+        self.is_removed = False
+        self._descriptor = -1
+        self._held = 0
+
+    def descriptor(self) -> int:
+        """The open file. Raises OSError."""
+        if self._descriptor < 0:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return self._descriptor
+
+    def hold(self) -> None:
+        """Somebody begins to use the file outside of the loop."""
+        self._held += 1
+
+    def let_go(self) -> None:
+        """Somebody has ended using it."""
+        self._held -= 1
+        if self.is_removed and not self._held:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file, at once or when nobody uses it any more."""
+        self.is_removed = True
+        if self._descriptor >= 0 and not self._held:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def grew(self, offset: int, size: int, timestamp_ms: int) -> None:
+        """A batch at the end may be read now."""
+        self.index.add(offset, self.size, timestamp_ms)
+        self.size += size
+        self.timestamp_ms = timestamp_ms
+
+    def span(self, offset: int, max_bytes: int) -> Span:
+        """The batches from the one with `offset` on, of at most `max_bytes` unless the first is larger.
+
+        Batches are only looked at where the index is silent: at the beginning and, if need be, at the end.
+        """
+        start, first = self._seek(self.index.before(offset), offset)
+        if start + max_bytes >= self.size:
+            return Span(start, self.size, self.end_offset)
+        known = self.index.last_until(start + max_bytes)
+        if known is not None and known[0] > start:
+            return Span(start, *known)
+        # Batches that are so small that several are between two known ones, or one that is larger than asked for.
+        end, after = start + first.size, first.next_offset
+        while end < self.size:
+            following = self._place_at(end)
+            if end + following.size - start > max_bytes:
+                break
+            end, after = end + following.size, following.next_offset
+        return Span(start, end, after)
+
+    def find_time(self, timestamp_ms: int) -> int:
+        """The offset of the first batch of then or later; the end if there is none."""
+        position = self.index.before_time(timestamp_ms)
+        while position < self.size:
+            place = self._place_at(position)
+            if place.timestamp_ms >= timestamp_ms:
+                return place.base_offset
+            position += place.size
+        return self.end_offset
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch with `offset` begins."""
+        return self._seek(self.index.before(offset), offset)[0]
+
+    def last_place(self) -> Place:
+        """The last batch. Raises ValueError if there is none."""
+        if not self.size:
+            raise ValueError("segment is empty")
+        position = 0 if (known := self.index.last_until(self.size)) is None else known[0]
+        while True:
+            place = self._place_at(position)
+            position += place.size
+            if position >= self.size:
+                return place
+
+    def read(self, span: Span) -> bytes:
+        """The bytes of a span. Raises OSError."""
+        size = span.end - span.start
+        body = os.pread(self.descriptor(), size, span.start)
+        while len(body) < size:  # over 2 GiB, or interrupted
+            more = os.pread(self._descriptor, size - len(body), span.start + len(body))
+            if not more:
+                raise OSError(f"file is shorter than it was. path={self.path}")
+            body += more
+        return body
+
+    def _seek(self, position: int, offset: int) -> tuple[int, Place]:
+        while True:
+            place = self._place_at(position)
+            if place.next_offset > offset:
+                return position, place
+            position += place.size
+
+    def _place_at(self, position: int) -> Place:
+        place = read_place(os.pread(self.descriptor(), HEADER_BYTES, position))
+        if position + place.size > self.size:
+            raise StreamFailure(Reason.LOG_STORAGE, f"a batch is damaged. path={self.path} position={position}")
+        return place

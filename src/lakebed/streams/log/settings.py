@@ -1,0 +1,37 @@
+"""Sizes of logs. Checked here, when configuration is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.errors import InvalidSetting
+
+__all__ = ["LogSettings"]
+
+_MAX_POSITION: Final = 2**31 - 1
+"""Clients count positions in a segment with 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How large the parts of a log become."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    """From which size on a segment is sealed."""
+
+    max_batch_bytes: int = 64 * 1024 * 1024
+    group_bytes: int = 64 * 1024 * 1024
+    """How much is written with one sync at most, and how much may wait for it before appends have to."""
+
+    checkpoint_bytes: int = 64 * 1024 * 1024
+    """How much of a log is looked at again after a crash, roughly."""
+
+    def __post_init__(self) -> None:
+        if self.segment_bytes < 1:
+            raise InvalidSetting(f"segment_bytes: must be at least 1. value={self.segment_bytes}")
+        largest = self.segment_bytes + self.group_bytes + self.max_batch_bytes
+        if largest > _MAX_POSITION:
+            raise InvalidSetting(
+                f"segment_bytes: segments could become too large. largest={largest} limit={_MAX_POSITION}"
+            )

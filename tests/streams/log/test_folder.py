@@ -1,0 +1,290 @@
+"""The log in a folder keeps the contract of logs, and what it acknowledged survives what becomes of its files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.streams.failures import Reason
+from lakebed.streams.log.batches import walk
+from lakebed.streams.log.folder import FolderLog
+from lakebed.streams.log.presentation import PLAIN, Presentation
+from lakebed.streams.log.settings import LogSettings
+from lakebed.streams.seam import Acks, BucketLog
+from tests.contracts.stream_log import MAX_BATCH_BYTES, LogContract, OpenLog, offsets, plain_batch, read_all, refused
+
+SMALL = LogSettings(segment_bytes=20_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=8_000)
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+class Opener:
+    """Opens logs, each in a folder of its own or in one that is given, and closes them."""
+
+    def __init__(self, folder: Path, threads: ThreadPoolExecutor) -> None:
+        self._folder = folder
+        self._threads = threads
+        self._opened: list[FolderLog] = []
+
+    async def __call__(
+        self, clock: ManualClock, presentation: Presentation = PLAIN, folder: Path | None = None
+    ) -> FolderLog:
+        log = await FolderLog.open(
+            str(folder or self._folder / f"log-{len(self._opened)}"),
+            clock=clock,
+            threads=self._threads,
+            settings=SMALL,
+            presentation=presentation,
+        )
+        self._opened.append(log)
+        return log
+
+    async def close(self) -> None:
+        for log in self._opened:
+            await log.close()
+
+
+@pytest.fixture
+async def opener(tmp_path: Path, threads: ThreadPoolExecutor) -> AsyncIterator[Opener]:
+    made = Opener(tmp_path, threads)
+    yield made
+    await made.close()
+
+
+class TestFolderLog(LogContract):
+    @pytest.fixture
+    def open_log(self, opener: Opener) -> OpenLog:
+        async def open_one(clock: ManualClock, presentation: Presentation) -> BucketLog:
+            return await opener(clock, presentation)
+
+        return open_one
+
+
+def leave(log: FolderLog, folder: Path, to: Path) -> Path:
+    """A copy of a log's files as a crash would leave them."""
+    to.mkdir()
+    for name in os.listdir(folder):
+        (to / name).write_bytes((folder / name).read_bytes())
+    return to
+
+
+async def fill(log: FolderLog, count: int, size: int = 500, writer_id: int = 7, first: int = 0) -> None:
+    for sequence in range(first, first + count):
+        appended = log.enqueue(plain_batch(3, os.urandom(size), writer_id=writer_id, sequence=sequence))
+        if sequence % 10 == 9:
+            await log.settle(appended.end_offset)
+    await log.settle(log.end_offset)
+
+
+async def test_a_log_goes_on_where_it_was_closed(opener: Opener, tmp_path: Path) -> None:
+    clock, folder = ManualClock(), tmp_path / "one"
+    log = await opener(clock, folder=folder)
+    await fill(log, 100)
+    assert len(log.segments) > 2
+    was = await read_all(log)
+    await log.close()
+    again = await opener(clock, folder=folder)
+    assert (again.start_offset, again.stable_offset, again.end_offset) == (0, 300, 300)
+    assert await read_all(again) == was
+    assert (await again.append(plain_batch(3, writer_id=7, sequence=98), Acks.ALL)).is_repeated
+    assert (await again.append(plain_batch(3, writer_id=7, sequence=100), Acks.ALL)).base_offset == 300
+    clock.advance(1)
+    assert await again.find_time(clock.now_ms()) == 303
+
+
+@pytest.mark.parametrize("missing", ["checkpoint", ".index", ".writers", ""])
+async def test_what_belongs_to_a_log_besides_its_batches_can_be_lost(
+    opener: Opener, tmp_path: Path, missing: str
+) -> None:
+    clock, folder = ManualClock(), tmp_path / "one"
+    log = await opener(clock, folder=folder)
+    await fill(log, 100)
+    was = await read_all(log)
+    left = leave(log, folder, tmp_path / "left")
+    for name in os.listdir(left):
+        if name.endswith(missing) and not name.endswith(".log"):
+            (left / name).unlink()
+    again = await opener(clock, folder=left)
+    assert await read_all(again) == was
+    assert await read_all(again, 3000) == was
+    assert (await again.append(plain_batch(3, writer_id=7, sequence=99), Acks.ALL)).is_repeated
+    assert (await again.append(plain_batch(3, writer_id=7, sequence=100), Acks.ALL)).base_offset == 300
+
+
+async def test_a_checkpoint_that_is_damaged_is_not_believed(opener: Opener, tmp_path: Path) -> None:
+    log = await opener(ManualClock(), folder=tmp_path / "one")
+    await fill(log, 30)
+    was = await read_all(log)
+    await log.close()
+    path = tmp_path / "one" / "checkpoint"
+    body = bytearray(path.read_bytes())
+    body[-3] ^= 1
+    path.write_bytes(body)
+    assert await read_all(await opener(ManualClock(), folder=tmp_path / "one")) == was
+
+
+@pytest.mark.slow
+async def test_a_tail_torn_at_any_byte_is_cut_off_and_nothing_else(opener: Opener, tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 3, size=40)
+    was = await read_all(log)
+    path = folder / f"{0:020d}.log"
+    whole = path.read_bytes()
+    last = whole.rindex(was[-(48 + 40) :])
+    for size in range(last, len(whole)):
+        torn = tmp_path / f"torn-{size}"
+        torn.mkdir()
+        (torn / path.name).write_bytes(whole[:size])
+        again = await opener(ManualClock(), folder=torn)
+        assert again.end_offset == 6
+        assert await read_all(again) == was[:last]
+        # Its writer never heard of it, and sends it again.
+        appended = await again.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)
+        assert (appended.base_offset, appended.is_repeated) == (6, False)
+        assert offsets(await read_all(again)) == [(0, 3), (3, 6), (6, 9)]
+        await again.close()
+
+
+@pytest.mark.slow
+async def test_a_last_batch_with_any_wrong_byte_under_its_checksum_is_cut_off(opener: Opener, tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 3, size=20)
+    path = folder / f"{0:020d}.log"
+    whole = path.read_bytes()
+    for position in range(len(whole) - 68 + 21, len(whole)):
+        bad = bytearray(whole)
+        bad[position] ^= 0x40
+        torn = tmp_path / f"torn-{position}"
+        torn.mkdir()
+        (torn / path.name).write_bytes(bad)
+        again = await opener(ManualClock(), folder=torn)
+        assert again.end_offset == 6
+        await again.close()
+
+
+@pytest.mark.parametrize("position", [0, 9, 12, 21, 30, 60])
+async def test_a_wrong_byte_before_other_batches_is_told_and_nothing_is_cut(
+    opener: Opener, tmp_path: Path, position: int
+) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 5, size=40)
+    path = folder / f"{0:020d}.log"
+    bad = bytearray(path.read_bytes())
+    bad[88 + position] ^= 0x40
+    left = tmp_path / "left"
+    left.mkdir()
+    (left / path.name).write_bytes(bad)
+    with refused(Reason.LOG_STORAGE):
+        await opener(ManualClock(), folder=left)
+    assert (left / path.name).read_bytes() == bad
+
+
+async def test_blocks_that_were_never_written_are_a_torn_tail_though_batches_follow(
+    opener: Opener, tmp_path: Path
+) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 3, size=5000)
+    path = folder / f"{0:020d}.log"
+    bad = bytearray(path.read_bytes())
+    bad[8192:12288] = bytes(4096)
+    left = tmp_path / "left"
+    left.mkdir()
+    (left / path.name).write_bytes(bad)
+    assert (await opener(ManualClock(), folder=left)).end_offset == 3
+
+
+async def test_a_segment_that_is_missing_is_told(opener: Opener, tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 120)
+    left = leave(log, folder, tmp_path / "left")
+    names = sorted(name for name in os.listdir(left) if name.endswith(".log"))
+    (left / names[1]).unlink()
+    with refused(Reason.LOG_STORAGE):
+        await opener(ManualClock(), folder=left)
+
+
+async def test_nobody_is_told_that_a_refused_write_was_stored(
+    opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 2)
+    was = await read_all(log)
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        with refused(Reason.LOG_STORAGE):
+            await log.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)
+    assert log.failure is not None
+    with refused(Reason.LOG_STORAGE):
+        await log.append(plain_batch(), Acks.NONE)
+    assert await read_all(log) == was
+    await log.close()
+    again = await opener(ManualClock(), folder=folder)
+    assert again.end_offset == 6
+    assert not (await again.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)).is_repeated
+
+
+async def test_who_is_not_the_home_any_more_acknowledges_nothing(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
+    homes = [True]
+    log = await FolderLog.open(str(tmp_path / "one"), clock=ManualClock(), threads=threads, is_home=lambda: homes[0])
+    await log.append(plain_batch(), Acks.ALL)
+    appended = log.enqueue(plain_batch())
+    homes[0] = False
+    with refused(Reason.FENCED):
+        await log.settle(appended.end_offset)
+    with refused(Reason.FENCED):
+        log.enqueue(plain_batch())
+    await log.close()
+
+
+async def test_segments_that_are_forgotten_are_gone_from_the_folder(opener: Opener, tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 120)
+    second = log.segments[1]
+    gone = log.forget(second.end_offset)
+    assert [segment.base_offset for segment in gone] == [0, second.base_offset]
+    assert log.start_offset == second.end_offset
+    with refused(Reason.OFFSET_OUT_OF_RANGE):
+        await log.read(0, 100)
+    batches = list(walk(await read_all(log)))
+    assert (batches[0].base_offset, batches[-1].next_offset) == (second.end_offset, 360)
+    await log.close()
+    assert (await opener(ManualClock(), folder=folder)).start_offset == second.end_offset
+
+
+async def test_a_log_that_is_removed_leaves_nothing(opener: Opener, tmp_path: Path) -> None:
+    log = await opener(ManualClock(), folder=tmp_path / "one")
+    await fill(log, 3)
+    await log.remove()
+    assert not (tmp_path / "one").exists()
+
+
+async def test_a_log_can_be_sealed_by_hand(opener: Opener, tmp_path: Path) -> None:
+    log = await opener(ManualClock(), folder=tmp_path / "one")
+    await log.roll()
+    assert len(log.segments) == 1
+    await fill(log, 3)
+    await log.roll()
+    assert [segment.base_offset for segment in log.segments] == [0, 9]
+    await fill(log, 1, first=3)
+    assert offsets(await read_all(log)) == [(0, 3), (3, 6), (6, 9), (9, 12)]
