@@ -111,25 +111,26 @@ class Tables(RuleBasedStateMachine):
     def speak(self, table: int, behind: int, what: str) -> None:
         epoch = self.epochs.get(table, 0) - behind
         may = self.held.get(table) == epoch
-        try:
-            match what:
-                case "beat":
-                    self.tiering = self.tiering.beat(table, epoch, self.now_ms)
-                case "fail":
-                    self.tiering = self.tiering.fail(table, epoch, self.now_ms)
-                case _:
-                    self.tiering = self.tiering.finish(table, epoch, self.now_ms, is_cut_short=what == "cut")
-        except StreamFailure as failure:
-            assert not may
-            expected = Reason.FENCED_TIERING if table in self.tiering.tables else Reason.UNKNOWN_BUCKET
-            assert failure.reason is expected
+        if not may:
+            with pytest.raises(StreamFailure) as caught:
+                self.said(what, table, epoch)
+            there = table in self.tiering.tables
+            assert caught.value.reason is (Reason.FENCED_TIERING if there else Reason.UNKNOWN_BUCKET)
             return
-        assert may
+        self.tiering = self.said(what, table, epoch)
         self.heard[table] = self.now_ms
         if what != "beat":
             del self.held[table]
             after = State.SCHEDULED if what == "finish" else State.PENDING
             assert self.tiering.tables[table].state is after
+
+    def said(self, what: str, table: int, epoch: int) -> Tiering:
+        match what:
+            case "beat":
+                return self.tiering.beat(table, epoch, self.now_ms)
+            case "fail":
+                return self.tiering.fail(table, epoch, self.now_ms)
+        return self.tiering.finish(table, epoch, self.now_ms, is_cut_short=what == "cut")
 
     @invariant()
     def one_worker_a_table(self) -> None:

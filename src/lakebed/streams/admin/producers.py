@@ -77,7 +77,7 @@ class ProducerOffsets:
         if ttl_ms is None:
             ttl_ms = await self._configs.number("coordinator.producer-offsets.ttl")
         now_ms = self._clock.now_ms()
-        packed = _encode([(*_path(each.bucket), each.offset) for each in offsets])
+        packed = _pack(offsets)
 
         async def work(tx: Transaction) -> bool:
             if await tx.row(_FIND, name, now_ms) is not None:
@@ -95,7 +95,7 @@ class ProducerOffsets:
         if row is None:
             await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
             return None
-        found = tuple(BucketEnd(TableBucket(*path), offset) for *path, offset in _decode(row[0]))
+        found = _unpack(row[0])
         await self._admit(caller, Need.READ, found, if_there=True)
         return Registered(found, row[1])
 
@@ -105,7 +105,7 @@ class ProducerOffsets:
         row = await self._meta.row(_FIND, name, self._clock.now_ms())
         if row is None:
             return
-        found = [BucketEnd(TableBucket(*path), offset) for *path, offset in _decode(row[0])]
+        found = _unpack(row[0])
         await self._admit(caller, Need.WRITE, found, if_there=True)
 
         async def work(tx: Transaction) -> None:
@@ -134,8 +134,17 @@ class ProducerOffsets:
             await self._gate.check(caller.principal, need, *path, request_id=caller.request_id)
 
 
-def _path(bucket: TableBucket) -> tuple[int, int | None, int]:
-    return bucket.table_id, bucket.partition_id, bucket.bucket
+def _pack(offsets: Sequence[BucketEnd]) -> bytes:
+    return _encode(
+        [(each.bucket.table_id, each.bucket.partition_id, each.bucket.bucket, each.offset) for each in offsets]
+    )
+
+
+def _unpack(packed: bytes) -> tuple[BucketEnd, ...]:
+    return tuple(
+        BucketEnd(TableBucket(table_id, partition_id, bucket), offset)
+        for table_id, partition_id, bucket, offset in _decode(packed)
+    )
 
 
 def _check_name(name: str) -> None:

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.errors import AccessDenied, NoSuchPrincipal
+from lakebed.streams.admin.acls import CLUSTER, Acl, AclFilter, AclOperation, Permission, ResourceType, acl_of, grant_of
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.gate import Need
+from tests.streams.world import StreamWorld
+
+R, O = ResourceType, AclOperation  # noqa: E741 - as short as the tables below want it
+
+resources = st.one_of(
+    st.just((CLUSTER, R.CLUSTER)),
+    st.tuples(st.sampled_from(["sales", "a-b", "*"]), st.just(R.DATABASE)),
+    st.tuples(st.sampled_from(["sales.orders", "a.b", "*"]), st.just(R.TABLE)),
+)
+operations = st.sampled_from([each for each in AclOperation if each is not O.ANY])
+
+
+def acl(
+    operation: int, name: str = "sales.orders", kind: int = R.TABLE, who: str = "alice", type_: str = "User"
+) -> Acl:
+    return Acl(name, kind, who, type_, "*", operation, Permission.ALLOW)
+
+
+@given(resources, operations, st.sampled_from(["User", "Role"]))
+def test_a_grant_is_read_back_as_it_was_written(resource: tuple[str, ResourceType], operation: int, type_: str) -> None:
+    written = acl(operation, *resource, type_=type_)
+    assert acl_of(grant_of(written)) == written
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (acl(O.READ)._replace(permission=1), Reason.INVALID_CONFIG),
+        (acl(O.READ)._replace(permission=3), Reason.INVALID_CONFIG),
+        (acl(O.READ)._replace(host="10.0.0.1"), Reason.INVALID_CONFIG),
+        (acl(O.ANY), Reason.INVALID_CONFIG),
+        (acl(99), Reason.INVALID_CONFIG),
+        (acl(O.READ, type_="Group"), Reason.INVALID_CONFIG),
+        (acl(O.READ, kind=R.ANY), Reason.INVALID_CONFIG),
+        (acl(O.READ, "a b", R.DATABASE), Reason.INVALID_DATABASE),
+        (acl(O.READ, "sales", R.TABLE), Reason.INVALID_TABLE),
+        (acl(O.READ, "sales.orders.x", R.TABLE), Reason.INVALID_TABLE),
+    ],
+)
+def test_what_no_grant_is(bad: Acl, reason: Reason) -> None:
+    with pytest.raises(StreamFailure) as caught:
+        grant_of(bad)
+    assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("operation", "allowed"),
+    [
+        (O.READ, {Need.READ, Need.DESCRIBE}),
+        (O.WRITE, {Need.WRITE, Need.DESCRIBE}),
+        (O.CREATE, {Need.CREATE, Need.DESCRIBE}),
+        (O.DROP, {Need.DROP, Need.DESCRIBE}),
+        (O.ALTER, {Need.ALTER, Need.DESCRIBE}),
+        (O.DESCRIBE, {Need.DESCRIBE}),
+        (O.ALL, set(Need)),
+    ],
+)
+async def test_what_each_operation_allows(light_world: StreamWorld, operation: int, allowed: set[Need]) -> None:
+    world = light_world
+    key = await world.user("alice")
+    await world.acls.create(world.root, acl(operation))
+    caller = (await world.caller(key)).principal
+    assert {need for need in Need if await world.gate.may(caller, need, "sales", "orders")} == allowed
+    assert not any([await world.gate.may(caller, need, "sales") for need in Need])
+
+
+async def test_listed_and_dropped_by_what_is_meant(world: StreamWorld) -> None:
+    await world.user("alice")
+    await world.user("bob")
+    kept = [acl(O.READ, who="bob"), acl(O.WRITE, who="bob")]
+    gone = [acl(O.READ), acl(O.ALL, "sales", R.DATABASE)]
+    for each in [*kept, *gone]:
+        await world.acls.create(world.root, each)
+        await world.acls.create(world.root, each)
+    assert set(await world.acls.matching(AclFilter())) == {*kept, *gone}
+    assert await world.acls.matching(AclFilter(resource_type=R.DATABASE)) == gone[1:]
+    assert await world.acls.matching(AclFilter(operation=O.WRITE, permission=Permission.ALLOW)) == kept[1:]
+    assert await world.acls.matching(AclFilter(host="10.0.0.1")) == []
+    assert set(await world.acls.drop(world.root, AclFilter(principal_name="alice"))) == set(gone)
+    assert await world.acls.drop(world.root, AclFilter(principal_name="alice")) == []
+    assert set(await world.acls.matching(AclFilter())) == set(kept)
+
+
+async def test_whom_nobody_knows(light_world: StreamWorld) -> None:
+    with pytest.raises(NoSuchPrincipal):
+        await light_world.acls.create(light_world.root, acl(O.READ, who="nobody"))
+
+
+async def test_acls_go_with_the_table(world: StreamWorld) -> None:
+    key = await world.user("alice")
+    await world.table()
+    await world.acls.create(world.root, acl(O.ALL, "fluss.orders"))
+    assert await world.databases.list_tables(await world.caller(key), "fluss") == ["orders"]
+    await world.tables.drop(await world.caller(key), "fluss", "orders")
+    await world.table()
+    assert await world.acls.matching(AclFilter()) == []
+    assert await world.databases.list_tables(await world.caller(key), "fluss") == []
+
+
+async def test_who_administers_acls(light_world: StreamWorld) -> None:
+    world = light_world
+    key = await world.user("alice")
+    with pytest.raises(AccessDenied):
+        await world.acls.admit(await world.caller(key), to_change=False)
+    await world.acls.create(world.root, acl(O.DESCRIBE, CLUSTER, R.CLUSTER))
+    await world.acls.admit(await world.caller(key), to_change=False)
+    with pytest.raises(AccessDenied):
+        await world.acls.admit(await world.caller(key), to_change=True)
+    await world.acls.create(world.root, acl(O.ALTER, CLUSTER, R.CLUSTER))
+    await world.acls.admit(await world.caller(key), to_change=True)

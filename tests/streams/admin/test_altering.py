@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lakebed.core.errors import AccessDenied
+from lakebed.streams.evolution import AddColumn, Operation, OptionChange
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.table import StreamTable
+from lakebed.streams.types import DataType, Root
+from tests.streams.world import StreamWorld
+
+AGE = AddColumn("age", DataType(Root.INT))
+
+
+async def test_a_column_is_added_under_a_schema_of_its_own(world: StreamWorld) -> None:
+    before = await world.table()
+    seen: list[StreamTable] = []
+
+    async def told(table: StreamTable) -> None:
+        seen.append(table)
+
+    world.tables.when_changed(told)
+    world.clock.advance(1)
+    await world.altering.table(world.root, "fluss", "orders", [AGE])
+    after = await world.tables.by_path("fluss", "orders")
+    assert (before.schema_id, after.schema_id) == (1, 2)
+    assert after.schema.names == ("id", "name", "age")
+    assert after.schema.columns[2].id == 2
+    assert await world.tables.schema(after, 1) == before.schema
+    assert after.modified_ms == before.modified_ms + 1000
+    assert seen == [after]
+    assert [event.schema_id for _, event in await world.told("StreamTableAltered")] == [2]
+
+
+async def test_what_changes_nothing_tells_nothing(world: StreamWorld) -> None:
+    await world.table()
+    await world.altering.table(world.root, "fluss", "orders", [AGE])
+    await world.altering.table(world.root, "fluss", "orders", [AGE])
+    await world.altering.table(world.root, "fluss", "orders", changes=[OptionChange("mine", Operation.DELETE)])
+    assert len(await world.told("StreamTableAltered")) == 1
+
+
+async def test_options_change_without_a_new_schema(world: StreamWorld) -> None:
+    await world.table()
+    changes = [OptionChange("table.log.ttl", Operation.SET, "1 d"), OptionChange("mine", Operation.SET, "x")]
+    await world.altering.table(world.root, "fluss", "orders", changes=changes)
+    table = await world.tables.by_path("fluss", "orders")
+    assert table.schema_id == 1
+    assert table.definition.log_ttl_ms == 86_400_000
+    assert table.definition.custom_options == {"mine": "x"}
+
+
+async def test_all_or_nothing(world: StreamWorld) -> None:
+    before = await world.table()
+    bad = OptionChange("table.log.format", Operation.SET, "INDEXED")
+    with pytest.raises(StreamFailure) as caught:
+        await world.altering.table(world.root, "fluss", "orders", [AGE], [bad])
+    assert caught.value.reason is Reason.INVALID_ALTER
+    assert await world.tables.find(world.store, "fluss", "orders") == before
+
+
+async def test_what_is_not_there(light_world: StreamWorld) -> None:
+    world = light_world
+    with pytest.raises(StreamFailure) as caught:
+        await world.altering.table(world.root, "fluss", "nothing", [AGE])
+    assert caught.value.reason is Reason.NO_TABLE
+    await world.altering.table(world.root, "fluss", "nothing", [AGE], ignore_if_not_exists=True)
+    with pytest.raises(StreamFailure) as caught:
+        await world.altering.database(world.root, "nothing")
+    assert caught.value.reason is Reason.NO_DATABASE
+    await world.altering.database(world.root, "nothing", ignore_if_not_exists=True)
+
+
+async def test_databases_change_too(world: StreamWorld) -> None:
+    await world.databases.create(world.root, "sales", b'{"version":1,"comment":"old","custom_properties":{"a":"1"}}')
+    changes = [OptionChange("a", Operation.DELETE), OptionChange("b", Operation.SET, "2")]
+    await world.altering.database(world.root, "sales", changes)
+    found = await world.databases.get(world.root, "sales")
+    assert (found.comment, dict(found.custom_options)) == ("old", {"b": "2"})
+    await world.altering.database(world.root, "sales", comment="new")
+    await world.altering.database(world.root, "sales", comment="new")
+    assert json.loads((await world.databases.get(world.root, "sales")).document)["comment"] == "new"
+    assert len(await world.told("StreamDatabaseAltered")) == 2
+
+
+async def test_who_may_not_changes_nothing(light_world: StreamWorld) -> None:
+    world = light_world
+    await world.table()
+    caller = await world.caller(await world.user("alice"))
+    with pytest.raises(AccessDenied):
+        await world.altering.table(caller, "fluss", "orders", [AGE])
+    with pytest.raises(AccessDenied):
+        await world.altering.database(caller, "fluss", comment="mine")

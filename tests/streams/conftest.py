@@ -1,0 +1,46 @@
+"""Worlds of streams, on each kind of metadata store and on the lighter one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.meta.migrations import migrate
+from lakebed.meta.sqlite import SqliteStore
+from tests.meta.conftest import address
+from tests.meta.stores import open_store
+
+from .world import StreamWorld
+
+__all__ = ["address"]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock that moves when told to."""
+    return ManualClock()
+
+
+@pytest.fixture
+async def world(address: str, clock: ManualClock) -> AsyncIterator[StreamWorld]:
+    """On SQLite and on PostgreSQL."""
+    store = await open_store(address)
+    try:
+        await migrate(store)
+        yield StreamWorld(store, clock)
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def light_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[StreamWorld]:
+    """On SQLite, for rules that the stores have no part in."""
+    store = await SqliteStore.open(tmp_path / "meta.db")
+    try:
+        await migrate(store)
+        yield StreamWorld(store, clock)
+    finally:
+        await store.close()

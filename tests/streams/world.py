@@ -1,0 +1,98 @@
+"""What is named of streams, on a metadata store, with nothing behind it that keeps records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lakebed.core.access import Credential, Principal, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.core.secrets import Secret
+from lakebed.governance import AccessKeys, MasterKeys, PolicyAuthorizer, Principals
+from lakebed.governance.rbac.stream_grants import StreamGrants
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
+from lakebed.objects.model import Caller
+from lakebed.streams.admin.acls import Acls
+from lakebed.streams.admin.altering import Altering
+from lakebed.streams.admin.auto_partitions import AutoPartitions
+from lakebed.streams.admin.lake import Lake
+from lakebed.streams.admin.producers import ProducerOffsets
+from lakebed.streams.admin.servers import Servers
+from lakebed.streams.configs import ClusterConfigs
+from lakebed.streams.databases import Databases
+from lakebed.streams.events import StreamEvent, decode_event
+from lakebed.streams.gate import Gate
+from lakebed.streams.partitions import Partitions
+from lakebed.streams.table import StreamTable
+from lakebed.streams.tables import Tables
+
+ACCOUNT = "123456789012"
+ROOT = root_of(ACCOUNT, "ROOTKEY")
+
+
+def caller_of(principal: Principal) -> Caller:
+    """Somebody who calls."""
+    return Caller(principal, request_id="r-1", source_ip="192.0.2.7")
+
+
+class StreamWorld:
+    """The use cases, and who calls them."""
+
+    def __init__(self, store: MetaStore, clock: ManualClock) -> None:
+        self.store, self.clock = store, clock
+        self.outbox = outbox = Outbox(store)
+        root = Credential("ROOTKEY", Secret("root-secret"), ROOT)
+        self.users = Principals(store, outbox, clock, ROOT)
+        self.access_keys = AccessKeys(store, outbox, MasterKeys({"first": b"1" * 32}, "first"), clock, root)
+        self.root = caller_of(ROOT)
+        self.gate = gate = Gate(PolicyAuthorizer(clock), ACCOUNT)
+        self.configs = ClusterConfigs(store, outbox, clock, gate, {"bind.listeners": "FLUSS://localhost:9123"})
+        self.tables = Tables(store, outbox, clock, gate, self.configs)
+        self.databases = Databases(store, outbox, clock, gate, self.tables)
+        self.partitions = Partitions(store, outbox, clock, gate, self.tables, self.configs)
+        self.altering = Altering(store, clock, gate, self.databases, self.tables)
+        self.acls = Acls(gate, StreamGrants(store, outbox, clock))
+        self.producers = ProducerOffsets(store, clock, gate, self.tables, self.configs)
+        self.live = [0]
+        self.servers = Servers(store, outbox, clock, gate, self._live)
+        self.auto_partitions = AutoPartitions(clock, self.tables, self.partitions, self.configs, self.root)
+        self.home_epoch = 3
+        self.lake = self.another_lake()
+
+    def another_lake(self) -> Lake:
+        """The use cases of tiering, as a process that has just started has them."""
+        return Lake(self.store, self.outbox, self.clock, self.gate, self.tables, lambda: self.home_epoch)
+
+    async def user(self, name: str) -> str:
+        """A new user with nothing; an id of its keys."""
+        await self.users.create_user(name)
+        return (await self.access_keys.create(name)).key.id
+
+    async def caller(self, key: str) -> Caller:
+        """Who has this key, as it is now."""
+        return caller_of((await self.access_keys.lookup(key)).principal)
+
+    async def table(
+        self, name: str = "orders", database: str = "fluss", *, key: Sequence[str] = (), **said: Any
+    ) -> StreamTable:
+        """A new table with an `id` and a `name`, and what else its document says."""
+        columns = [
+            {"name": "id", "data_type": {"type": "INTEGER", "nullable": not key}, "id": 0},
+            {"name": "name", "data_type": {"type": "STRING"}, "id": 1},
+        ]
+        schema: dict[str, Any] = {"version": 1, "columns": columns, "highest_field_id": 1}
+        if key:
+            schema["primary_key"] = list(key)
+        document = json.dumps({"version": 1, "schema": schema, "bucket_count": 1} | said).encode()
+        await self.tables.create(self.root, database, name, document)
+        return await self.tables.by_path(database, name)
+
+    async def told(self, *kinds: str) -> list[tuple[str, StreamEvent]]:
+        """The events of these kinds."""
+        entries = await self.outbox.read_after(self.store, 0, 10_000)
+        return [(entry.event.kind, decode_event(entry.event.payload)) for entry in entries if entry.event.kind in kinds]
+
+    async def _live(self) -> Sequence[int]:
+        return self.live
