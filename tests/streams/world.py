@@ -57,7 +57,9 @@ class StreamWorld:
         self.producers = ProducerOffsets(store, clock, gate, self.tables, self.configs)
         self.live = [0]
         self.servers = Servers(store, outbox, clock, gate, self._live)
-        self.auto_partitions = AutoPartitions(clock, self.tables, self.partitions, self.configs, self.root)
+        self.auto_partitions = AutoPartitions(
+            clock, self.tables, self.partitions, self.configs, self.root, lambda: True
+        )
         self.home_epoch = 3
         self.lake = self.another_lake()
 

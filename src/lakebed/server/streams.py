@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,7 @@ from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 from .decisions import wire_decisions
 from .identity import Identity, root_credential
 from .metadata import open_metadata
+from .stream_administration import wire_administration
 from .stream_buckets import StoredBuckets
 from .stream_callers import StreamCallers
 
@@ -52,6 +53,8 @@ class Streams:
     buckets: Buckets
     calls: tuple[AnyCall, ...]
     callers: StreamCallers
+    chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
+    """What the home does by itself: each until it is cancelled."""
 
 
 @asynccontextmanager
@@ -97,7 +100,7 @@ def _wire(
     root = root_credential(identity)
     outbox = Outbox(meta)
     gate = Gate(authorizer, root.principal.account)
-    configs = ClusterConfigs(meta, outbox, clock, gate)
+    configs = ClusterConfigs(meta, outbox, clock, gate, _initial_configs(settings))
     counters = Counters(meta)
     tables = Tables(meta, outbox, clock, gate, configs)
     partitions = Partitions(meta, outbox, clock, gate, tables, configs)
@@ -123,7 +126,11 @@ def _wire(
     buckets.heed(lambda: home.is_here)
     access_keys = AccessKeys(meta, outbox, master, clock, root)
     clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), master)
+    administration = wire_administration(
+        meta, outbox, clock, gate, root.principal, databases, tables, partitions, buckets, configs, home
+    )
     calls = (
+        *administration.calls,
         *database_calls(databases),
         *table_calls(tables),
         *partition_calls(partitions),
@@ -131,4 +138,16 @@ def _wire(
         *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
         *KeyCalls(tables, buckets, gate).calls(),
     )
-    return Streams(home, buckets, calls, StreamCallers(meta, clients, access_keys, master))
+    return Streams(home, buckets, calls, StreamCallers(meta, clients, access_keys, master), administration.chores)
+
+
+def _initial_configs(settings: Settings) -> dict[str, str]:
+    """What streams were started with, as their clients call it."""
+    streams = settings.streams
+    return {
+        "bind.listeners": f"FLUSS://{streams.listen}",
+        "advertised.listeners": "" if streams.advertise is None else f"FLUSS://{streams.advertise}",
+        "security.protocol.map": "FLUSS:sasl",
+        "security.sasl.enabled.mechanisms": "PLAIN",
+        "authorizer.enabled": "true",
+    }

@@ -36,6 +36,7 @@ async def _serve(child: Child) -> None:
         chores = [
             asyncio.create_task(streams.home.run()),
             asyncio.create_task(listening.watch()),
+            *(asyncio.create_task(chore()) for chore in streams.chores),
         ]
         await listening.start(listener)
         await child.wait_for_stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from lakebed.core.clock import Clock
@@ -23,27 +24,35 @@ from ..tables import Tables
 
 __all__ = ["AutoPartitions"]
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("lakebed.streams")
 
 
 class AutoPartitions:
     """The chore."""
 
     def __init__(
-        self, clock: Clock, tables: Tables, partitions: Partitions, configs: ClusterConfigs, server: Caller
+        self,
+        clock: Clock,
+        tables: Tables,
+        partitions: Partitions,
+        configs: ClusterConfigs,
+        server: Caller,
+        is_home: Callable[[], bool],
     ) -> None:
-        """`server` is who makes and drops: the server itself."""
+        """`server` is who makes and drops: the server itself, while it is the home."""
         self._clock = clock
         self._tables = tables
         self._partitions = partitions
         self._configs = configs
         self._server = server
+        self._is_home = is_home
 
     async def run(self) -> None:
         """Do a round whenever it is time, until cancelled."""
         while True:
             try:
-                await self.round()
+                if self._is_home():
+                    await self.round()
                 pause_ms = await self._configs.number("auto-partition.check.interval")
             except LakebedError as error:
                 _log.warning("partitions by time: the round is tried again. reason=%s", error)

@@ -28,10 +28,7 @@ from ..table import StreamTable
 from ..tables import Tables
 from ..tiering import NOTHING_SAID, Finished, Tiering, TieringTable
 
-__all__ = ["KEEP_ALL", "Ended", "Lake", "LakeSnapshot", "is_tiered"]
-
-KEEP_ALL: Final = -1
-"""Instead of the oldest snapshot that is to be kept."""
+__all__ = ["Ended", "Lake", "LakeSnapshot", "is_tiered"]
 
 DEFAULT_FRESHNESS: Final = "30 s"
 _SCHEME: Final = "lakebed-streams:"
@@ -165,8 +162,9 @@ class Lake:
     ) -> None:
         """The snapshot is in the lake, and holds what was prepared under these names. Idempotent.
 
-        `keep_from` is the oldest snapshot that stays known, all for KEEP_ALL; None for this one alone. The latest that
-        can be read stays in any case. Reasons: UNKNOWN_BUCKET, NO_LAKE_SNAPSHOT for names that were not prepared.
+        `keep_from` is the oldest snapshot that stays known, None for this one; all stay if there is none of its id. The
+        latest that can be read stays in any case. Reasons: UNKNOWN_BUCKET, NO_LAKE_SNAPSHOT for names that were not
+        prepared.
         """
         await self.admit(caller)
         table = await self._tables.by_id(table_id)
@@ -180,13 +178,11 @@ class Lake:
                     )
             number = await _count(tx, _NUMBER, table_id)
             await tx.run(_INSERT, table_id, snapshot_id, tiered, readable, number, now_ms)
-            if keep_from != KEEP_ALL:
-                oldest = snapshot_id if keep_from is None else keep_from
-                row = await tx.row(_OF_SNAPSHOT, table_id, oldest)
+            oldest = await tx.row(_OF_SNAPSHOT, table_id, snapshot_id if keep_from is None else keep_from)
+            if oldest is not None:
                 last_readable = await tx.row(_LATEST_READABLE, table_id)
-                kept = [each[0] for each in (row, last_readable) if each is not None and each[0] is not None]
-                if row is not None:
-                    await tx.run(_FORGET_SNAPSHOTS, table_id, min(kept))
+                kept = [each[0] for each in (oldest, last_readable) if each is not None and each[0] is not None]
+                await tx.run(_FORGET_SNAPSHOTS, table_id, min(kept))
             await tx.run(_FORGET_OFFSETS, table_id, now_ms - _UNUSED_MS, table_id, table_id)
             facts = {"snapshot_id": str(snapshot_id)}
             await tell(

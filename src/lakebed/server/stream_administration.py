@@ -1,0 +1,100 @@
+"""Wires what administers streams: its use cases, their calls, and the chores of the home."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.access import Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.governance.rbac.stream_grants import StreamGrants
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
+from lakebed.objects.model import Caller
+from lakebed.streams.admin.acls import Acls
+from lakebed.streams.admin.altering import Altering
+from lakebed.streams.admin.auto_partitions import AutoPartitions
+from lakebed.streams.admin.lake import Lake
+from lakebed.streams.admin.producers import ProducerOffsets
+from lakebed.streams.admin.servers import Servers
+from lakebed.streams.admin.stats import Stats
+from lakebed.streams.buckets import Buckets
+from lakebed.streams.configs import ClusterConfigs
+from lakebed.streams.databases import Databases
+from lakebed.streams.gate import Gate
+from lakebed.streams.home import Home
+from lakebed.streams.partitions import Partitions
+from lakebed.streams.tables import Tables
+from lakebed.wire.fluss.calls import AnyCall
+from lakebed.wire.fluss.handlers.acls import acl_calls
+from lakebed.wire.fluss.handlers.altering import altering_calls
+from lakebed.wire.fluss.handlers.cluster import config_calls, server_calls, stats_calls
+from lakebed.wire.fluss.handlers.lake import lake_calls
+from lakebed.wire.fluss.handlers.metadata import SERVER_ID
+from lakebed.wire.fluss.handlers.producers import producer_calls
+
+_log: Final = logging.getLogger("lakebed.streams")
+_EXPIRY_SECONDS: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAdministration:
+    """What administers streams, for its process to run."""
+
+    calls: tuple[AnyCall, ...]
+    chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
+    """Each runs until cancelled, and does something only while this server is the home."""
+
+
+def wire_administration(
+    meta: MetaStore,
+    outbox: Outbox,
+    clock: Clock,
+    gate: Gate,
+    root: Principal,
+    databases: Databases,
+    tables: Tables,
+    partitions: Partitions,
+    buckets: Buckets,
+    configs: ClusterConfigs,
+    home: Home,
+) -> StreamAdministration:
+    """The use cases, on what streams are made of."""
+    server = Caller(root, request_id="streams")
+
+    async def live() -> Sequence[int]:
+        return [SERVER_ID]
+
+    def epoch() -> int:
+        return 0 if home.lease is None else home.lease.token
+
+    def is_home() -> bool:
+        return home.is_here
+
+    producers = ProducerOffsets(meta, clock, gate, tables, configs)
+    auto_partitions = AutoPartitions(clock, tables, partitions, configs, server, is_home)
+    tables.when_changed(auto_partitions.changed)
+
+    async def expire() -> None:
+        while True:
+            try:
+                if is_home():
+                    await producers.expire()
+            except LakebedError as error:
+                _log.warning("offsets of producers are forgotten later. reason=%s", error)
+            await asyncio.sleep(_EXPIRY_SECONDS)
+
+    calls = (
+        *altering_calls(Altering(meta, clock, gate, databases, tables)),
+        *acl_calls(Acls(gate, StreamGrants(meta, outbox, clock))),
+        *config_calls(configs),
+        *server_calls(Servers(meta, outbox, clock, gate, live)),
+        *stats_calls(Stats(gate, tables, partitions, buckets, is_home)),
+        *producer_calls(producers),
+        *lake_calls(Lake(meta, outbox, clock, gate, tables, epoch), partitions),
+    )
+    return StreamAdministration(calls, (auto_partitions.run, expire))

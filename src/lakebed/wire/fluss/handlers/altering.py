@@ -1,0 +1,71 @@
+"""Calls that change databases and tables that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from lakebed.objects.model import Caller
+from lakebed.streams.admin.altering import Altering
+from lakebed.streams.evolution import AddColumn, OptionChange
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.schema import Aggregation
+from lakebed.streams.types import parse_type
+
+from .. import messages_pb2 as pb
+from ..calls import AnyCall, Call
+
+__all__ = ["altering_calls", "option_changes"]
+
+
+def altering_calls(altering: Altering) -> tuple[AnyCall, ...]:
+    """The calls on these use cases."""
+
+    async def table(caller: Caller, request: pb.AlterTableRequest) -> pb.AlterTableResponse:
+        if request.drop_columns or request.rename_columns or request.modify_columns:
+            raise StreamFailure(Reason.INVALID_ALTER, "columns are added, and stay as they are")
+        await altering.table(
+            caller,
+            request.table_path.database_name,
+            request.table_path.table_name,
+            [_column(each) for each in request.add_columns],
+            option_changes(request.config_changes),
+            ignore_if_not_exists=request.ignore_if_not_exists,
+        )
+        return pb.AlterTableResponse()
+
+    async def database(caller: Caller, request: pb.AlterDatabaseRequest) -> pb.AlterDatabaseResponse:
+        await altering.database(
+            caller,
+            request.database_name,
+            option_changes(request.config_changes),
+            request.comment if request.HasField("comment") else None,
+            ignore_if_not_exists=request.ignore_if_not_exists,
+        )
+        return pb.AlterDatabaseResponse()
+
+    return (
+        Call(1044, "ALTER_TABLE", pb.AlterTableRequest, table),
+        Call(1060, "ALTER_DATABASE", pb.AlterDatabaseRequest, database),
+    )
+
+
+def option_changes(said: Iterable[pb.ConfigChange]) -> list[OptionChange]:
+    """Changes of options, or of configs."""
+    return [OptionChange(each.key, each.operation, each.value if each.HasField("value") else None) for each in said]
+
+
+def _column(said: pb.AddColumn) -> AddColumn:
+    try:
+        type_ = parse_type(msgspec.json.decode(said.data_type_json))
+        aggregation = None
+        if said.HasField("aggregation"):
+            parameters = {pair.key: pair.value for pair in said.aggregation_parameters}
+            aggregation = Aggregation.parse({"type": said.aggregation, "parameters": parameters})
+    except msgspec.DecodeError:
+        raise StreamFailure(Reason.INVALID_ALTER, f"a type is JSON. column={said.column_name}") from None
+    except StreamFailure as failure:
+        raise StreamFailure(Reason.INVALID_ALTER, str(failure)) from failure
+    comment = said.comment if said.HasField("comment") else None
+    return AddColumn(said.column_name, type_, said.position, comment, aggregation)

@@ -1,0 +1,147 @@
+"""Calls about what is in the lake, and of those who take it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakebed.core.errors import LakebedError
+from lakebed.objects.model import Caller
+from lakebed.streams.admin.lake import Answer, Ended, Lake
+from lakebed.streams.partitions import Partitions
+from lakebed.streams.tiering import Finished
+
+from .. import messages_pb2 as pb
+from ..calls import AnyCall, Call
+from ..errors import failure_message
+
+__all__ = ["lake_calls"]
+
+
+def lake_calls(lake: Lake, partitions: Partitions) -> tuple[AnyCall, ...]:
+    """The calls on these use cases."""
+
+    async def snapshot(caller: Caller, request: pb.GetLakeSnapshotRequest) -> pb.GetLakeSnapshotResponse:
+        table, found = await lake.snapshot(
+            caller,
+            request.table_path.database_name,
+            request.table_path.table_name,
+            request.snapshot_id if request.HasField("snapshot_id") else None,
+            readable=request.readable,
+        )
+        names = {each.id: each.name for each in await partitions.of(table)} if table.is_partitioned else {}
+        answer = pb.GetLakeSnapshotResponse(table_id=table.id, snapshot_id=found.snapshot_id)
+        for (partition_id, bucket), offset in found.offsets.items():
+            added = answer.bucket_snapshots.add(bucket_id=bucket, log_offset=offset)
+            if partition_id is not None:
+                added.partition_id = partition_id
+                if partition_id in names:
+                    added.partition_name = names[partition_id]
+        return answer
+
+    async def prepare(
+        caller: Caller, request: pb.PrepareLakeTableSnapshotRequest
+    ) -> pb.PrepareLakeTableSnapshotResponse:
+        await lake.admit(caller)
+        answer = pb.PrepareLakeTableSnapshotResponse()
+        for table in request.tables:
+            added = answer.tables.add(table_id=table.table_id)
+            try:
+                added.lake_table_offsets_path = await lake.prepare(
+                    caller,
+                    table.table_id,
+                    _offsets(table.bucket_offsets),
+                    from_nothing=request.ignore_previous_table_offsets,
+                )
+            except LakebedError as error:
+                failure = failure_message(error)
+                added.error_code, added.error_message = failure.error_code, failure.error_message
+        return answer
+
+    async def commit(caller: Caller, request: pb.CommitLakeTableSnapshotRequest) -> pb.CommitLakeTableSnapshotResponse:
+        await lake.admit(caller)
+        answer = pb.CommitLakeTableSnapshotResponse()
+        said = {each.table_id for each in request.snapshots}
+        for each in request.snapshots:
+            added = answer.tables.add(table_id=each.table_id)
+            try:
+                await lake.commit(
+                    caller,
+                    each.table_id,
+                    each.snapshot_id,
+                    each.tiered_offsets_path,
+                    each.readable_offsets_path if each.HasField("readable_offsets_path") else None,
+                    each.earliest_snapshot_id_to_keep if each.HasField("earliest_snapshot_id_to_keep") else None,
+                )
+            except LakebedError as error:
+                failure = failure_message(error)
+                added.error_code, added.error_message = failure.error_code, failure.error_message
+        for old in request.tables:
+            # What jobs of before said instead, and those of now say besides.
+            if old.table_id in said:
+                continue
+            added = answer.tables.add(table_id=old.table_id)
+            try:
+                name = await lake.prepare(caller, old.table_id, _offsets(old.buckets))
+                await lake.commit(caller, old.table_id, old.snapshot_id, name, name)
+            except LakebedError as error:
+                failure = failure_message(error)
+                added.error_code, added.error_message = failure.error_code, failure.error_message
+        return answer
+
+    async def heartbeat(caller: Caller, request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse:
+        at_work, finished, failed = await lake.heard(
+            caller,
+            _ended(request.tiering_tables),
+            _ended(request.finished_tables),
+            _ended(request.failed_tables),
+            request.force_finished_tables,
+        )
+        given = await lake.next_table(caller) if request.request_table else None
+        answer = pb.LakeTieringHeartbeatResponse(
+            coordinator_epoch=lake.coordinator_epoch,
+            tiering_tables=_heard(at_work),
+            finished_tables=_heard(finished),
+            failed_tables=_heard(failed),
+        )
+        if given is not None:
+            table, epoch = given
+            path = pb.TablePath(database_name=table.path.database, table_name=table.path.name)
+            answer.tiering_table.CopyFrom(pb.TableToTier(table_id=table.id, table_path=path, tiering_epoch=epoch))
+        return answer
+
+    return (
+        Call(1030, "COMMIT_LAKE_TABLE_SNAPSHOT", pb.CommitLakeTableSnapshotRequest, commit),
+        Call(1032, "GET_LAKE_SNAPSHOT", pb.GetLakeSnapshotRequest, snapshot),
+        Call(1042, "LAKE_TIERING_HEARTBEAT", pb.LakeTieringHeartbeatRequest, heartbeat),
+        Call(1052, "PREPARE_LAKE_TABLE_SNAPSHOT", pb.PrepareLakeTableSnapshotRequest, prepare),
+    )
+
+
+def _offsets(said: Iterable[pb.BucketOffset | pb.CommittedOffset]) -> dict[tuple[int | None, int], int]:
+    return {
+        (each.partition_id if each.HasField("partition_id") else None, each.bucket_id): each.log_end_offset
+        for each in said
+        if each.HasField("log_end_offset")
+    }
+
+
+def _ended(said: Iterable[pb.TieredTable]) -> list[Ended]:
+    return [
+        Ended(
+            each.table_id,
+            each.coordinator_epoch,
+            each.tiering_epoch,
+            Finished(
+                each.stats.file_size if each.stats.HasField("file_size") else None,
+                each.stats.record_count if each.stats.HasField("record_count") else None,
+            ),
+        )
+        for each in said
+    ]
+
+
+def _heard(answers: Iterable[Answer]) -> list[pb.HeardTable]:
+    return [
+        pb.HeardTable(table_id=table_id, error=None if failure is None else failure_message(failure))
+        for table_id, failure in answers
+    ]
