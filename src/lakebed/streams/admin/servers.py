@@ -146,10 +146,11 @@ class Servers:
         await self._meta.transact(work)
         return name
 
-    async def progress(self, caller: Caller, name: str | None = None) -> Rebalance:
-        """The latest plan. Reasons: NO_REBALANCE, also for the id of another one."""
+    async def progress(self, caller: Caller, name: str | None = None) -> Rebalance | None:
+        """The latest plan; None if there never was one. Reasons: NO_REBALANCE for the id of another one."""
         await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
-        return _found(await self._meta.row(_LATEST), name)
+        row = await self._meta.row(_LATEST)
+        return None if row is None and name is None else _found(row, name)
 
     async def cancel(self, caller: Caller, name: str | None = None) -> None:
         """End a plan before it is carried out. Reasons: NO_REBALANCE, also for one that was."""

@@ -50,6 +50,8 @@ def server_calls(servers: Servers) -> tuple[AnyCall, ...]:
 
     async def progress(caller: Caller, request: pb.ListRebalanceProgressRequest) -> pb.ListRebalanceProgressResponse:
         found = await servers.progress(caller, request.rebalance_id if request.HasField("rebalance_id") else None)
+        if found is None:
+            return pb.ListRebalanceProgressResponse()
         return pb.ListRebalanceProgressResponse(rebalance_id=found.id, rebalance_status=found.status)
 
     async def cancel(caller: Caller, request: pb.CancelRebalanceRequest) -> pb.CancelRebalanceResponse:
