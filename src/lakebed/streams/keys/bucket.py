@@ -35,6 +35,9 @@ LearnSchema = Callable[[int], Awaitable[Schema]]
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Of puts that the index does not have yet, in one bucket; later ones wait."""
 
+FLUSH_SECONDS: Final = 60.0
+"""After which the index has on disk what it was given: a log that is let go of by age must not be needed for it."""
+
 _REPLAY_BYTES: Final = 8 * 1024 * 1024
 _FEW: Final = 64
 """Keys that are looked up on the loop: handing them to a thread costs more than they do."""
@@ -71,6 +74,8 @@ class KeyBucket:
         self._count = index.row_count
         self._applying: asyncio.Task[None] | None = None
         self._failure: StreamFailure | None = None
+        self._flush: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[None] | None = None
 
     @property
     def row_count(self) -> int | None:
@@ -121,8 +126,11 @@ class KeyBucket:
         async with self._order:
             if self._failure is None:
                 self._failure = StreamFailure(Reason.NOT_LEADER, "bucket is closed")
-        if self._applying is not None:
-            await asyncio.wait([self._applying])
+        if self._flush is not None:
+            self._flush.cancel()
+        under_way = [task for task in (self._applying, self._flushing) if task is not None]
+        if under_way:
+            await asyncio.wait(under_way)
         await asyncio.to_thread(self._index.close)
 
     def _check_open(self) -> None:
@@ -202,6 +210,19 @@ class KeyBucket:
                 each.done.set_result(None)
         async with self._room:
             self._room.notify_all()
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._begin_flush)
+
+    def _begin_flush(self) -> None:
+        self._flush = None
+        if self._failure is None:
+            self._flushing = asyncio.create_task(self._flushed())
+
+    async def _flushed(self) -> None:
+        try:
+            await asyncio.to_thread(self._index.flush)
+        except Exception as error:
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         """What is on its way may or may not be in the log: only a replay, when the bucket is opened anew, can tell."""

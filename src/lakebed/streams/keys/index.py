@@ -61,6 +61,10 @@ class KeyIndex(Protocol):
         """The index as it is now."""
         ...
 
+    def flush(self) -> None:
+        """Have it survive a crash, as far as it is one that can."""
+        ...
+
     def close(self) -> None:
         """Keep what there is, and let go of it. Idempotent."""
         ...
@@ -105,6 +109,9 @@ class MemoryIndex:
     def view(self) -> IndexView:
         """The index as it is now."""
         return _MemoryView([self._values[key] for key in sorted(self._values)], self._offset)
+
+    def flush(self) -> None:
+        """Nothing survives."""
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -1,0 +1,212 @@
+"""An index in RocksDB: keys on disk, with what is read often in memory that all buckets share.
+
+Nothing is written ahead: the log of the bucket is. Every write carries the log offset that it makes true in a second
+column family, and both are flushed together or not at all, so whatever a crash leaves is the index as of one offset.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteBufferManager,
+    WriteOptions,
+)
+
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.index import IndexView
+
+__all__ = ["RocksIndex", "RocksMemory"]
+
+_STATE_FAMILY: Final = "state"
+_STATE: Final = b"state"
+_OFFSET_AND_COUNT: Final = struct.Struct("<qq")
+_NOT_COUNTED: Final = -1
+_BUFFER_BYTES: Final = 32 * 1024 * 1024
+_FILE_BYTES: Final = 64 * 1024 * 1024
+_SORTED_FROM: Final = 1024
+"""Keys that are read at once in their order rather than in that of asking: neighbours lie in one block."""
+
+
+class RocksMemory:
+    """What the indexes of all buckets have in memory together."""
+
+    def __init__(self, cache_bytes: int = 256 * 1024 * 1024, buffer_bytes: int = 256 * 1024 * 1024) -> None:
+        """`buffer_bytes` of writes are held before the largest of them are flushed; the rest is for reading."""
+        self.cache = Cache(cache_bytes)
+        self.buffers = WriteBufferManager(buffer_bytes, False)
+
+
+class RocksIndex:
+    """The index of one bucket, in a folder of its own (`KeyIndex`)."""
+
+    def __init__(self, folder: Path, memory: RocksMemory) -> None:
+        """Open what is there, or begin anew; raises KEY_STORAGE."""
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        options = _options(memory)
+        try:
+            self._db = Rdict(str(folder), options, column_families={_STATE_FAMILY: _options(memory)})
+        except Exception as error:
+            raise StreamFailure(Reason.KEY_STORAGE, f"index cannot be opened. folder={folder.name}") from error
+        self._family: Any = self._db.get_column_family_handle(_STATE_FAMILY)
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True
+        found = self._db.get_column_family(_STATE_FAMILY).get(_STATE)
+        offset, count = (0, 0) if found is None else _OFFSET_AND_COUNT.unpack(found)
+        self._offset: int = offset
+        self._count: int | None = None if count == _NOT_COUNTED else count
+        self._views: weakref.WeakSet[_RocksView] = weakref.WeakSet()
+        # Between a write and the offset it made true nobody may take a view.
+        self._moment = threading.Lock()
+        self._is_closed = False
+
+    @property
+    def log_offset(self) -> int:
+        """Where the changes begin that it does not have."""
+        return self._offset
+
+    @property
+    def row_count(self) -> int | None:
+        """How many keys it has, if that was counted."""
+        return self._count
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys."""
+        found: list[bytes | None]
+        if len(keys) < _SORTED_FROM:
+            found = self._db.get(list(keys))
+            return found
+        ordered = sorted(set(keys))
+        values = dict(zip(ordered, self._db.get(ordered), strict=True))
+        return [values[key] for key in keys]
+
+    def get_prefixed(self, prefix: bytes) -> list[bytes]:
+        """The values of all keys that begin so."""
+        found = []
+        for key, value in self._db.items(from_key=prefix):
+            if not key.startswith(prefix):
+                break
+            found.append(value)
+        return found
+
+    def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
+        """Have these values."""
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in values.items():
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        count = _NOT_COUNTED if row_count is None else row_count
+        put(_STATE, _OFFSET_AND_COUNT.pack(log_offset, count), self._family)
+        with self._moment:
+            self._db.write(batch, self._unlogged)
+            self._offset = log_offset
+            self._count = row_count
+
+    def view(self) -> IndexView:
+        """The index as it is now."""
+        with self._moment:
+            view = _RocksView(self._db.snapshot(), self._offset)
+        self._views.add(view)
+        return view
+
+    def flush(self) -> None:
+        """Have on disk what is only in memory, so that it need not be replayed."""
+        self._db.flush(True)
+
+    def checkpoint(self, folder: Path) -> tuple[int, int | None]:
+        """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""
+        with self._moment:
+            self._db.flush(True)
+            Checkpoint(self._db).create_checkpoint(str(folder))
+            return self._offset, self._count
+
+    def close(self) -> None:
+        """Have on disk what is only in memory, and let go of it."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for view in list(self._views):
+            view.close()
+        self._db.flush(True)
+        self._family = None  # whoever holds a part of the database keeps all of it open
+        self._db.close()
+
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Remove an index that is closed."""
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _RocksView:
+    """A snapshot that is read from the first key on (`IndexView`)."""
+
+    def __init__(self, snapshot: Any, log_offset: int) -> None:
+        self.log_offset = log_offset
+        self._values: Iterator[bytes] | None = iter(snapshot.values())
+        self._next: bytes | None = next(self._values, None)
+        # Reading goes on in threads, closing comes from anywhere.
+        self._lock = threading.Lock()
+
+    def take(self, max_bytes: int, limit: int | None) -> tuple[list[bytes], bool]:
+        taken: list[bytes] = []
+        with self._lock:
+            value, values = self._next, self._values
+            if values is None:
+                raise StreamFailure(Reason.SCANNER_EXPIRED, "scan was closed")
+            left = max_bytes
+            while value is not None and len(taken) != limit:
+                taken.append(value)
+                left -= 4 + len(value)
+                value = next(values, None)
+                if left <= 0:
+                    break
+            self._next = value
+        return taken, value is not None
+
+    def close(self) -> None:
+        with self._lock:
+            # The database stays open for as long as somebody holds an iterator of it.
+            self._values = self._next = None
+
+
+def _options(memory: RocksMemory) -> Options:
+    table = BlockBasedOptions()
+    table.set_block_cache(memory.cache)
+    table.set_bloom_filter(10, False)
+    table.set_cache_index_and_filter_blocks(True)  # so that memory does not grow with the number of keys
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    table.set_format_version(5)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_atomic_flush(True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_manager(memory.buffers)
+    options.set_write_buffer_size(_BUFFER_BYTES)
+    options.set_max_write_buffer_number(3)
+    options.set_target_file_size_base(_FILE_BYTES)
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_max_background_jobs(2)
+    options.set_max_open_files(256)
+    options.set_skip_stats_update_on_db_open(True)
+    options.set_stats_dump_period_sec(0)
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(1024 * 1024)
+    return options
