@@ -415,6 +415,23 @@ class BucketKeysContract:
             assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
         await bucket.keys.close()
 
+    @pytest.mark.parametrize("format_", ["COMPACTED", "INDEXED"])
+    async def test_a_key_that_is_not_there_can_be_put_by_looking_for_it(
+        self, open_index: OpenIndex, format_: str
+    ) -> None:
+        schema = Schema.of([("k", KEY), ("id", LONG), ("t", TEXT)], primary_key=["t", "k"], auto_increment="id")
+        bucket = await self.open(open_index, schema, {"table.kv.format": format_})
+        key, other = b"\x02ab\x07", b"\x00\xff\xff\xff\xff\x0f"
+        found = await bucket.keys.lookup_or_insert([key, other, key])
+        assert [bucket.decoded(value or b"") for value in found] == [(7, 1, "ab"), (-1, 2, ""), (7, 1, "ab")]
+        assert await bucket.keys.lookup_or_insert([key]) == await bucket.keys.lookup([key])
+        assert bucket.log.end_offset == 2
+        for bad in (b"", b"\x09ab\x07", key + b"\0"):
+            with pytest.raises(StreamFailure) as failed:
+                await bucket.keys.lookup_or_insert([bad])
+            assert failed.value.reason is Reason.CORRUPT_RECORD
+        await bucket.keys.close()
+
     async def test_rows_of_an_older_schema_live_on_in_a_later_one(self, open_index: OpenIndex) -> None:
         schemas = {1: PLAIN}
         bucket = await self.open(open_index, schemas=schemas)

@@ -10,10 +10,11 @@ from lakebed.streams.arrow_types import arrow_type
 from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.counters import Counters
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.bucket import KeyBucket, open_keys
+from lakebed.streams.keys.bucket import KeyBucket
 from lakebed.streams.keys.changelog import ChangelogRendering
 from lakebed.streams.keys.counting import Counter
-from lakebed.streams.keys.index import MemoryIndex
+from lakebed.streams.keys.key_rows import KeyRows
+from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.log.presentation import Presentation
@@ -34,6 +35,7 @@ class StoredBuckets:
         self._tables = tables
         self._counters = counters
         self._known: dict[int, _Known] = {}
+        self._keys = KeyStore(folder / "keys")
         tables.when_changed(self._changed)
 
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
@@ -53,7 +55,8 @@ class StoredBuckets:
         counter = None
         if table.schema.auto_increment is not None:
             counter = Counter(take, keyed.settings.counter_cache)
-        return OpenBucket(bucket, log, await open_keys(keyed, log, MemoryIndex(), learn, counter))
+        rows = KeyRows(keyed, None if partition is None else partition.values(table))
+        return OpenBucket(bucket, log, await self._keys.open(keyed, bucket, log, learn, counter, rows))
 
     async def close(self, opened: OpenBucket) -> None:
         """Let go of it."""
@@ -65,6 +68,7 @@ class StoredBuckets:
         """Remove what is stored."""
         if partition_id is None:
             self._known.pop(table_id, None)
+        await self._keys.remove(table_id, partition_id)
 
     async def _know(self, table: StreamTable) -> _Known:
         known = self._known.get(table.id)

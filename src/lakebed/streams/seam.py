@@ -219,6 +219,10 @@ class BucketKeys(Protocol):
         """The values of these keys: schema id and row."""
         ...
 
+    async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The same, once a row of nothing but its key was put for each that has none. Reasons: as of `put`."""
+        ...
+
     async def lookup_prefixes(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
         """The values of all keys that begin so, in the order of keys."""
         ...

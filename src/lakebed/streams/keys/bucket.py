@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_value_batch
+from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_key_batch, write_value_batch
 from lakebed.streams.keys.changelog import ChangeType, read_changes, write_changes
 from lakebed.streams.keys.columns import check_rows
 from lakebed.streams.keys.counting import Counter
 from lakebed.streams.keys.deciding import Decision, decide, keys_to_read
 from lakebed.streams.keys.index import IndexView, KeyIndex
+from lakebed.streams.keys.key_rows import KeyRows
 from lakebed.streams.keys.merging import merging_for
 from lakebed.streams.keys.table import Image, KeyedTable
 from lakebed.streams.log.batches import walk
@@ -58,9 +59,16 @@ class KeyBucket:
     """The latest row of every key of a bucket (`BucketKeys`)."""
 
     def __init__(
-        self, table: KeyedTable, log: BucketLog, index: KeyIndex, learn: LearnSchema, counter: Counter | None = None
+        self,
+        table: KeyedTable,
+        log: BucketLog,
+        index: KeyIndex,
+        learn: LearnSchema,
+        counter: Counter | None = None,
+        rows: KeyRows | None = None,
     ) -> None:
         """`index` has all that the log has: `open_keys` sees to it. `counter` is there if a column is counted."""
+        self._rows = rows or KeyRows(table)
         self._table = table
         self._log = log
         self._index = index
@@ -110,6 +118,17 @@ class KeyBucket:
         if len(keys) <= _FEW:
             return self._index.get_many(keys)
         return await asyncio.to_thread(self._index.get_many, keys)
+
+    async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The same, once a row of nothing but its key was put for each that has none."""
+        found = await self.lookup(keys)
+        missing = dict.fromkeys(key for key, value in zip(keys, found, strict=True) if value is None)
+        if not missing:
+            return found
+        # Of a row that somebody else put meanwhile this changes nothing: it writes the key alone.
+        batch = write_key_batch([(key, self._rows.row(key)) for key in missing], self._table.latest_id)
+        await self.put(Put(batch, self._table.latest.key_positions), Acks.ALL)
+        return await self.lookup(keys)
 
     async def lookup_prefixes(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
         """The values of all keys that begin so, in the order of keys."""
@@ -258,7 +277,12 @@ class _Scan:
 
 
 async def open_keys(
-    table: KeyedTable, log: BucketLog, index: KeyIndex, learn: LearnSchema, counter: Counter | None = None
+    table: KeyedTable,
+    log: BucketLog,
+    index: KeyIndex,
+    learn: LearnSchema,
+    counter: Counter | None = None,
+    rows: KeyRows | None = None,
 ) -> KeyBucket:
     """The keys of a bucket, once its index has all that its log has; raises KEY_STORAGE if it cannot."""
     offset = index.log_offset
@@ -274,7 +298,7 @@ async def open_keys(
             raise StreamFailure(Reason.KEY_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
         await asyncio.to_thread(_replay, index, bytes(fetched.records), offset)
         offset = fetched.next_offset
-    return KeyBucket(table, log, index, learn, counter)
+    return KeyBucket(table, log, index, learn, counter, rows)
 
 
 def _replay(index: KeyIndex, records: bytes, offset: int) -> None:

@@ -316,7 +316,7 @@ def _without_zeros(walk: _Walk, starts: _Vector, ends: _Vector) -> _Vector:
 def _nested(walk: _Walk, type_: DataType, field: _Field) -> pa.Array:
     format_ = RowFormat.COMPACTED if isinstance(walk, _CompactedWalk) else RowFormat.INDEXED
     nulls = np.zeros(walk.count, bool) if field.nulls is None else field.nulls
-    found = []
+    found: list[Any] = []
     for is_null, start, length in zip(nulls.tolist(), field.starts.tolist(), field.lengths.tolist(), strict=True):
         if is_null:
             found.append(None)

@@ -131,7 +131,7 @@ def encode_field(format_: RowFormat, type_: DataType, value: Any) -> bytes:
     if root in _PACKED:
         return _PACKED[root].pack(value)
     if root in _TEXTS:
-        content = value.encode()
+        content: bytes = value.encode()
     elif root in (Root.BYTES, Root.BINARY):
         content = bytes(value)
     else:

@@ -58,11 +58,12 @@ class RocksIndex:
         folder.parent.mkdir(parents=True, exist_ok=True)
         options = _options(memory)
         try:
-            self._db = Rdict(str(folder), options, column_families={_STATE_FAMILY: _options(memory)})
+            # Its types say that keys may be much else than bytes, and some of them are not true.
+            self._db: Any = Rdict(str(folder), options, column_families={_STATE_FAMILY: _options(memory)})
         except Exception as error:
             raise StreamFailure(Reason.KEY_STORAGE, f"index cannot be opened. folder={folder.name}") from error
         self._family: Any = self._db.get_column_family_handle(_STATE_FAMILY)
-        self._unlogged = WriteOptions()
+        self._unlogged: Any = WriteOptions()
         self._unlogged.disable_wal = True
         found = self._db.get_column_family(_STATE_FAMILY).get(_STATE)
         offset, count = (0, 0) if found is None else _OFFSET_AND_COUNT.unpack(found)
@@ -85,10 +86,8 @@ class RocksIndex:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys."""
-        found: list[bytes | None]
         if len(keys) < _SORTED_FROM:
-            found = self._db.get(list(keys))
-            return found
+            return list(self._db.get(list(keys)))
         ordered = sorted(set(keys))
         values = dict(zip(ordered, self._db.get(ordered), strict=True))
         return [values[key] for key in keys]

@@ -116,10 +116,10 @@ class KeyCalls:
             try:
                 keys = await self._keys(table, partition_id, part.bucket_id)
                 if inserts:
-                    acks = _ACKS.get(request.acks if request.HasField("acks") else Acks.ALL)
-                    if acks is None:
+                    if request.HasField("acks") and request.acks not in _ACKS:
                         raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
-                    values = await keys.lookup_or_insert(list(part.keys), acks)
+                    # Whatever acks it asks for: a row is told when it is there.
+                    values = await keys.lookup_or_insert(list(part.keys))
                 else:
                     values = await keys.lookup(list(part.keys))
                 answer.append(looked_up(partition_id, part.bucket_id, values, part.original_partition_name))
