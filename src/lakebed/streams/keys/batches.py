@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from awscrt.checksums import crc32c
 
-from lakebed.streams.keys.columns import Rows
+from lakebed.streams.keys.columns import PADDING, Rows
 from lakebed.streams.keys.fields import corrupt, read_varint, write_varint
 
 __all__ = ["KeyBatch", "read_key_batch", "write_key_batch", "write_value_batch"]
@@ -39,20 +39,21 @@ class KeyBatch:
 
 def read_key_batch(records: bytes | memoryview) -> KeyBatch:
     """The batch; raises CORRUPT_RECORD unless it is one, whole, with the checksum that it should have."""
-    data = bytes(records)
-    if len(data) < _HEADER.size:
-        raise corrupt(f"batch of keys is too short. length={len(data)}")
+    size = len(records)
+    if size < _HEADER.size:
+        raise corrupt(f"batch of keys is too short. length={size}")
+    data = b"".join((records, PADDING))
     length, magic, checksum, schema_id, _, writer_id, sequence, count = _HEADER.unpack_from(data)
-    if magic != 0 or length != len(data) - _LENGTH.size:
-        raise corrupt(f"batch of keys has another length. magic={magic} said={length} found={len(data) - 4}")
-    if crc32c(memoryview(data)[_CHECKED_FROM:]) != checksum:
+    if magic != 0 or length != size - _LENGTH.size:
+        raise corrupt(f"batch of keys has another length. magic={magic} said={length} found={size - 4}")
+    if crc32c(memoryview(data)[_CHECKED_FROM:size]) != checksum:
         raise corrupt("checksum of a batch of keys does not match")
     keys: list[bytes] = []
     values: list[bytes | None] = []
     starts: list[int] = []
     ends: list[int] = []
     prefix = _SCHEMA.pack(schema_id)
-    position, size = _HEADER.size, len(data)
+    position = _HEADER.size
     unpack = _LENGTH.unpack_from
     for _ in range(count):
         if position + 5 > size:

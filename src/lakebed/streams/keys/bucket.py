@@ -78,7 +78,8 @@ class KeyBucket:
         self._room = asyncio.Condition()
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
-        self._overlay: dict[bytes, tuple[int, bytes | None]] = {}
+        self._overlay: dict[bytes, bytes | None] = {}
+        self._overlay_ends: dict[bytes, int] = {}
         self._count = index.row_count
         self._applying: asyncio.Task[None] | None = None
         self._failure: StreamFailure | None = None
@@ -164,7 +165,7 @@ class KeyBucket:
         """What is there, or on its way; whoever asks holds the order, so no more comes meanwhile."""
         # Looked at first: what is on its way now may have arrived, and be gone from here, when the index was read.
         coming = self._overlay
-        on_the_way = [(at, coming[key][1]) for at, key in enumerate(keys) if key in coming] if coming else ()
+        on_the_way = [(at, coming[key]) for at, key in enumerate(keys) if key in coming] if coming else ()
         found = await self.lookup(keys)
         for at, value in on_the_way:
             found[at] = value
@@ -184,7 +185,8 @@ class KeyBucket:
         pending = _Pending(decision.values, end, len(stored), self._count, done)
         self._pending.append(pending)
         self._pending_bytes += pending.size_bytes
-        self._overlay.update((key, (end, value)) for key, value in decision.values.items())
+        self._overlay.update(decision.values)
+        self._overlay_ends.update(dict.fromkeys(decision.values, end))
         if self._applying is None:
             self._applying = asyncio.create_task(self._apply())
         return pending
@@ -219,9 +221,14 @@ class KeyBucket:
 
     async def _settled(self, ready: Sequence[_Pending], values: Iterable[bytes]) -> None:
         end = ready[-1].end_offset
-        for key in values:
-            if self._overlay[key][0] <= end:
-                del self._overlay[key]
+        if len(ready) == len(self._pending):
+            self._overlay.clear()
+            self._overlay_ends.clear()
+        else:
+            ends = self._overlay_ends
+            for key in values:
+                if ends[key] <= end:
+                    del self._overlay[key], ends[key]
         for each in ready:
             self._pending.popleft()
             self._pending_bytes -= each.size_bytes

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.keys.columns import Rows, decode_columns
+from lakebed.streams.keys.columns import PADDING, Rows, decode_columns
 from lakebed.streams.keys.fields import RowFormat, corrupt
 from lakebed.streams.keys.rows import RowLayout
 from lakebed.streams.log.batches import Batch, read_header, rewritten, write_batch
@@ -99,7 +99,7 @@ class ChangelogRendering:
         if batch.record_count == 0:
             return rewritten(batch, b"", 0)
         types, _, ends = _parts(batch)
-        data = bytes(batch.body)
+        data = b"".join((batch.body, PADDING))
         if self._log_format is LogFormat.ARROW:
             body = bytes(types) + self._arrow(batch.schema_id, data, ends)
         else:

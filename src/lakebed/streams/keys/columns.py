@@ -20,10 +20,12 @@ from lakebed.streams.arrow_types import arrow_type
 from lakebed.streams.keys.fields import RowFormat, corrupt, fixed_width
 from lakebed.streams.types import DataType, Root
 
-__all__ = ["Rows", "check_rows", "decode_columns"]
+__all__ = ["PADDING", "Rows", "check_rows", "decode_columns"]
 
 _Vector = npt.NDArray[Any]
-_PADDING: Final = bytes(16)  # so that a number that begins in the last row can be looked at as a word
+PADDING: Final = bytes(16)
+"""What follows rows, so that a number which begins in the last of them can be looked at as a word."""
+
 _DTYPES: Final = {
     Root.BOOLEAN: "u1",
     Root.TINYINT: "i1",
@@ -46,6 +48,8 @@ class Rows:
     """Rows in one buffer, in the order they lie there."""
 
     data: bytes
+    """With `PADDING` at its end."""
+
     starts: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
 
@@ -54,7 +58,7 @@ class Rows:
         """These rows."""
         ends = np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(rows) else ends
-        return cls(b"".join(rows), starts, ends)
+        return cls(b"".join((*rows, PADDING)), starts, ends)
 
 
 @dataclass(slots=True)
@@ -87,7 +91,7 @@ class _Walk:
     def __init__(self, types: Sequence[DataType], rows: Rows, head_bytes: int) -> None:
         self.count = len(rows.starts)
         self.source = rows.data
-        self.bytes = np.frombuffer(rows.data + _PADDING, np.uint8)
+        self.bytes = np.frombuffer(rows.data, np.uint8)
         self._starts = rows.starts
         self._ends = rows.ends
         self._index = 0

@@ -63,8 +63,8 @@ class RocksIndex:
         except Exception as error:
             raise StreamFailure(Reason.KEY_STORAGE, f"index cannot be opened. folder={folder.name}") from error
         self._family: Any = self._db.get_column_family_handle(_STATE_FAMILY)
-        self._unlogged: Any = WriteOptions()
-        self._unlogged.disable_wal = True
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever it is typed
         found = self._db.get_column_family(_STATE_FAMILY).get(_STATE)
         offset, count = (0, 0) if found is None else _OFFSET_AND_COUNT.unpack(found)
         self._offset: int = offset
