@@ -105,14 +105,6 @@ def _wire(
     tables = Tables(meta, outbox, clock, gate, configs)
     partitions = Partitions(meta, outbox, clock, gate, tables, configs)
     databases = Databases(meta, outbox, clock, gate, tables)
-    store = StoredBuckets(folder, clock, tables, counters)
-    buckets = Buckets(store, tables, partitions)
-
-    async def begin(lease: Lease) -> None:
-        # Another may have been the home since: nothing that is remembered is known to be true.
-        tables.forget_all()
-        partitions.forget_all()
-
     home = Home(
         meta,
         Leases(meta, clock),
@@ -120,10 +112,20 @@ def _wire(
         advertised=settings.streams.advertise,
         port=port,
         ttl_seconds=settings.streams.lease,
-        begin=begin,
-        end=buckets.close,
     )
-    buckets.heed(lambda: home.is_here)
+
+    def is_home() -> bool:
+        return home.is_here
+
+    buckets = Buckets(StoredBuckets(folder, clock, tables, counters, is_home), tables, partitions, is_home)
+
+    async def begin(lease: Lease) -> None:
+        # Another may have been the home since: nothing that is remembered is known to be true.
+        tables.forget_all()
+        partitions.forget_all()
+
+    home.when_begun(begin)
+    home.when_ended(buckets.close)
     access_keys = AccessKeys(meta, outbox, master, clock, root)
     clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), master)
     administration = wire_administration(

@@ -61,19 +61,18 @@ class _Opening:
 class Buckets:
     """All open buckets of this process."""
 
-    def __init__(self, store: BucketStore, tables: Tables, partitions: Partitions) -> None:
+    def __init__(
+        self, store: BucketStore, tables: Tables, partitions: Partitions, is_home: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Whenever `is_home` says no, NOT_LEADER is the answer."""
         self._store = store
         self._tables = tables
         self._partitions = partitions
         self._open: dict[_Key, OpenBucket] = {}
         self._openings: dict[_Key, _Opening] = {}
-        self._is_home: Callable[[], bool] = _always
+        self._is_home = is_home
         tables.when_dropped(self._table_dropped)
         partitions.when_dropped(self._partition_dropped)
-
-    def heed(self, is_home: Callable[[], bool]) -> None:
-        """Answer NOT_LEADER whenever `is_home` says no."""
-        self._is_home = is_home
 
     def __iter__(self) -> Iterator[OpenBucket]:
         return iter(list(self._open.values()))
@@ -136,10 +135,6 @@ class Buckets:
         for key, opened in [(key, each) for key, each in self._open.items() if meant(each.bucket)]:
             del self._open[key]
             await self._store.close(opened)
-
-
-def _always() -> bool:
-    return True
 
 
 def _unknown(table: StreamTable, partition_id: int | None, number: int) -> StreamFailure:

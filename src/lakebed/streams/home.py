@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -46,23 +47,26 @@ class Home:
         advertised: Address | None,
         port: int,
         ttl_seconds: float,
-        begin: Callable[[Lease], Awaitable[None]],
-        end: Callable[[], Awaitable[None]],
     ) -> None:
-        """`server` names this one and no other, across its restarts: it takes back at once what it held.
-
-        `begin` is awaited before this server is the home, and `end` when it is not any more.
-        """
+        """`server` names this one and no other, across its restarts: it takes back at once what it held."""
         self._meta = meta
         self._leases = leases
         self._advertised = advertised
         self._port = port
         self._ttl = ttl_seconds
-        self._begin = begin
-        self._end = end
         self._server = server
         self._lease: Lease | None = None
         self._until = 0.0
+        self._on_begin: list[Callable[[Lease], Awaitable[None]]] = []
+        self._on_end: list[Callable[[], Awaitable[None]]] = []
+
+    def when_begun(self, told: Callable[[Lease], Awaitable[None]]) -> None:
+        """Have `told` awaited before this server is the home."""
+        self._on_begin.append(told)
+
+    def when_ended(self, told: Callable[[], Awaitable[None]]) -> None:
+        """Have `told` awaited when it is not any more."""
+        self._on_end.append(told)
 
     @property
     def lease(self) -> Lease | None:
@@ -71,8 +75,8 @@ class Home:
 
     @property
     def is_here(self) -> bool:
-        """Whether this server is the home, by its own clock."""
-        return self._lease is not None and asyncio.get_running_loop().time() < self._until
+        """Whether this server is the home, by its own clock. May be asked from any thread."""
+        return self._lease is not None and time.monotonic() < self._until
 
     @property
     def _holder(self) -> str:
@@ -91,11 +95,12 @@ class Home:
 
     async def begin(self) -> None:
         """Be the home if nobody else is."""
-        began = asyncio.get_running_loop().time()
+        began = time.monotonic()
         lease = await self._leases.acquire(LEASE, self._holder, self._ttl)
         if lease is None:
             return
-        await self._begin(lease)
+        for told in self._on_begin:
+            await told(lease)
         self._lease, self._until = lease, began + self._ttl
         log.info("this server is the home of streams", extra={"epoch": lease.token})
 
@@ -116,7 +121,7 @@ class Home:
         if lease is None:
             await self.begin()
             return
-        began = asyncio.get_running_loop().time()
+        began = time.monotonic()
         try:
             self._lease = await self._leases.renew(lease, self._ttl)
             self._until = began + self._ttl
@@ -130,3 +135,7 @@ class Home:
         if lease is not None:
             await self._end()
             await self._leases.release(lease)
+
+    async def _end(self) -> None:
+        for told in self._on_end:
+            await told()

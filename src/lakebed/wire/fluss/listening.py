@@ -103,7 +103,7 @@ class Listening:
             self._server.close()
         deadline = asyncio.get_running_loop().time() + grace_seconds
         while any(not each.is_idle for each in self._open) and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.05)  # noqa: ASYNC110 - once in the life of a process
+            await asyncio.sleep(0.05)
         for connection in list(self._open):
             connection.close()
         await asyncio.sleep(0)
