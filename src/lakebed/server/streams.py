@@ -25,6 +25,7 @@ from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
+from lakebed.streams.keys.cursors import Cursors
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.tables import Tables
 from lakebed.wire.fluss.calls import AnyCall
@@ -124,6 +125,8 @@ def _wire(
         tables.forget_all()
         partitions.forget_all()
 
+    cursors = Cursors(clock)
+    buckets.when_closed(cursors.close_bucket)
     home.when_begun(begin)
     home.when_ended(buckets.close)
     access_keys = AccessKeys(meta, outbox, master, clock, root)
@@ -138,7 +141,7 @@ def _wire(
         *partition_calls(partitions),
         *metadata_calls(tables, partitions, home),
         *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
-        *KeyCalls(tables, buckets, gate).calls(),
+        *KeyCalls(tables, buckets, gate, cursors).calls(),
     )
     return Streams(home, buckets, calls, StreamCallers(meta, clients, access_keys, master), administration.chores)
 

@@ -71,8 +71,13 @@ class Buckets:
         self._open: dict[_Key, OpenBucket] = {}
         self._openings: dict[_Key, _Opening] = {}
         self._is_home = is_home
+        self._on_closed: list[Callable[[TableBucket], None]] = []
         tables.when_dropped(self._table_dropped)
         partitions.when_dropped(self._partition_dropped)
+
+    def when_closed(self, told: Callable[[TableBucket], None]) -> None:
+        """Have `told` called before a bucket is let go of."""
+        self._on_closed.append(told)
 
     def __iter__(self) -> Iterator[OpenBucket]:
         return iter(list(self._open.values()))
@@ -117,10 +122,7 @@ class Buckets:
 
     async def close(self) -> None:
         """Let go of all."""
-        opened = list(self._open.values())
-        self._open.clear()
-        for each in opened:
-            await self._store.close(each)
+        await self._close_where(lambda bucket: True)
 
     async def _table_dropped(self, table_id: int) -> None:
         self._partitions.forget_table(table_id)
@@ -133,7 +135,10 @@ class Buckets:
 
     async def _close_where(self, meant: Callable[[TableBucket], bool]) -> None:
         for key, opened in [(key, each) for key, each in self._open.items() if meant(each.bucket)]:
-            del self._open[key]
+            if self._open.pop(key, None) is None:
+                continue
+            for told in self._on_closed:
+                told(opened.bucket)
             await self._store.close(opened)
 
 

@@ -157,11 +157,13 @@ async def test_the_server_counts_a_column(connection: Any, table_path: Any) -> N
     assert sorted(numbers) == [1, 2, 3]
 
 
-async def test_partitions_have_keys_of_their_own(connection: Any, table_path: Any) -> None:
+async def test_partitions_have_keys_of_their_own(connection: Any, admin: Any, table_path: Any) -> None:
     schema = pyarrow.schema([("id", pyarrow.int32()), ("region", pyarrow.string()), ("v", pyarrow.int32())])
     table = await make_table(
         connection, table_path, schema, primary_key=["id", "region"], partition_keys=["region"], bucket_count=2
     )
+    for region in ("EU", "US"):
+        await admin.create_partition(table_path, {"region": region})
     async with table.new_upsert().create_writer() as writer:
         for number in range(10):
             writer.upsert({"id": number, "region": "EU", "v": number})

@@ -65,9 +65,9 @@ async def test_a_reader_does_not_write(streams: StreamServer, connection: Any, t
         scanner = await theirs_table.new_scan().create_record_batch_log_scanner()
         scanner.subscribe(0, fluss.EARLIEST_OFFSET)
         assert (await scanner.to_arrow()).num_rows == 1
+        theirs_writer = theirs_table.new_append().create_writer()
         with pytest.raises(fluss.FlussError) as raised:
-            writer = theirs_table.new_append().create_writer()
-            await writer.append({"id": 2, "name": "n", "score": 0.0}).wait()
+            await theirs_writer.append({"id": 2, "name": "n", "score": 0.0}).wait()
         assert error_code(raised) == 48
 
 

@@ -101,8 +101,9 @@ class Listening:
         """Take no more, let what is under way be answered for a time, and close everything."""
         if self._server is not None:
             self._server.close()
-        deadline = asyncio.get_running_loop().time() + grace_seconds
-        while any(not each.is_idle for each in self._open) and asyncio.get_running_loop().time() < deadline:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_seconds
+        while loop.time() < deadline and any(not each.is_idle for each in self._open):  # noqa: ASYNC110 - once
             await asyncio.sleep(0.05)
         for connection in list(self._open):
             connection.close()

@@ -12,7 +12,8 @@ from lakebed.objects.model import Caller
 from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
-from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put
+from lakebed.streams.keys.cursors import Cursors, ScanCall
+from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
 
@@ -35,10 +36,11 @@ _KNOWS_BACKPRESSURE: Final = 2
 class KeyCalls:
     """The calls, on these use cases."""
 
-    def __init__(self, tables: Tables, buckets: Buckets, gate: Gate) -> None:
+    def __init__(self, tables: Tables, buckets: Buckets, gate: Gate, cursors: Cursors) -> None:
         self._tables = tables
         self._buckets = buckets
         self._gate = gate
+        self._cursors = cursors
 
     def calls(self) -> tuple[AnyCall, ...]:
         """All of them."""
@@ -47,6 +49,7 @@ class KeyCalls:
             Raw(1017, "LOOKUP", self.lookup, max_version=1),
             Raw(1033, "LIMIT_SCAN", self.limit_scan),
             Raw(1034, "PREFIX_LOOKUP", self.prefix_lookup, max_version=1),
+            Raw(1061, "SCAN_KV", self.scan),
         )
 
     async def _table(self, caller: Caller, table_id: int, need: Need) -> StreamTable:
@@ -168,17 +171,57 @@ class KeyCalls:
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
         return pb.LimitScanResponse(is_log_table=opened.keys is None, records=records)
 
+    async def scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+        """Open a scan of a bucket, go on with one, or close it."""
+        request = pb.ScanKvRequest()
+        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+
+        async def find(bucket: TableBucket) -> BucketKeys:
+            table = await self._table(caller, bucket.table_id, Need.READ)
+            return await self._keys(table, bucket.partition_id, bucket.bucket)
+
+        await room.turn()
+        try:
+            page = await self._cursors.call(_scan_call(request), find)
+        except LakebedError as error:
+            return pb.ScanKvResponse(error_code=error_code(error), error_message=str(error))
+        return pb.ScanKvResponse(
+            scanner_id=page.scanner_id, has_more_results=page.has_more, records=page.records, log_offset=page.log_offset
+        )
+
+
+def _scan_call(request: pb.ScanKvRequest) -> ScanCall:
+    bucket: TableBucket | None = None
+    limit: int | None = None
+    if request.HasField("bucket_scan_req"):
+        asked = request.bucket_scan_req
+        partition_id = asked.partition_id if asked.HasField("partition_id") else None
+        bucket = TableBucket(asked.table_id, partition_id, asked.bucket_id)
+        limit = asked.limit if asked.HasField("limit") else None
+    return ScanCall(
+        scanner_id=request.scanner_id if request.HasField("scanner_id") else None,
+        bucket=bucket,
+        limit=limit,
+        sequence=request.call_seq_id if request.HasField("call_seq_id") else None,
+        batch_bytes=request.batch_size_bytes if request.HasField("batch_size_bytes") else None,
+        is_close=request.close_scanner,
+    )
+
 
 async def _some(opened: OpenBucket, limit: int) -> bytes:
     """Up to `limit` rows of a bucket, in the batches that they are read in."""
     if opened.keys is not None:
-        scan = opened.keys.scan(limit)
-        try:
-            return (await asyncio.to_thread(scan.next, MAX_SCAN_BYTES))[0] if limit else b""
-        finally:
-            scan.close()
+        return await asyncio.to_thread(_first, opened.keys, limit) if limit else b""
     log = opened.log
     offset = max(log.start_offset, log.stable_offset - limit)
     if offset >= log.stable_offset:
         return b""
     return bytes((await log.read(offset, MAX_SCAN_BYTES)).records)
+
+
+def _first(keys: BucketKeys, limit: int) -> bytes:
+    scan = keys.scan(limit)
+    try:
+        return scan.next(MAX_SCAN_BYTES)[0]
+    finally:
+        scan.close()

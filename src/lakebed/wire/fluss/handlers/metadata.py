@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from lakebed.objects.model import Caller
+from lakebed.streams.failures import StreamFailure
 from lakebed.streams.home import Home, HomeNode
 from lakebed.streams.partitions import Partition, Partitions
 from lakebed.streams.table import StreamTable
@@ -17,6 +19,7 @@ from ..calls import AnyCall, Call
 __all__ = ["metadata_calls"]
 
 COORDINATOR_ID: Final = 0
+_NO_PARTITION_PAUSE_SECONDS: Final = 0.1
 SERVER_ID: Final = 1
 """There is one server that has buckets. Which one that is changes; to clients it is the same."""
 
@@ -33,7 +36,13 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
             _add_table(answer, await tables.get(caller, path.database_name, path.table_name), node)
         for asked in request.partitions_path:
             table = await tables.get(caller, asked.database_name, asked.table_name)
-            _add_partition(answer, table, await partitions.by_name(table, asked.partition_name), node)
+            try:
+                partition = await partitions.by_name(table, asked.partition_name)
+            except StreamFailure:
+                # Writers of some clients ask again at once, until somebody has made the partition.
+                await asyncio.sleep(_NO_PARTITION_PAUSE_SECONDS)
+                raise
+            _add_partition(answer, table, partition, node)
         for partition_id in request.partitions_id:
             partition = await partitions.by_id(partition_id)
             table = await tables.by_id(partition.table_id)
