@@ -1,6 +1,6 @@
 """What becomes of batches that arrive: looked at, put in order, given their offsets and their time.
 
-Pure, and the same for every log wherever its bytes are: `Admission` knows where the next record goes and who wrote what.
+Pure, and the same for every log wherever its bytes are: it knows where the next record goes, and who wrote what.
 """
 
 from __future__ import annotations

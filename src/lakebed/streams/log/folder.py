@@ -31,7 +31,7 @@ from .admission import Admission, Admitted
 from .batches import Buffer
 from .presentation import PLAIN, Presentation
 from .recovery import CHECKPOINT, recover, replace_file, write_checkpoint
-from .segment import Segment, Span, segment_path
+from .segment import Segment, segment_path
 from .settings import LogSettings
 from .waiting import Waiters
 

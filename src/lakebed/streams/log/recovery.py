@@ -16,6 +16,7 @@ import os
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from awscrt.checksums import crc32c
@@ -62,7 +63,7 @@ def recover(folder: str, admission: Admission, first_offset: int = 0) -> list[Se
         os.close(os.open(segment_path(folder, first_offset), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         sync_folder(folder)
     segments = []
-    for base, following in zip(bases[:-1], bases[1:], strict=True):
+    for base, following in pairwise(bases):
         segment = _open_sealed(folder, base)
         if segment.end_offset != following:
             raise _damaged(segment.path, f"a segment is missing after it. end={segment.end_offset} next={following}")

@@ -1,0 +1,88 @@
+"""The logs of a folder: each in a folder of its own, by table, partition and bucket. One process at a time has them."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.storage.files import make_folder, remove_tree, sync_folder
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.seam import TableBucket
+
+from .folder import FolderLog
+from .presentation import PLAIN, Presentation
+from .settings import LogSettings
+
+__all__ = ["Logs"]
+
+_THREADS: Final = 8
+"""Syncs of several logs wait for one disk, which does them together."""
+
+
+class Logs:
+    """Opens and removes logs under `folder`. Raises LOG_STORAGE if another process has it."""
+
+    def __init__(self, folder: str, clock: Clock, settings: LogSettings | None = None) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._settings = LogSettings() if settings is None else settings
+        self._threads = ThreadPoolExecutor(_THREADS, "streams-log")
+        self._lock = _lock(folder)
+
+    async def open(
+        self,
+        bucket: TableBucket,
+        presentation: Presentation = PLAIN,
+        *,
+        is_home: Callable[[], bool] = lambda: True,
+        first_offset: int = 0,
+    ) -> FolderLog:
+        """A bucket's log, as a crash or the last `close` left it; a new one begins at `first_offset`."""
+        return await FolderLog.open(
+            self._path(bucket),
+            clock=self._clock,
+            threads=self._threads,
+            settings=self._settings,
+            presentation=presentation,
+            is_home=is_home,
+            first_offset=first_offset,
+        )
+
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        """Remove all logs of a table, or of one of its partitions. Idempotent. They are closed before."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._remove, table_id, partition_id)
+
+    def close(self) -> None:
+        """Let others have the folder. All logs are closed before."""
+        self._threads.shutdown()
+        os.close(self._lock)
+
+    def _path(self, bucket: TableBucket) -> str:
+        partition = "all" if bucket.partition_id is None else f"p{bucket.partition_id}"
+        return os.path.join(self._folder, str(bucket.table_id), partition, str(bucket.bucket))
+
+    def _remove(self, table_id: int, partition_id: int | None) -> None:
+        table = os.path.join(self._folder, str(table_id))
+        remove_tree(table if partition_id is None else os.path.join(table, f"p{partition_id}"))
+        sync_folder(self._folder)
+
+
+def _lock(folder: str) -> int:
+    try:
+        make_folder(folder)
+        descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StreamFailure(
+            Reason.LOG_STORAGE, f"folder of logs cannot be used. folder={folder} reason={error}"
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise StreamFailure(Reason.LOG_STORAGE, f"another process has the folder of logs. folder={folder}") from error
+    return descriptor
