@@ -1,0 +1,14 @@
+"""The batches of the tests that kill: which one it is can be told from its body, and from nothing else the same size."""
+
+from __future__ import annotations
+
+from lakebed.streams.log.batches import write_batch
+
+__all__ = ["batch_of"]
+
+
+def batch_of(writer: int, sequence: int) -> bytes:
+    """The batch of a writer with that number."""
+    count = 1 + (writer * 31 + sequence * 17) % 9
+    body = f"{writer}:{sequence};".encode() * (1 + sequence % 40)
+    return write_batch(body, count, schema_id=1, writer_id=writer, sequence=sequence)

@@ -1,0 +1,90 @@
+"""Processes killed while they append: no acknowledged batch is lost, none is there twice, and offsets are dense."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lakebed.core.clock import SystemClock
+from lakebed.streams.log.batches import is_whole, walk
+from lakebed.streams.log.folder import FolderLog
+
+from .appender import SETTINGS
+from .kill_batches import batch_of
+
+_WRITERS = (11, 12, 13)
+_PATIENCE_SECONDS = 60.0
+
+
+class Ledger:
+    """What was acknowledged, and what is found."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[tuple[int, int], int] = {}
+
+    def next_sequences(self) -> dict[int, int]:
+        """Where each writer goes on: with the first that it was not told of, as a client sends it again."""
+        following = {}
+        for writer in _WRITERS:
+            numbers = {number for who, number in self.acknowledged if who == writer}
+            following[writer] = next(at for at in range(len(numbers) + 1) if at not in numbers)
+        return following
+
+    def run(self, folder: Path, seconds: float) -> None:
+        """Let a process append for a while, and kill it."""
+        command = [sys.executable, "-m", "tests.streams.log.appender", str(folder), json.dumps(self.next_sequences())]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            watchdog = threading.Timer(_PATIENCE_SECONDS, process.kill)
+            watchdog.start()
+            assert process.stdout.readline() == b"open\n"
+            watchdog.cancel()
+            killer = threading.Timer(seconds, process.kill)
+            killer.start()
+            lines = process.stdout.read().split(b"\n")[:-1]
+            killer.join()
+        for line in lines:
+            writer, sequence, offset = map(int, line.split())
+            known = self.acknowledged.setdefault((writer, sequence), offset)
+            assert known == offset, "a batch that is sent again has the place that it had"
+
+    async def check(self, folder: Path, threads: ThreadPoolExecutor) -> int:
+        """Compare the log with what was acknowledged; how many batches it has."""
+        log = await FolderLog.open(str(folder), clock=SystemClock(), threads=threads, settings=SETTINGS)
+        found: dict[tuple[int, int], int] = {}
+        offset = 0
+        while offset < log.stable_offset:
+            fetched = await log.read(offset, 1 << 20)
+            for batch in walk(fetched.records):
+                assert batch.base_offset == offset, "offsets are dense"
+                assert is_whole(batch)
+                key = (batch.writer_id, batch.sequence)
+                assert key not in found, "no batch of a writer that numbers is there twice"
+                assert bytes(batch.view[21:]) == batch_of(*key)[21:]
+                found[key] = offset
+                offset = batch.next_offset
+        assert offset == log.end_offset
+        lost = self.acknowledged.keys() - found.keys()
+        assert not lost, "no acknowledged batch is lost"
+        assert {key: found[key] for key in self.acknowledged} == self.acknowledged
+        await log.close()
+        return len(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [pytest.param(4, id="quick"), pytest.param(200, id="many", marks=pytest.mark.heavy)])
+async def test_killed_while_appending(tmp_path: Path, rounds: int) -> None:
+    random, ledger, count = Random(20261116), Ledger(), 0
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(rounds):
+            ledger.run(tmp_path / "log", random.uniform(0.02, 0.5))
+            count = await ledger.check(tmp_path / "log", threads)
+    assert len(ledger.acknowledged) >= rounds, "something was written, or nothing was tried"
+    print(f"kills={rounds} acknowledged={len(ledger.acknowledged)} found={count}")
