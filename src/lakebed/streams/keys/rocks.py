@@ -6,6 +6,7 @@ column family, and both are flushed together or not at all, so whatever a crash 
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import struct
 import threading
@@ -33,6 +34,7 @@ __all__ = ["RocksIndex", "RocksMemory"]
 
 _STATE_FAMILY: Final = "state"
 _STATE: Final = b"state"
+_LINEAGE: Final = b"lineage"
 _OFFSET_AND_COUNT: Final = struct.Struct("<qq")
 _NOT_COUNTED: Final = -1
 _BUFFER_BYTES: Final = 32 * 1024 * 1024
@@ -65,14 +67,18 @@ class RocksIndex:
         self._family: Any = self._db.get_column_family_handle(_STATE_FAMILY)
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever it is typed
-        found = self._db.get_column_family(_STATE_FAMILY).get(_STATE)
+        state = self._db.get_column_family(_STATE_FAMILY)
+        self.lineage = _lineage(state)
+        """Names this index among all that its bucket had: of files with one name and lineage there is one."""
+
+        found = state.get(_STATE)
         offset, count = (0, 0) if found is None else _OFFSET_AND_COUNT.unpack(found)
         self._offset: int = offset
         self._count: int | None = None if count == _NOT_COUNTED else count
         self._views: weakref.WeakSet[_RocksView] = weakref.WeakSet()
         # Between a write and the offset it made true nobody may take a view.
         self._moment = threading.Lock()
-        self._is_closed = False
+        self.is_closed = False
 
     @property
     def log_offset(self) -> int:
@@ -130,16 +136,32 @@ class RocksIndex:
 
     def checkpoint(self, folder: Path) -> tuple[int, int | None]:
         """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""
+        self._db.flush(True)
         with self._moment:
-            self._db.flush(True)
+            self._db.flush(True)  # of the little that came meanwhile
             Checkpoint(self._db).create_checkpoint(str(folder))
-            return self._offset, self._count
+            moment = self._offset, self._count
+        # Others who open the folder know of one column family.
+        copy = Rdict(str(folder), _plain_options(), column_families={_STATE_FAMILY: _plain_options()})
+        copy.drop_column_family(_STATE_FAMILY)
+        copy.close()
+        return moment
+
+    @staticmethod
+    def adopt(folder: Path, log_offset: int, row_count: int | None) -> None:
+        """Make an index of files that `checkpoint` made, whose offset and count were these."""
+        db = Rdict(str(folder), _plain_options(), column_families={_STATE_FAMILY: _plain_options()})
+        state = db.get_column_family(_STATE_FAMILY)
+        state.put(_STATE, _OFFSET_AND_COUNT.pack(log_offset, _NOT_COUNTED if row_count is None else row_count))
+        state.flush(True)
+        state.close()
+        db.close()
 
     def close(self) -> None:
         """Have on disk what is only in memory, and let go of it."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         for view in list(self._views):
             view.close()
         self._db.flush(True)
@@ -182,6 +204,24 @@ class _RocksView:
         with self._lock:
             # The database stays open for as long as somebody holds an iterator of it.
             self._values = self._next = None
+
+
+def _lineage(state: Any) -> str:
+    found = state.get(_LINEAGE)
+    if found is None:
+        found = secrets.token_hex(8).encode()
+        state.put(_LINEAGE, found)
+        state.flush(True)
+    return bytes(found).decode()
+
+
+def _plain_options() -> Options:
+    """For a look at files that are not to change."""
+    options = Options(raw_mode=True)
+    options.create_missing_column_families(True)
+    options.set_disable_auto_compactions(True)
+    options.set_keep_log_file_num(1)
+    return options
 
 
 def _options(memory: RocksMemory) -> Options:

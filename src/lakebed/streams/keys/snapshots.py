@@ -1,0 +1,184 @@
+"""Snapshots of the keys of buckets: what is in which, who still needs it, and which are let go of.
+
+The newest few of a bucket stay, and those that somebody has a lease of. Rows say what there is; a file that no row
+names is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.seam import TableBucket
+
+__all__ = ["Fence", "KeySnapshot", "KeySnapshots", "SnapshotFile"]
+
+Fence = Callable[[Transaction], Awaitable[None]]
+"""Raises Fenced if another server is the home: what the transaction writes is then not ours to write."""
+
+RETAINED: Final = 2
+
+_BUCKET: Final = "table_id = ? AND partition_id = ? AND bucket = ?"
+_COLUMNS: Final = "table_id, partition_id, bucket, id, log_offset, row_count, lineage, files"
+_INSERT: Final = f"INSERT INTO stream_key_snapshots ({_COLUMNS}, taken_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_OF_BUCKET: Final = f"SELECT {_COLUMNS} FROM stream_key_snapshots WHERE {_BUCKET} ORDER BY id"  # noqa: S608
+_OF_TABLE: Final = f"""
+SELECT {_COLUMNS} FROM stream_key_snapshots WHERE table_id = ? AND partition_id = ? ORDER BY bucket, id
+"""  # noqa: S608
+_DELETE: Final = f"DELETE FROM stream_key_snapshots WHERE {_BUCKET} AND id = ?"  # noqa: S608
+_LEASED: Final = f"""
+SELECT DISTINCT d.snapshot_id FROM stream_key_leased d JOIN stream_key_leases l ON l.id = d.lease_id
+WHERE {_BUCKET} AND l.expires_ms > ?
+"""  # noqa: S608
+_TERM: Final = """
+INSERT INTO stream_key_leases (id, expires_ms) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET expires_ms = ?
+"""
+_HOLD: Final = """
+INSERT INTO stream_key_leased (lease_id, table_id, partition_id, bucket, snapshot_id) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (lease_id, table_id, partition_id, bucket) DO UPDATE SET snapshot_id = ?
+"""
+_RELEASE: Final = f"DELETE FROM stream_key_leased WHERE lease_id = ? AND {_BUCKET}"  # noqa: S608
+_DROP: Final = "DELETE FROM stream_key_leases WHERE id = ?"
+_EXPIRE: Final = "DELETE FROM stream_key_leases WHERE expires_ms <= ?"
+_HELD: Final = """
+SELECT count(DISTINCT l.id), count(d.snapshot_id) FROM stream_key_leases l LEFT JOIN stream_key_leased d
+ON d.lease_id = l.id WHERE l.expires_ms > ?
+"""
+
+
+class SnapshotFile(msgspec.Struct, frozen=True, array_like=True):
+    """A file of a snapshot: what it is called in its folder, and where it is."""
+
+    name: str
+    key: str
+    size_bytes: int
+
+
+_encode_files = msgspec.msgpack.Encoder().encode
+_decode_files = msgspec.msgpack.Decoder(tuple[SnapshotFile, ...]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class KeySnapshot:
+    """The keys of a bucket as they were when its log was at `log_offset`."""
+
+    bucket: TableBucket
+    id: int
+    log_offset: int
+    row_count: int | None
+    lineage: str
+    files: tuple[SnapshotFile, ...]
+
+
+class KeySnapshots:
+    """The snapshots there are."""
+
+    def __init__(self, meta: MetaStore, clock: Clock, retained: int = RETAINED) -> None:
+        self._meta = meta
+        self._clock = clock
+        self._retained = retained
+
+    async def latest(self, bucket: TableBucket) -> KeySnapshot | None:
+        """The newest of a bucket."""
+        found = await self._of(self._meta, bucket)
+        return found[-1] if found else None
+
+    async def listed(self, table_id: int, partition_id: int | None) -> list[KeySnapshot]:
+        """All of a table or a partition, by bucket and age."""
+        return [_snapshot(row) for row in await self._meta.rows(_OF_TABLE, table_id, partition_id or 0)]
+
+    async def get(self, bucket: TableBucket, snapshot_id: int) -> KeySnapshot:
+        """One of them. Reasons: NO_KEY_SNAPSHOT."""
+        for snapshot in await self._of(self._meta, bucket):
+            if snapshot.id == snapshot_id:
+                return snapshot
+        raise StreamFailure(Reason.NO_KEY_SNAPSHOT, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}")
+
+    async def add(self, snapshot: KeySnapshot, fence: Fence) -> list[KeySnapshot]:
+        """Have a snapshot, and let go of those that nobody needs; all that are left. Its files are there already."""
+        now_ms = self._clock.now_ms()
+        path = _path(snapshot.bucket)
+
+        async def work(tx: Transaction) -> list[KeySnapshot]:
+            await fence(tx)
+            files = _encode_files(snapshot.files)
+            await tx.run(
+                _INSERT, *path, snapshot.id, snapshot.log_offset, snapshot.row_count, snapshot.lineage, files, now_ms
+            )
+            await tx.run(_EXPIRE, now_ms)
+            leased = {int(row[0]) for row in await tx.rows(_LEASED, *path, now_ms)}
+            found = await self._of(tx, snapshot.bucket)
+            kept = [each for each in found[: -self._retained] if each.id in leased] + found[-self._retained :]
+            for each in found:
+                if each not in kept:
+                    await tx.run(_DELETE, *path, each.id)
+            return kept
+
+        return await self._meta.transact(work)
+
+    async def lease(
+        self, lease_id: str, duration_ms: int, snapshots: Sequence[tuple[TableBucket, int]]
+    ) -> list[tuple[TableBucket, int]]:
+        """Keep these for so long from now, with all that the lease keeps already; those that are gone."""
+        if not lease_id or duration_ms <= 0:
+            raise StreamFailure(Reason.INVALID_CONFIG, f"a lease has a name and a time. duration_ms={duration_ms}")
+        expires_ms = self._clock.now_ms() + duration_ms
+
+        async def work(tx: Transaction) -> list[tuple[TableBucket, int]]:
+            await tx.run(_TERM, lease_id, expires_ms, expires_ms)
+            gone = []
+            for bucket, snapshot_id in snapshots:
+                if any(each.id == snapshot_id for each in await self._of(tx, bucket)):
+                    await tx.run(_HOLD, lease_id, *_path(bucket), snapshot_id, snapshot_id)
+                else:
+                    gone.append((bucket, snapshot_id))
+            return gone
+
+        return await self._meta.transact(work)
+
+    async def release(self, lease_id: str, buckets: Sequence[TableBucket]) -> None:
+        """Let go of what a lease keeps of these buckets. Idempotent."""
+
+        async def work(tx: Transaction) -> None:
+            for bucket in buckets:
+                await tx.run(_RELEASE, lease_id, *_path(bucket))
+
+        await self._meta.transact(work)
+
+    async def drop_lease(self, lease_id: str) -> None:
+        """Let go of all that a lease keeps. Idempotent."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(_DROP, lease_id)
+
+        await self._meta.transact(work)
+
+    async def held(self) -> tuple[int, int]:
+        """How many leases there are, and how many snapshots they keep."""
+        row = await self._meta.row(_HELD, self._clock.now_ms())
+        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+    async def _of(self, reader: Reader, bucket: TableBucket) -> list[KeySnapshot]:
+        return [_snapshot(row) for row in await reader.rows(_OF_BUCKET, *_path(bucket))]
+
+
+def _path(bucket: TableBucket) -> tuple[int, int, int]:
+    return bucket.table_id, bucket.partition_id or 0, bucket.bucket
+
+
+def _snapshot(row: Row) -> KeySnapshot:
+    table_id, partition_id, bucket, id_, log_offset, row_count, lineage, files = row
+    return KeySnapshot(
+        TableBucket(int(table_id), int(partition_id) or None, int(bucket)),
+        int(id_),
+        int(log_offset),
+        None if row_count is None else int(row_count),
+        str(lineage),
+        _decode_files(files),
+    )

@@ -1,0 +1,137 @@
+"""Takes snapshots of indexes into the byte store, and makes indexes of them again.
+
+A snapshot is a folder that RocksDB opens: what its files are called there is in its row. Files of data never change, so
+one that an earlier snapshot has is not sent again; the few others are each snapshot's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from lakebed.storage.seam import Key, ObjectStorage
+from lakebed.storage.writer import BufferedMultipartWriter
+from lakebed.streams.keys.rocks import RocksIndex
+from lakebed.streams.keys.snapshots import Fence, KeySnapshot, KeySnapshots, SnapshotFile
+from lakebed.streams.seam import TableBucket
+
+__all__ = ["KeySnapshotting"]
+
+_PIECE_BYTES: Final = 1024 * 1024
+_DATA: Final = ".sst"
+
+
+class KeySnapshotting:
+    """Moves snapshots between folders and the byte store, under a prefix."""
+
+    def __init__(self, snapshots: KeySnapshots, storage: ObjectStorage, prefix: str, scratch: Path) -> None:
+        """`scratch` is a folder on the disk of the indexes, for links to their files."""
+        self._snapshots = snapshots
+        self._storage = storage
+        self._prefix = prefix
+        self._scratch = scratch
+
+    async def take(self, bucket: TableBucket, index: RocksIndex, fence: Fence) -> KeySnapshot | None:
+        """Take one, unless nothing changed since the last; None then. One at a time for each bucket."""
+        before = await self._snapshots.latest(bucket)
+        if before is not None and before.lineage == index.lineage and before.log_offset == index.log_offset:
+            return None
+        folder = self._scratch / _name(bucket).replace("/", "-")
+        await asyncio.to_thread(_clear, folder)
+        try:
+            log_offset, row_count = await asyncio.to_thread(index.checkpoint, folder)
+            number = 1 if before is None else before.id + 1
+            sent = {} if before is None else {file.name: file for file in before.files}
+            files = []
+            for path in await asyncio.to_thread(_files, folder):
+                files.append(await self._send(bucket, index.lineage, number, path, sent.get(path.name)))
+            taken = KeySnapshot(bucket, number, log_offset, row_count, index.lineage, tuple(files))
+            kept = await self._snapshots.add(taken, fence)
+        finally:
+            await asyncio.to_thread(_clear, folder)
+        await self._forget(bucket, kept)
+        return taken
+
+    async def restore(self, bucket: TableBucket, folder: Path) -> bool:
+        """Make an index of the newest snapshot, where there is none; False if there is no snapshot either."""
+        snapshot = await self._snapshots.latest(bucket)
+        if snapshot is None:
+            return False
+        fresh = self._scratch / (_name(bucket).replace("/", "-") + "-restored")
+        await asyncio.to_thread(_clear, fresh)
+        await asyncio.to_thread(fresh.mkdir, parents=True)
+        try:
+            for file in snapshot.files:
+                await self._fetch(Key(file.key), fresh / file.name)
+            await asyncio.to_thread(RocksIndex.adopt, fresh, snapshot.log_offset, snapshot.row_count)
+            await asyncio.to_thread(_move, fresh, folder)
+        finally:
+            await asyncio.to_thread(_clear, fresh)
+        return True
+
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        """Remove the files of a table, or of one of its partitions. Idempotent."""
+        await self._delete_under(f"{self._prefix}/{_folder(table_id, partition_id)}/", frozenset())
+
+    async def _send(
+        self, bucket: TableBucket, lineage: str, number: int, path: Path, before: SnapshotFile | None
+    ) -> SnapshotFile:
+        is_data = path.suffix == _DATA
+        part = lineage if is_data else f"snap-{number}"
+        key = Key(f"{self._prefix}/{_name(bucket)}/{part}/{path.name}")
+        size = (await asyncio.to_thread(path.stat)).st_size
+        file = SnapshotFile(path.name, key, size)
+        if is_data and file == before:
+            return file
+        async with BufferedMultipartWriter(self._storage, key) as writer:
+            with await asyncio.to_thread(path.open, "rb") as source:
+                while piece := await asyncio.to_thread(source.read, _PIECE_BYTES):
+                    await writer.write(piece)
+            await writer.finish()
+        return file
+
+    async def _fetch(self, key: Key, path: Path) -> None:
+        with await asyncio.to_thread(path.open, "wb") as target:
+            async for piece in self._storage.stream(key):
+                await asyncio.to_thread(target.write, piece)
+
+    async def _forget(self, bucket: TableBucket, kept: Iterable[KeySnapshot]) -> None:
+        """Remove all that no snapshot has: of those that were let go of, and of takings that a crash ended."""
+        needed = frozenset(file.key for snapshot in kept for file in snapshot.files)
+        await self._delete_under(f"{self._prefix}/{_name(bucket)}/", needed)
+
+    async def _delete_under(self, prefix: str, needed: frozenset[str]) -> None:
+        gone = [head.key async for head in self._storage.list_prefix(prefix) if head.key not in needed]
+        if gone:
+            await self._storage.delete_many(gone)
+
+
+def _folder(table_id: int, partition_id: int | None) -> str:
+    return str(table_id) if partition_id is None else f"{table_id}/p{partition_id}"
+
+
+def _name(bucket: TableBucket) -> str:
+    return f"{_folder(bucket.table_id, bucket.partition_id)}/{bucket.bucket}"
+
+
+def _files(folder: Path) -> list[Path]:
+    """What a reader of the folder needs."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix == _DATA or path.name == "CURRENT" or path.name.startswith(("MANIFEST-", "OPTIONS-"))
+    )
+
+
+def _clear(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _move(source: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.rename(target)

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from rocksdict import Options, Rdict
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Fenced
+from lakebed.meta.migrations import migrate
+from lakebed.meta.seam import Transaction
+from lakebed.meta.sqlite import SqliteStore
+from lakebed.storage.memory import MemoryStorage
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
+from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.keys.snapshotting import KeySnapshotting
+from lakebed.streams.seam import TableBucket
+
+MEMORY = RocksMemory(8 << 20, 8 << 20)
+
+
+async def unfenced(tx: Transaction) -> None:
+    """Nobody else is the home."""
+
+
+class Place:
+    """A bucket with an index, and where its snapshots go."""
+
+    def __init__(self, meta: SqliteStore, folder: Path) -> None:
+        self.clock = ManualClock()
+        self.storage = MemoryStorage(self.clock)
+        self.snapshots = KeySnapshots(meta, self.clock)
+        self.taking = KeySnapshotting(self.snapshots, self.storage, "kv", folder / "scratch")
+        self.bucket = TableBucket(1, None, 0)
+        self.folder = folder
+        self.index = RocksIndex(folder / "index", MEMORY)
+        self.offset = 0
+
+    def write(self, first: int, count: int) -> None:
+        self.offset += count
+        values = {b"%06d" % number: b"\1\0value %d" % number for number in range(first, first + count)}
+        self.index.apply(values, self.offset, self.offset)
+
+    async def take(self) -> int | None:
+        taken = await self.taking.take(self.bucket, self.index, unfenced)
+        return None if taken is None else taken.id
+
+    async def keys(self) -> list[str]:
+        return [head.key async for head in self.storage.list_prefix("kv/")]
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    meta = await SqliteStore.open(tmp_path / "meta.db")
+    await migrate(meta)
+    await with_table(meta)
+    place = Place(meta, tmp_path)
+    yield place
+    place.index.close()
+    await meta.close()
+
+
+async def with_table(meta: SqliteStore) -> None:
+    async def work(tx: Transaction) -> None:
+        await tx.run(
+            "INSERT INTO stream_tables (id, database_name, name, schema_id, document, created_ms, modified_ms) "
+            "VALUES (1, 'fluss', 't', 1, '{}', 0, 0)"
+        )
+
+    await meta.transact(work)
+
+
+async def test_a_snapshot_becomes_an_index_again(place: Place) -> None:
+    place.write(0, 500)
+    assert await place.take() == 1
+    place.write(500, 10)
+    restored = place.folder / "restored"
+    assert await place.taking.restore(place.bucket, restored)
+    again = RocksIndex(restored, MEMORY)
+    assert (again.log_offset, again.row_count) == (500, 500)
+    assert again.get_many([b"000000", b"000499", b"000500"]) == [b"\1\0value 0", b"\1\0value 499", None]
+    assert again.lineage != place.index.lineage
+    again.close()
+
+
+async def test_others_read_a_snapshot_as_a_plain_database(place: Place) -> None:
+    place.write(0, 3)
+    await place.take()
+    (snapshot,) = await place.snapshots.listed(1, None)
+    folder = place.folder / "reader"
+    folder.mkdir()
+    for file in snapshot.files:
+        (folder / file.name).write_bytes(await place.storage.get(file.key))  # type: ignore[arg-type]  # is a key
+    db = Rdict(str(folder), Options(raw_mode=True))
+    assert list(db.items()) == [(b"%06d" % number, b"\1\0value %d" % number) for number in range(3)]
+    db.close()
+
+
+async def test_nothing_is_taken_while_nothing_changes(place: Place) -> None:
+    place.write(0, 1)
+    assert [await place.take(), await place.take()] == [1, None]
+    place.write(1, 1)
+    assert await place.take() == 2
+
+
+async def test_data_is_sent_once(place: Place) -> None:
+    place.write(0, 1000)
+    await place.take()
+    data = [key for key in await place.keys() if key.endswith(".sst")]
+    place.write(1000, 10)
+    await place.take()
+    first, second = await place.snapshots.listed(1, None)
+    names = [{file.key for file in each.files if file.name.endswith(".sst")} for each in (first, second)]
+    assert names[0] == set(data)
+    assert names[0] < names[1]
+
+
+async def test_the_newest_stay_and_what_no_snapshot_has_goes(place: Place) -> None:
+    for number in range(4):
+        place.write(number, 1)
+        await place.take()
+    left = await place.snapshots.listed(1, None)
+    assert [each.id for each in left] == [3, 4]
+    assert set(await place.keys()) == {file.key for each in left for file in each.files}
+    with pytest.raises(StreamFailure) as failed:
+        await place.snapshots.get(place.bucket, 1)
+    assert failed.value.reason is Reason.NO_KEY_SNAPSHOT
+
+
+async def test_a_lease_keeps_a_snapshot(place: Place) -> None:
+    place.write(0, 1)
+    await place.take()
+    assert await place.snapshots.lease("job", 60_000, [(place.bucket, 1), (place.bucket, 9)]) == [(place.bucket, 9)]
+    for number in range(1, 4):
+        place.write(number, 1)
+        await place.take()
+    assert [each.id for each in await place.snapshots.listed(1, None)] == [1, 3, 4]
+    assert await place.snapshots.held() == (1, 1)
+    place.clock.advance(30)
+    await place.snapshots.lease("job", 60_000, [])
+    place.clock.advance(45)
+    place.write(10, 1)
+    await place.take()
+    assert [each.id for each in await place.snapshots.listed(1, None)] == [1, 4, 5]
+    place.clock.advance(16)
+    place.write(11, 1)
+    await place.take()
+    assert [each.id for each in await place.snapshots.listed(1, None)] == [5, 6]
+    assert await place.snapshots.held() == (0, 0)
+
+
+@pytest.mark.parametrize("way", ["release", "drop"])
+async def test_what_a_lease_lets_go_of_goes(place: Place, way: str) -> None:
+    place.write(0, 1)
+    await place.take()
+    await place.snapshots.lease("job", 60_000, [(place.bucket, 1)])
+    for _ in range(2):
+        if way == "release":
+            await place.snapshots.release("job", [place.bucket])
+        else:
+            await place.snapshots.drop_lease("job")
+    for number in range(1, 3):
+        place.write(number, 1)
+        await place.take()
+    assert [each.id for each in await place.snapshots.listed(1, None)] == [2, 3]
+
+
+async def test_a_server_that_is_not_the_home_takes_none(place: Place) -> None:
+    async def fence(tx: Transaction) -> None:
+        raise Fenced("another is the home")
+
+    place.write(0, 1)
+    with pytest.raises(Fenced):
+        await place.taking.take(place.bucket, place.index, fence)
+    assert await place.snapshots.listed(1, None) == []
+    assert await place.take() == 1
+
+
+async def test_a_table_that_is_dropped_leaves_no_files(place: Place) -> None:
+    place.write(0, 1)
+    await place.take()
+    await place.taking.remove(1, None)
+    assert await place.keys() == []
+
+
+async def test_without_a_snapshot_there_is_nothing_to_restore(place: Place) -> None:
+    assert not await place.taking.restore(place.bucket, place.folder / "restored")
