@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Final
 
-from lakebed.core.clock import Clock
-from lakebed.storage.files import remove_tree
 from lakebed.streams.arrow_types import arrow_type
 from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.counters import Counters
@@ -20,7 +14,7 @@ from lakebed.streams.keys.counting import Counter
 from lakebed.streams.keys.key_rows import KeyRows
 from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.folder import FolderLog
+from lakebed.streams.log.logs import Logs
 from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.log.projection import ColumnShape, shape_of
 from lakebed.streams.partitions import Partition
@@ -29,36 +23,25 @@ from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
 
-_LOG_THREADS: Final = 8
-"""That write, sync and read logs: most of their time they wait for the disk."""
-
 
 class StoredBuckets:
     """Opens buckets. Implements `streams.buckets.BucketStore`."""
 
     def __init__(
-        self, folder: Path, clock: Clock, tables: Tables, counters: Counters, is_home: Callable[[], bool]
+        self, logs: Logs, keys: KeyStore, tables: Tables, counters: Counters, is_home: Callable[[], bool]
     ) -> None:
-        self._logs = folder / "logs"
-        self._is_home = is_home
-        self._threads = ThreadPoolExecutor(_LOG_THREADS, thread_name_prefix="stream-log")
-        self._clock = clock
+        self._logs = logs
+        self._keys = keys
         self._tables = tables
         self._counters = counters
+        self._is_home = is_home
         self._known: dict[int, _Known] = {}
-        self._keys = KeyStore(folder / "keys")
         tables.when_changed(self._changed)
 
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
         """Open a bucket."""
         known = await self._know(table)
-        log = await FolderLog.open(
-            str(self._log_folder(bucket)),
-            clock=self._clock,
-            threads=self._threads,
-            presentation=known.presentation(),
-            is_home=self._is_home,
-        )
+        log = await self._logs.open(bucket, known.presentation(), is_home=self._is_home)
         keyed = known.keyed
         if keyed is None:
             return OpenBucket(bucket, log)
@@ -73,7 +56,11 @@ class StoredBuckets:
         if table.schema.auto_increment is not None:
             counter = Counter(take, keyed.settings.counter_cache)
         rows = KeyRows(keyed, None if partition is None else partition.values(table))
-        return OpenBucket(bucket, log, await self._keys.open(keyed, bucket, log, learn, counter, rows))
+        try:
+            return OpenBucket(bucket, log, await self._keys.open(keyed, bucket, log, learn, counter, rows))
+        except BaseException:
+            await log.close()
+            raise
 
     async def close(self, opened: OpenBucket) -> None:
         """Let go of it."""
@@ -86,14 +73,7 @@ class StoredBuckets:
         if partition_id is None:
             self._known.pop(table_id, None)
         await self._keys.remove(table_id, partition_id)
-        folder = self._logs / str(table_id)
-        await asyncio.to_thread(remove_tree, str(folder if partition_id is None else folder / f"p{partition_id}"))
-
-    def _log_folder(self, bucket: TableBucket) -> Path:
-        folder = self._logs / str(bucket.table_id)
-        if bucket.partition_id is not None:
-            folder /= f"p{bucket.partition_id}"
-        return folder / str(bucket.bucket)
+        await self._logs.remove(table_id, partition_id)
 
     async def _know(self, table: StreamTable) -> _Known:
         known = self._known.get(table.id)

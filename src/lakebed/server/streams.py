@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
+from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.settings import Settings
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.tokens import Attempts, Clients, SecretHashes
@@ -19,14 +21,22 @@ from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
+from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.buckets import Buckets
 from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
+from lakebed.streams.failures import StreamFailure
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
 from lakebed.streams.keys.cursors import Cursors
+from lakebed.streams.keys.rocks import RocksMemory
+from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.keys.snapshotting import KeySnapshotting
+from lakebed.streams.keys.store import KeyStore
+from lakebed.streams.log.logs import Logs
 from lakebed.streams.partitions import Partitions
+from lakebed.streams.purging import Purging
 from lakebed.streams.tables import Tables
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.databases import database_calls
@@ -35,6 +45,7 @@ from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.handlers.metadata import metadata_calls
 from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 
+from .composition import open_storage
 from .decisions import wire_decisions
 from .identity import Identity, root_credential
 from .metadata import open_metadata
@@ -42,7 +53,12 @@ from .stream_administration import wire_administration
 from .stream_buckets import StoredBuckets
 from .stream_callers import StreamCallers
 
+log = logging.getLogger("lakebed.streams")
+
 STREAMS_FOLDER: Final = "streams"
+SNAPSHOTS_PREFIX: Final = "streams/kv"
+_SNAPSHOT_SECONDS: Final = 600.0
+_SWEEP_SECONDS: Final = 30.0
 _NAME_FILE: Final = "server-name"
 
 
@@ -58,22 +74,41 @@ class Streams:
     """What the home does by itself: each until it is cancelled."""
 
 
+class _Ground(NamedTuple):
+    """What streams stand on."""
+
+    clock: Clock
+    master: MasterKeys
+    meta: MetaStore
+    storage: ObjectStorage
+    authorizer: Authorizer
+    folder: Path
+    logs: Logs
+    server: str
+    port: int
+
+
 @asynccontextmanager
 async def compose(settings: Settings, identity: Identity, *, port: int) -> AsyncIterator[Streams]:
-    """Open the stores and wire streams on them; closed at the end."""
+    """Open the stores and wire streams on them; closed at the end. Raises Unavailable if another process has them."""
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
-    meta = await open_metadata(settings, master)
-    try:
-        folder = settings.server.data / STREAMS_FOLDER
+    folder = settings.server.data / STREAMS_FOLDER
+    async with AsyncExitStack() as stack:
+        meta = await open_metadata(settings, master)
+        stack.push_async_callback(meta.close)
+        storage, _ = await open_storage(settings, clock)
+        stack.push_async_callback(storage.close)
         server = await asyncio.to_thread(_server_name, folder)
-        decisions = wire_decisions(settings.decisions, clock)
         try:
-            yield _wire(settings, identity, master, clock, meta, folder, decisions.authorizer, server, port)
-        finally:
-            decisions.close()
-    finally:
-        await meta.close()
+            logs = await asyncio.to_thread(Logs, str(folder / "logs"), clock)
+        except StreamFailure as failure:
+            raise Unavailable(str(failure)) from failure
+        stack.callback(logs.close)
+        decisions = wire_decisions(settings.decisions, clock)
+        stack.callback(decisions.close)
+        ground = _Ground(clock, master, meta, storage, decisions.authorizer, folder, logs, server, port)
+        yield _wire(settings, identity, ground)
 
 
 def _server_name(folder: Path) -> str:
@@ -87,38 +122,38 @@ def _server_name(folder: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
-def _wire(
-    settings: Settings,
-    identity: Identity,
-    master: MasterKeys,
-    clock: Clock,
-    meta: MetaStore,
-    folder: Path,
-    authorizer: Authorizer,
-    server: str,
-    port: int,
-) -> Streams:
+def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
+    meta, clock = ground.meta, ground.clock
     root = root_credential(identity)
     outbox = Outbox(meta)
-    gate = Gate(authorizer, root.principal.account)
+    gate = Gate(ground.authorizer, root.principal.account)
     configs = ClusterConfigs(meta, outbox, clock, gate, _initial_configs(settings))
     counters = Counters(meta)
     tables = Tables(meta, outbox, clock, gate, configs)
     partitions = Partitions(meta, outbox, clock, gate, tables, configs)
     databases = Databases(meta, outbox, clock, gate, tables)
+    leases = Leases(meta, clock)
     home = Home(
         meta,
-        Leases(meta, clock),
-        server=server,
+        leases,
+        server=ground.server,
         advertised=settings.streams.advertise,
-        port=port,
+        port=ground.port,
         ttl_seconds=settings.streams.lease,
     )
 
     def is_home() -> bool:
         return home.is_here
 
-    buckets = Buckets(StoredBuckets(folder, clock, tables, counters, is_home), tables, partitions, is_home)
+    folder = ground.folder
+    snapshots = KeySnapshots(meta, clock)
+    snapshotting = KeySnapshotting(snapshots, ground.storage, SNAPSHOTS_PREFIX, folder / "scratch")
+    keys = KeyStore(folder / "keys", RocksMemory(), snapshotting)
+    store = StoredBuckets(ground.logs, keys, tables, counters, is_home)
+    buckets = Buckets(store, tables, partitions, is_home)
+    purging = Purging(meta, store, is_home)
+    tables.when_dropped(purging.wake)
+    partitions.when_dropped(purging.wake)
 
     async def begin(lease: Lease) -> None:
         # Another may have been the home since: nothing that is remembered is known to be true.
@@ -129,8 +164,8 @@ def _wire(
     buckets.when_closed(cursors.close_bucket)
     home.when_begun(begin)
     home.when_ended(buckets.close)
-    access_keys = AccessKeys(meta, outbox, master, clock, root)
-    clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), master)
+    access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
+    clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), ground.master)
     administration = wire_administration(
         meta, outbox, clock, gate, root.principal, databases, tables, partitions, buckets, configs, home
     )
@@ -143,7 +178,35 @@ def _wire(
         *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
         *KeyCalls(tables, buckets, gate, cursors).calls(),
     )
-    return Streams(home, buckets, calls, StreamCallers(meta, clients, access_keys, master), administration.chores)
+
+    async def take_snapshots() -> None:
+        lease = home.lease
+        if lease is not None:
+            await keys.take_snapshots(lambda tx: leases.check(tx, lease))
+
+    async def sweep_cursors() -> None:
+        cursors.sweep()
+
+    chores = (
+        *administration.chores,
+        purging.run,
+        lambda: _repeat("snapshots of keys", _SNAPSHOT_SECONDS, take_snapshots),
+        lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
+    )
+    return Streams(home, buckets, calls, StreamCallers(meta, clients, access_keys, ground.master), chores)
+
+
+async def _repeat(name: str, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+    """Do a chore at intervals, until cancelled."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await chore()
+        except (LakebedError, OSError) as error:
+            log.warning("a chore failed; it is tried again at the next interval", extra={"chore": name}, exc_info=error)
+        except Exception:
+            # A mistake of ours must not end the chore for the life of the process.
+            log.exception("a chore crashed; it is tried again at the next interval", extra={"chore": name})
 
 
 def _initial_configs(settings: Settings) -> dict[str, str]:

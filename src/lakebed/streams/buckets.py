@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from .failures import Reason, StreamFailure
 from .partitions import Partition, Partitions
@@ -28,6 +28,11 @@ class OpenBucket:
     log: BucketLog
     keys: BucketKeys | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether its disk refused: then it is of no use before it is opened anew."""
+        return self.log.failure is not None or (self.keys is not None and self.keys.failure is not None)
+
 
 class BucketStore(Protocol):
     """Where buckets are."""
@@ -41,11 +46,12 @@ class BucketStore(Protocol):
         ...
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove all that is stored of a table, or of one of its partitions. Idempotent."""
+        """Remove all that is stored of a table, or of one of its partitions, whose buckets are closed. Idempotent."""
         ...
 
 
 _Key = tuple[int, int | None, int]
+_REOPENING_SECONDS: Final = 1.0
 
 
 class _Opening:
@@ -88,13 +94,18 @@ class Buckets:
         if not self._is_home():
             raise StreamFailure(Reason.NOT_LEADER, "another server is the home of streams")
         found = self._open.get(key)
-        if found is not None and key not in self._openings:
+        if found is not None and key not in self._openings and not found.has_failed:
             return found
         opening = self._openings.setdefault(key, _Opening())
         opening.waiting += 1
         try:
             async with opening.lock:
                 found = self._open.get(key)
+                if found is not None and found.has_failed:
+                    await self._close(key, found)
+                    # Whoever writes asks again at once: a disk that refuses is not to be asked as often.
+                    await asyncio.sleep(_REOPENING_SECONDS)
+                    found = None
                 if found is None:
                     found = await self._opened(table, partition_id, number)
                     self._open[key] = found
@@ -127,19 +138,20 @@ class Buckets:
     async def _table_dropped(self, table_id: int) -> None:
         self._partitions.forget_table(table_id)
         await self._close_where(lambda bucket: bucket.table_id == table_id)
-        await self._store.remove(table_id, None)
 
     async def _partition_dropped(self, table_id: int, partition_id: int) -> None:
         await self._close_where(lambda bucket: (bucket.table_id, bucket.partition_id) == (table_id, partition_id))
-        await self._store.remove(table_id, partition_id)
 
     async def _close_where(self, meant: Callable[[TableBucket], bool]) -> None:
         for key, opened in [(key, each) for key, each in self._open.items() if meant(each.bucket)]:
-            if self._open.pop(key, None) is None:
-                continue
-            for told in self._on_closed:
-                told(opened.bucket)
-            await self._store.close(opened)
+            await self._close(key, opened)
+
+    async def _close(self, key: _Key, opened: OpenBucket) -> None:
+        if self._open.pop(key, None) is None:
+            return
+        for told in self._on_closed:
+            told(opened.bucket)
+        await self._store.close(opened)
 
 
 def _unknown(table: StreamTable, partition_id: int | None, number: int) -> StreamFailure:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from .failures import StreamFailure
+
 __all__ = [
     "Acks",
     "Appended",
@@ -88,6 +90,9 @@ class Fetched:
     remote_start: int = 0
     """The position in the first of these."""
 
+    remote_folder: str = ""
+    """Where these are, as readers who fetch them find it: `{segment id}/{start offset, of 20 digits}.log` is in it."""
+
 
 class BucketLog(Protocol):
     """One bucket's log: batches by offset. Every method may raise StreamFailure."""
@@ -155,6 +160,11 @@ class BucketLog(Protocol):
         """The offset of the first batch that was committed then or later; the end of the log if there is none."""
         ...
 
+    @property
+    def failure(self) -> StreamFailure | None:
+        """Why it takes no more: its disk refused. Then it is to be opened anew."""
+        ...
+
     async def close(self) -> None:
         """Sync what was appended, let go of all who wait and of the files. Idempotent."""
         ...
@@ -205,6 +215,11 @@ class BucketKeys(Protocol):
     @property
     def row_count(self) -> int | None:
         """How many keys there are, where that is known."""
+        ...
+
+    @property
+    def failure(self) -> StreamFailure | None:
+        """Why they take no more, if they do not: then the bucket is to be opened anew."""
         ...
 
     async def put(self, put: Put, acks: Acks) -> int:

@@ -91,6 +91,11 @@ class KeyBucket:
         """How many keys there are; not known where the changelog is written without looking at what was there."""
         return self._index.row_count
 
+    @property
+    def failure(self) -> StreamFailure | None:
+        """Why it takes no more."""
+        return self._failure
+
     async def put(self, put: Put, acks: Acks) -> int:
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them."""
         batch = read_key_batch(put.records)

@@ -120,6 +120,11 @@ class MemoryLog:
         del self._batches[:at], self._offsets[:at], self._times[:at]
         self._start = self._offsets[0] if self._offsets else self.end_offset
 
+    @property
+    def failure(self) -> StreamFailure | None:
+        """None: memory does not refuse."""
+        return None
+
     async def close(self) -> None:
         """Let go of all who wait."""
         self._closed = True

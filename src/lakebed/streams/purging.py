@@ -1,0 +1,64 @@
+"""What was dropped and has files still: they are removed in the background, after a crash by whoever is the home."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from lakebed.core.errors import LakebedError
+from lakebed.meta.seam import MetaStore, Transaction
+
+from .buckets import BucketStore
+
+__all__ = ["Purging"]
+
+log = logging.getLogger("lakebed.streams")
+
+_DROPPED: Final = "SELECT table_id, partition_id FROM stream_dropped ORDER BY dropped_ms, table_id, partition_id"
+_DONE: Final = "DELETE FROM stream_dropped WHERE table_id = ? AND partition_id = ?"
+_PAUSE_SECONDS: Final = 60.0
+
+
+class Purging:
+    """Removes the files of dropped tables and partitions."""
+
+    def __init__(self, meta: MetaStore, store: BucketStore, is_home: Callable[[], bool]) -> None:
+        self._meta = meta
+        self._store = store
+        self._is_home = is_home
+        self._news = asyncio.Event()
+
+    async def wake(self, *_: int) -> None:
+        """Something was dropped, and its buckets are closed."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Purge whenever there is something to, until cancelled."""
+        while True:
+            self._news.clear()
+            try:
+                if self._is_home():
+                    await self.purge()
+            except (LakebedError, OSError) as error:
+                log.warning("files of dropped tables stay; it is tried again", exc_info=error)
+            try:
+                async with asyncio.timeout(_PAUSE_SECONDS):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def purge(self) -> int:
+        """Remove the files of all that was dropped; of how much."""
+        dropped = await self._meta.rows(_DROPPED)
+        for table_id, partition_id in dropped:
+            await self._store.remove(table_id, partition_id or None)
+            await self._forget(table_id, partition_id)
+        return len(dropped)
+
+    async def _forget(self, table_id: int, partition_id: int) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.run(_DONE, table_id, partition_id)
+
+        await self._meta.transact(work)
