@@ -73,7 +73,11 @@ class KeyCalls:
             raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
         if mode is None:
             raise StreamFailure(Reason.UNSUPPORTED_VERSION, f"no such way of merging. mode={request.merge_mode}")
-        table = await self._table(caller, request.table_id, Need.WRITE)
+        try:
+            table = await self._table(caller, request.table_id, Need.WRITE)
+        except LakebedError as error:
+            # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
+            return pb.PutKvResponse(buckets=[_refused(part, error) for part in request.buckets])
         columns = request.target_columns
         if len(request.buckets) == 1:
             done = [await self._put(table, request.buckets[0], columns, mode, acks, version)]
@@ -188,6 +192,13 @@ class KeyCalls:
         return pb.ScanKvResponse(
             scanner_id=page.scanner_id, has_more_results=page.has_more, records=page.records, log_offset=page.log_offset
         )
+
+
+def _refused(part: RecordsFor, error: LakebedError) -> pb.PutBucket:
+    done = pb.PutBucket(bucket_id=part.bucket, error_code=error_code(error), error_message=str(error))
+    if part.partition_id is not None:
+        done.partition_id = part.partition_id
+    return done
 
 
 def _scan_call(request: pb.ScanKvRequest) -> ScanCall:

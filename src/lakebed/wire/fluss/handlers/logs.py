@@ -101,16 +101,24 @@ class LogCalls:
         acks = _ACKS.get(request.acks)
         if acks is None:
             raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
-        table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
-        await self._gate.check(caller.principal, Need.WRITE, *table.path, request_id=caller.request_id)
-        if table.is_keyed:
-            raise StreamFailure(Reason.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
+        try:
+            table = await self._writable(caller, request.table_id)
+        except LakebedError as error:
+            # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
+            return pb.ProduceLogResponse(buckets=[_refused(part, error) for part in request.buckets])
         if len(request.buckets) == 1:
             produced = [await self._append(table, request.buckets[0], acks)]
         else:
             # Begun in their order, and awaited together: they share a sync.
             produced = await asyncio.gather(*(self._append(table, part, acks) for part in request.buckets))
         return pb.ProduceLogResponse(buckets=produced)
+
+    async def _writable(self, caller: Caller, table_id: int) -> StreamTable:
+        table = self._tables.known(table_id) or await self._tables.by_id(table_id)
+        await self._gate.check(caller.principal, Need.WRITE, *table.path, request_id=caller.request_id)
+        if table.is_keyed:
+            raise StreamFailure(Reason.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
+        return table
 
     async def _append(self, table: StreamTable, part: RecordsFor, acks: Acks) -> pb.ProducedBucket:
         produced = pb.ProducedBucket(bucket_id=part.bucket)
@@ -291,6 +299,14 @@ def _answer_of(part: _Asked) -> FetchedBucket:
     if part.answer is None:
         raise RuntimeError("a bucket of a fetch was not answered")
     return part.answer
+
+
+def _refused(part: RecordsFor, error: LakebedError) -> pb.ProducedBucket:
+    produced = pb.ProducedBucket(bucket_id=part.bucket)
+    if part.partition_id is not None:
+        produced.partition_id = part.partition_id
+    _set_error(produced, error)
+    return produced
 
 
 def _set_error(message: pb.ProducedBucket | pb.ListedOffset, error: LakebedError) -> None:
