@@ -1,0 +1,117 @@
+"""One connection to a stream server: which calls it knows, who we are, and one call after the other."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Final
+
+from lakebed import __version__
+from lakebed.core.secrets import Secret
+from lakebed.streams.failures import Reason, StreamFailure
+
+from .stream_messages import Fields, number, read_fields, text, write_fields
+
+__all__ = ["REASONS", "StreamConnection", "failure_of"]
+
+API_VERSIONS: Final = 1000
+AUTHENTICATE: Final = 1038
+
+REASONS: Final = {
+    2: Reason.UNSUPPORTED_VERSION,
+    4: Reason.NO_DATABASE,
+    7: Reason.NO_TABLE,
+    9: Reason.NO_SCHEMA,
+    10: Reason.LOG_STORAGE,
+    11: Reason.KEY_STORAGE,
+    12: Reason.NOT_LEADER,
+    20: Reason.NOT_KEYED,
+    21: Reason.UNKNOWN_BUCKET,
+    25: Reason.TIMED_OUT,
+    26: Reason.STORAGE,
+    36: Reason.NO_PARTITION,
+    37: Reason.NOT_PARTITIONED,
+    44: Reason.NO_LEADER,
+    46: Reason.AUTHENTICATION_FAILED,
+    48: Reason.NOT_AUTHORIZED,
+    51: Reason.RETRY_AUTHENTICATION,
+    66: Reason.SCANNER_EXPIRED,
+    67: Reason.UNKNOWN_SCANNER,
+    68: Reason.INVALID_SCAN,
+    69: Reason.TOO_MANY_SCANNERS,
+    72: Reason.BACKPRESSURE,
+}
+"""What the numbers mean that calls of a scan are answered with."""
+
+_HEAD: Final = struct.Struct(">ihhi")
+_LENGTH: Final = struct.Struct(">i")
+_ANSWER: Final = struct.Struct(">bi")
+_MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+
+
+class StreamConnection:
+    """A connection, for one thread at a time."""
+
+    def __init__(self, host: str, port: int, user: str, secret: Secret | None, timeout_seconds: float = 30.0) -> None:
+        """Connect. Reasons: NO_LEADER if nobody answers there, AUTHENTICATION_FAILED."""
+        self._next = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout_seconds)
+        except OSError as error:
+            raise StreamFailure(Reason.NO_LEADER, f"server cannot be reached. address={host}:{port}") from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            known = self._call(API_VERSIONS, write_fields({1: "lakebed-python", 2: __version__}))
+            self._known = {number(read_fields(bytes(each)), 1) for each in known.get(1, []) if isinstance(each, bytes)}
+            if secret is not None:
+                token = b"\0" + user.encode() + b"\0" + secret.reveal().encode()
+                self._call(AUTHENTICATE, write_fields({1: "PLAIN", 2: token}))
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, key: int, message: bytes) -> Fields:
+        """The answer to a call. Reasons: UNSUPPORTED_VERSION, NO_LEADER if the connection is lost, the server's own."""
+        if key not in self._known:
+            raise StreamFailure(Reason.UNSUPPORTED_VERSION, f"server does not know the call. key={key}")
+        return self._call(key, message)
+
+    def close(self) -> None:
+        """Let go of it. Idempotent."""
+        self._socket.close()
+
+    def _call(self, key: int, message: bytes) -> Fields:
+        self._next += 1
+        try:
+            self._socket.sendall(_HEAD.pack(8 + len(message), key, 0, self._next) + message)
+            (length,) = _LENGTH.unpack(self._read(4))
+            if not _ANSWER.size <= length <= _MAX_ANSWER_BYTES:
+                raise ValueError(f"answer has an impossible length. length={length}")
+            answer = self._read(length)
+            kind, answered = _ANSWER.unpack_from(answer)
+            fields = read_fields(answer[_ANSWER.size :])
+        except (OSError, ValueError) as error:
+            self.close()
+            raise StreamFailure(Reason.NO_LEADER, "connection to the server was lost") from error
+        if kind != 0:
+            raise failure_of(number(fields, 1), text(fields, 2))
+        if answered != self._next:
+            self.close()
+            raise StreamFailure(Reason.NO_LEADER, f"answer is for another call. call={self._next} answer={answered}")
+        return fields
+
+    def _read(self, size: int) -> bytes:
+        buffer = bytearray(size)
+        view, got = memoryview(buffer), 0
+        while got < size:
+            more = self._socket.recv_into(view[got:])
+            if not more:
+                raise ConnectionError("server closed the connection")
+            got += more
+        return bytes(buffer)
+
+
+def failure_of(code: int, message: bytes) -> StreamFailure:
+    """What a number of the server means."""
+    reason = REASONS.get(code, Reason.STORAGE if code in (1, 3, 14, 28, 29, 70, 73) else Reason.UNSUPPORTED_VERSION)
+    return StreamFailure(reason, message.decode(errors="replace") or f"server refused. code={code}")

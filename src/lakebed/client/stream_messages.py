@@ -1,0 +1,98 @@
+"""Messages of the stream protocol, field by field: a handful of small ones, for which the standard library will do.
+
+A message is the numbers of its fields and their values. Whole numbers and bytes are all that is needed here; a message
+within a message is bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+__all__ = ["Fields", "number", "read_fields", "text", "write_fields"]
+
+Fields: TypeAlias = Mapping[int, list[int | bytes]]
+"""Values by number, in the order they came."""
+
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+
+
+def write_fields(fields: Mapping[int, int | bool | str | bytes | None]) -> bytes:
+    """A message of these fields; those that are None are left out."""
+    out = bytearray()
+    for key, value in fields.items():
+        if value is None:
+            continue
+        if isinstance(value, int):
+            out += _varint(key << 3 | _VARINT) + _varint(value & 0xFFFFFFFFFFFFFFFF)
+        else:
+            content = value.encode() if isinstance(value, str) else value
+            out += _varint(key << 3 | _BYTES) + _varint(len(content)) + content
+    return bytes(out)
+
+
+def read_fields(message: bytes) -> Fields:
+    """The fields of a message; raises ValueError for what is none."""
+    found: dict[int, list[int | bytes]] = {}
+    for key, value in _walk(message):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def number(fields: Fields, key: int, default: int = 0) -> int:
+    """The whole number of a field."""
+    value = fields.get(key, [default])[-1]
+    if not isinstance(value, int):
+        raise ValueError(f"field is no number. field={key}")
+    return value - (1 << 64) if value >> 63 else value
+
+
+def text(fields: Fields, key: int) -> bytes:
+    """The bytes of a field; none if it is not there."""
+    value = fields.get(key, [b""])[-1]
+    if not isinstance(value, bytes):
+        raise ValueError(f"field is no text. field={key}")
+    return value
+
+
+def _walk(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    position = 0
+    while position < len(message):
+        tag, position = _read_varint(message, position)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, position = _read_varint(message, position)
+            yield tag >> 3, value
+            continue
+        if kind == _BYTES:
+            size, position = _read_varint(message, position)
+        elif kind in (_EIGHT, _FOUR):
+            size = 8 if kind == _EIGHT else 4
+        else:
+            raise ValueError(f"field is of no known kind. kind={kind}")
+        if position + size > len(message):
+            raise ValueError("message is cut off")
+        yield tag >> 3, message[position : position + size]
+        position += size
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(message) or shift > 63:
+            raise ValueError("number has no end")
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7

@@ -1,0 +1,273 @@
+"""Scans all rows of a primary-key table, bucket after bucket, each as it was at one moment.
+
+A bucket's scan is Pending until its first rows are asked for; then it is Active, with the server holding the moment for
+it; and Done when there are no more rows or it failed:
+
+    Pending ── open: call 0 ──► Active ── call 1, 2, … ──► Done
+       └─ an empty bucket, a failure for good ───────────────┘
+
+Opening is tried again for as long as what is in the way can pass. Going on is not: a scan that was opened again would
+show another moment.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.columns import PADDING, Rows, decode_columns
+from lakebed.streams.keys.fields import RowFormat
+from lakebed.streams.schema import Schema
+
+from .stream_connection import failure_of
+from .stream_messages import Fields, number, text, write_fields
+
+__all__ = ["KvBatchScanner", "ScanState", "ScannedTable", "StreamCalls"]
+
+SCAN_KV: Final = 1061
+GET_TABLE_SCHEMA: Final = 1011
+FETCH_MAX_BYTES: Final = 4 * 1024 * 1024
+"""How many bytes of rows an answer has, by default (`scanner_kv_fetch_max_bytes`)."""
+
+OPEN_SECONDS: Final = 60.0
+"""How long opening is tried again."""
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+_LENGTH: Final = struct.Struct("<i")
+_VALUES_HEAD_BYTES: Final = 9
+
+
+class StreamCalls(Protocol):
+    """Who makes calls: connects, and finds the server of buckets again if it is another."""
+
+    def call(self, key: int, message: bytes) -> Fields:
+        """The answer to a call. Raises StreamFailure."""
+        ...
+
+    def find_again(self) -> None:
+        """Look for the server of buckets before the next call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedTable:
+    """What is known of a table to scan it."""
+
+    database: str
+    name: str
+    id: int
+    schema_id: int
+    schema: Schema
+    row_format: RowFormat
+    bucket_count: int
+    partition_id: int | None = None
+
+
+class ScanState(Enum):
+    """Where the scan of a bucket is."""
+
+    PENDING = "pending"
+    ACTIVE = "active"
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class _BucketScan:
+    bucket: int
+    state: ScanState = ScanState.PENDING
+    scanner_id: bytes = b""
+    sequence: int = 0
+    log_offset: int | None = None
+
+
+class KvBatchScanner:
+    """Rows in Arrow batches. An iterator and a context: leaving it early lets the server let go of what it holds."""
+
+    def __init__(
+        self,
+        calls: StreamCalls,
+        table: ScannedTable,
+        *,
+        buckets: Sequence[int] | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        fetch_max_bytes: int = FETCH_MAX_BYTES,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Of these buckets and columns, or all; `limit` is for each bucket. Reasons: NOT_KEYED, UNKNOWN_BUCKET."""
+        if not table.schema.is_keyed:
+            raise StreamFailure(Reason.NOT_KEYED, f"table has no primary key. table={table.database}.{table.name}")
+        chosen = list(range(table.bucket_count)) if buckets is None else list(buckets)
+        for bucket in chosen:
+            if not 0 <= bucket < table.bucket_count:
+                raise StreamFailure(
+                    Reason.UNKNOWN_BUCKET, f"no such bucket. bucket={bucket} buckets={table.bucket_count}"
+                )
+        names = list(table.schema.names) if columns is None else list(columns)
+        positions = [table.schema.position(name) for name in names]
+        if None in positions:
+            raise StreamFailure(Reason.INVALID_PROJECTION, f"no such column. columns={names}")
+        self._positions = [position for position in positions if position is not None]
+        self._calls = calls
+        self._table = table
+        self._limit = limit
+        self._fetch_max_bytes = fetch_max_bytes
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._scans = [_BucketScan(bucket) for bucket in chosen]
+        self._schemas = {table.schema_id: table.schema}
+        whole = arrow_schema(table.schema)
+        self.schema = pa.schema([whole.field(position) for position in self._positions])
+        """Of the batches."""
+
+    def __enter__(self) -> KvBatchScanner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self.next_batch()) is not None:
+            yield batch
+
+    @property
+    def states(self) -> dict[int, ScanState]:
+        """Where the scan of each bucket is."""
+        return {scan.bucket: scan.state for scan in self._scans}
+
+    @property
+    def log_offsets(self) -> dict[int, int]:
+        """Of the buckets that were opened: where the changes begin that their rows do not show."""
+        return {scan.bucket: scan.log_offset for scan in self._scans if scan.log_offset is not None}
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        """The next rows, at least one; None at the end. Reasons: what a call is refused for."""
+        for scan in self._scans:
+            while scan.state is not ScanState.DONE:
+                records = self._open(scan) if scan.state is ScanState.PENDING else self._go_on(scan)
+                if records:
+                    return self._decoded(records)
+        return None
+
+    def close(self) -> None:
+        """Let the server let go of what it holds for scans that are not at their end. Idempotent, and never fails."""
+        for scan in self._scans:
+            if scan.state is ScanState.ACTIVE:
+                self._close_one(scan)
+            scan.state = ScanState.DONE
+
+    def _open(self, scan: _BucketScan) -> bytes:
+        asked = write_fields(
+            {1: self._table.id, 2: self._table.partition_id, 3: scan.bucket, 4: self._limit}  # a bucket to scan
+        )
+        message = write_fields({2: asked, 3: 0, 4: self._fetch_max_bytes})
+        until = self._monotonic() + OPEN_SECONDS
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                answer = self._answer(message)
+                break
+            except StreamFailure as failure:
+                can_pass = failure.is_passing or failure.reason is Reason.TOO_MANY_SCANNERS
+                if not can_pass or self._monotonic() + pause > until:
+                    scan.state = ScanState.DONE
+                    raise
+                if failure.reason is not Reason.TOO_MANY_SCANNERS:
+                    self._calls.find_again()
+            self._sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        scan.log_offset = number(answer, 6)
+        return self._taken(scan, answer)
+
+    def _go_on(self, scan: _BucketScan) -> bytes:
+        message = write_fields({1: scan.scanner_id, 3: scan.sequence, 4: self._fetch_max_bytes})
+        try:
+            answer = self._answer(message)
+        except StreamFailure as failure:
+            if failure.reason not in (Reason.SCANNER_EXPIRED, Reason.UNKNOWN_SCANNER):
+                self._close_one(scan)
+            scan.state = ScanState.DONE
+            raise
+        return self._taken(scan, answer)
+
+    def _taken(self, scan: _BucketScan, answer: Fields) -> bytes:
+        scan.scanner_id = text(answer, 3)
+        scan.sequence += 1
+        scan.state = ScanState.ACTIVE if number(answer, 4) else ScanState.DONE
+        return text(answer, 5)
+
+    def _close_one(self, scan: _BucketScan) -> None:
+        try:
+            self._calls.call(SCAN_KV, write_fields({1: scan.scanner_id, 5: True}))
+        except StreamFailure:
+            # The server lets go of it by itself when its time is over.
+            return
+
+    def _answer(self, message: bytes) -> Fields:
+        answer = self._calls.call(SCAN_KV, message)
+        if code := number(answer, 1):
+            raise failure_of(code, text(answer, 2))
+        return answer
+
+    def _decoded(self, records: bytes) -> pa.RecordBatch:
+        starts, ends = _bounds(records)
+        view = np.frombuffer(records, np.uint8)
+        ids = view[starts].astype(np.int32) | view[starts + 1].astype(np.int32) << 8
+        data = records + PADDING
+        groups = np.unique(ids)
+        where = [np.flatnonzero(ids == group) for group in groups]
+        parts = [
+            self._columns(int(group), Rows(data, starts[at] + 2, ends[at]))
+            for group, at in zip(groups, where, strict=True)
+        ]
+        if len(parts) == 1:
+            return pa.RecordBatch.from_arrays(parts[0], schema=self.schema)
+        order = pa.array(np.argsort(np.concatenate(where), kind="stable"))
+        columns = [pa.concat_arrays([part[at] for part in parts]).take(order) for at in range(len(self.schema))]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _columns(self, schema_id: int, rows: Rows) -> list[pa.Array]:
+        """The columns that are wanted, of rows of any schema: a column is the same if its id is."""
+        schema = self._schema(schema_id)
+        found = decode_columns(self._table.row_format, [column.type for column in schema.columns], rows)
+        by_id = {column.id: array for column, array in zip(schema.columns, found, strict=True)}
+        columns = []
+        for position, field in zip(self._positions, self.schema, strict=True):
+            array = by_id.get(self._table.schema.columns[position].id)
+            columns.append(pa.nulls(len(rows.starts), field.type) if array is None else array)
+        return columns
+
+    def _schema(self, schema_id: int) -> Schema:
+        known = self._schemas.get(schema_id)
+        if known is None:
+            path = write_fields({1: self._table.database, 2: self._table.name})
+            answer = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
+            known = self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(answer, 2)))
+        return known
+
+
+def _bounds(records: bytes) -> tuple[Any, Any]:
+    """Where each stored value of a batch begins and ends."""
+    starts, ends = [], []
+    position = _VALUES_HEAD_BYTES
+    unpack = _LENGTH.unpack_from
+    while position < len(records):
+        start = position + 4
+        position = start + unpack(records, position)[0]
+        starts.append(start)
+        ends.append(position)
+    if position != len(records):
+        raise StreamFailure(Reason.CORRUPT_RECORD, f"values are cut off. length={len(records)} said={position}")
+    return np.array(starts, np.int64), np.array(ends, np.int64)

@@ -1,0 +1,130 @@
+"""Stream tables of a server, over the protocol that their clients speak.
+
+    with StreamClient("127.0.0.1:9123", "me", "secret") as streams:
+        with streams.scan_keys("fluss", "orders", columns=["id", "total"]) as scan:
+            for batch in scan:
+                print(batch.num_rows)
+
+Needs pyarrow and numpy (the extra `streams`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from lakebed.core.secrets import Secret
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.fields import RowFormat
+from lakebed.streams.schema import Schema
+
+from .stream_connection import StreamConnection
+from .stream_messages import Fields, number, read_fields, text, write_fields
+from .stream_scans import FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
+
+__all__ = ["KvBatchScanner", "StreamClient"]
+
+GET_TABLE_INFO: Final = 1007
+GET_METADATA: Final = 1012
+
+
+class StreamClient:
+    """A stream server. For one thread at a time; use as a context, or close it."""
+
+    def __init__(self, address: str, user: str = "", secret: str | Secret | None = None) -> None:
+        """`address` is `host:port`. Without a secret nobody says who he is."""
+        host, _, port = address.rpartition(":")
+        self._bootstrap = host or "127.0.0.1", int(port)
+        self._user = user
+        self._secret = Secret(secret) if isinstance(secret, str) else secret
+        self._connection: StreamConnection | None = None
+        self._server: tuple[str, int] | None = None
+
+    def __enter__(self) -> StreamClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection. Idempotent."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def scan_keys(
+        self,
+        database: str,
+        table: str,
+        *,
+        partition: str | None = None,
+        buckets: Sequence[int] | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        fetch_max_bytes: int = FETCH_MAX_BYTES,
+    ) -> KvBatchScanner:
+        """All rows of a primary-key table or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_KEYED."""
+        scanned = self._table(database, table, partition)
+        return KvBatchScanner(
+            self, scanned, buckets=buckets, columns=columns, limit=limit, fetch_max_bytes=fetch_max_bytes
+        )
+
+    def call(self, key: int, message: bytes) -> Fields:
+        """The answer of the server that has the buckets. Raises StreamFailure."""
+        return self._connected().call(key, message)
+
+    def find_again(self) -> None:
+        """Look for the server of buckets before the next call: it may be another, or have started anew."""
+        self.close()
+        self._server = None
+
+    def _connected(self) -> StreamConnection:
+        if self._connection is None:
+            if self._server is None:
+                self._server = self._find()
+            self._connection = StreamConnection(*self._server, self._user, self._secret)
+        return self._connection
+
+    def _find(self) -> tuple[str, int]:
+        """Where the server of buckets is, asked of the one that we know."""
+        connection = StreamConnection(*self._bootstrap, self._user, self._secret)
+        try:
+            answer = connection.call(GET_METADATA, b"")
+        finally:
+            connection.close()
+        for server in answer.get(2, []):
+            if isinstance(server, bytes):
+                fields = read_fields(server)
+                return text(fields, 2).decode(), number(fields, 3)
+        raise StreamFailure(Reason.NO_LEADER, "no server has the buckets")
+
+    def _table(self, database: str, table: str, partition: str | None) -> ScannedTable:
+        path = write_fields({1: database, 2: table})
+        answer = self.call(GET_TABLE_INFO, write_fields({1: path}))
+        document = msgspec.json.decode(text(answer, 3))
+        format_ = str((document.get("properties") or {}).get("table.kv.format", RowFormat.COMPACTED)).lower()
+        if bool(document.get("partition_key")) != (partition is not None):
+            reason = Reason.NOT_PARTITIONED if partition is not None else Reason.NO_PARTITION
+            raise StreamFailure(reason, f"name a partition of a table that has some. table={database}.{table}")
+        return ScannedTable(
+            database,
+            table,
+            number(answer, 1),
+            number(answer, 2),
+            Schema.parse(document["schema"]),
+            RowFormat(format_),
+            int(document.get("bucket_count") or 1),
+            None if partition is None else self._partition(database, table, partition),
+        )
+
+    def _partition(self, database: str, table: str, partition: str) -> int:
+        wanted = write_fields({1: database, 2: table, 3: partition})
+        answer = self.call(GET_METADATA, write_fields({2: wanted}))
+        for each in answer.get(4, []):
+            if isinstance(each, bytes):
+                fields = read_fields(each)
+                if text(fields, 2).decode() == partition:
+                    return number(fields, 3)
+        raise StreamFailure(Reason.NO_PARTITION, f"no such partition. table={database}.{table} partition={partition}")

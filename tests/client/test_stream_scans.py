@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lakebed.client.stream_connection import REASONS
+from lakebed.client.stream_messages import Fields, number, read_fields, text, write_fields
+from lakebed.client.stream_scans import KvBatchScanner, ScannedTable, ScanState
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.batches import write_value_batch
+from lakebed.streams.keys.fields import RowFormat
+from lakebed.streams.keys.rows import RowLayout
+from lakebed.streams.schema import Schema
+from lakebed.streams.types import DataType, Root
+from lakebed.wire.fluss.errors import error_code
+
+OLD = Schema.of([("k", DataType(Root.INT)), ("name", DataType(Root.STRING))], primary_key=["k"])
+NEW = OLD.with_column("n", DataType(Root.BIGINT))
+TABLE = ScannedTable("fluss", "t", 7, 2, NEW, RowFormat.COMPACTED, 2)
+
+
+def value(schema_id: int, *row: object) -> bytes:
+    schema = OLD if schema_id == 1 else NEW
+    layout = RowLayout(RowFormat.COMPACTED, [column.type for column in schema.columns])
+    return schema_id.to_bytes(2, "little") + layout.encode(row)
+
+
+class Server:
+    """Answers as a server would: pages of rows by bucket, and what stands in the way."""
+
+    def __init__(self, pages: dict[int, list[list[bytes]]]) -> None:
+        self.pages = pages
+        self.in_the_way: list[int] = []
+        self.lost: list[Reason] = []
+        self.calls: list[Fields] = []
+        self.closed: list[bytes] = []
+        self.looked_again = 0
+
+    def call(self, key: int, message: bytes) -> Fields:
+        if key == 1011:
+            import msgspec
+
+            return read_fields(write_fields({1: 1, 2: msgspec.json.encode(OLD.document())}))
+        assert key == 1061
+        if self.lost:
+            raise StreamFailure(self.lost.pop(0))
+        request = read_fields(message)
+        self.calls.append(request)
+        if number(request, 5):
+            self.closed.append(text(request, 1))
+            return {}
+        if self.in_the_way:
+            return read_fields(write_fields({1: self.in_the_way.pop(0), 2: "not now"}))
+        if 2 in request:
+            bucket = number(read_fields(text(request, 2)), 3)
+            at = number(request, 3)
+            assert at == 0
+        else:
+            bucket, at = int(text(request, 1)), number(request, 3)
+        pages = self.pages[bucket]
+        if not pages:
+            return read_fields(write_fields({4: False, 6: 40 + bucket}))
+        return read_fields(
+            write_fields(
+                {
+                    3: b"%d" % bucket,
+                    4: at + 1 < len(pages),
+                    5: write_value_batch(pages[at]),
+                    6: 40 + bucket if at == 0 else None,
+                }
+            )
+        )
+
+    def find_again(self) -> None:
+        self.looked_again += 1
+
+
+def scanner(server: Server, **others: object) -> tuple[KvBatchScanner, list[float]]:
+    pauses: list[float] = []
+    clock: Callable[[], float] = lambda: sum(pauses)  # noqa: E731 - time passes by sleeping alone
+    return KvBatchScanner(server, TABLE, sleep=pauses.append, monotonic=clock, **others), pauses  # type: ignore[arg-type]  # as they are named
+
+
+def test_rows_of_all_buckets_and_schemas_come_in_batches() -> None:
+    server = Server({0: [[value(2, 1, "a", 10), value(1, 2, "b")], [value(2, 3, None, None)]], 1: [[value(1, 9, "z")]]})
+    scan, _ = scanner(server)
+    assert scan.states == {0: ScanState.PENDING, 1: ScanState.PENDING}
+    rows = [batch.to_pylist() for batch in scan]
+    assert rows == [
+        [{"k": 1, "name": "a", "n": 10}, {"k": 2, "name": "b", "n": None}],
+        [{"k": 3, "name": None, "n": None}],
+        [{"k": 9, "name": "z", "n": None}],
+    ]
+    assert set(scan.states.values()) == {ScanState.DONE}
+    assert scan.log_offsets == {0: 40, 1: 41}
+    scan.close()
+    assert server.closed == []
+    assert [number(call, 3) for call in server.calls] == [0, 1, 0]
+    assert {number(call, 4) for call in server.calls} == {4 * 1024 * 1024}
+
+
+def test_columns_come_as_they_were_asked_for() -> None:
+    server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
+    scan, _ = scanner(server, columns=["n", "k"])
+    assert [batch.to_pylist() for batch in scan] == [[{"n": 10, "k": 1}]]
+    with pytest.raises(StreamFailure):
+        scanner(server, columns=["none"])
+    with pytest.raises(StreamFailure):
+        scanner(server, buckets=[2])
+
+
+@pytest.mark.parametrize("code", [12, 21, 44, 69])
+def test_opening_is_tried_again_while_what_is_in_the_way_can_pass(code: int) -> None:
+    server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
+    server.in_the_way = [code] * 3
+    scan, pauses = scanner(server)
+    assert sum(batch.num_rows for batch in scan) == 1
+    assert pauses == [0.1, 0.2, 0.4]
+    assert server.looked_again == (0 if code == 69 else 3)
+
+
+def test_opening_is_not_tried_for_ever() -> None:
+    server = Server({0: [], 1: []})
+    server.in_the_way = [69] * 1000
+    scan, pauses = scanner(server, buckets=[0])
+    with pytest.raises(StreamFailure) as failed:
+        scan.next_batch()
+    assert failed.value.reason is Reason.TOO_MANY_SCANNERS
+    assert 50 < sum(pauses) <= 60
+    assert scan.states == {0: ScanState.DONE}
+
+
+@pytest.mark.parametrize("code", [48, 20, 2])
+def test_opening_ends_at_what_cannot_pass(code: int) -> None:
+    server = Server({0: [], 1: []})
+    server.in_the_way = [code]
+    scan, pauses = scanner(server)
+    with pytest.raises(StreamFailure):
+        scan.next_batch()
+    assert (pauses, scan.states[0]) == ([], ScanState.DONE)
+
+
+@pytest.mark.parametrize(("code", "closes"), [(66, False), (67, False), (68, True), (12, True)])
+def test_a_scan_that_was_begun_is_not_begun_again(code: int, closes: bool) -> None:
+    server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
+    scan, pauses = scanner(server)
+    assert scan.next_batch() is not None
+    server.in_the_way = [code]
+    with pytest.raises(StreamFailure):
+        scan.next_batch()
+    assert (pauses, scan.states[0]) == ([], ScanState.DONE)
+    assert server.closed == ([b"0"] if closes else [])
+
+
+def test_leaving_early_lets_go_of_what_the_server_holds() -> None:
+    server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
+    scan, _ = scanner(server)
+    with scan:
+        assert scan.next_batch() is not None
+        assert scan.states[0] is ScanState.ACTIVE
+    scan.close()
+    assert server.closed == [b"0"]
+    assert scan.next_batch() is None
+
+
+def test_letting_go_never_fails() -> None:
+    server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
+    scan, _ = scanner(server)
+    scan.next_batch()
+    server.lost = [Reason.NO_LEADER]
+    scan.close()
+    assert scan.states[0] is ScanState.DONE
+
+
+def test_a_table_without_a_key_has_no_scan() -> None:
+    table = ScannedTable("fluss", "t", 7, 1, Schema.of([("a", DataType(Root.INT))]), RowFormat.COMPACTED, 1)
+    with pytest.raises(StreamFailure) as failed:
+        KvBatchScanner(Server({}), table)
+    assert failed.value.reason is Reason.NOT_KEYED
+
+
+def test_numbers_mean_what_the_server_means_by_them() -> None:
+    assert {code: error_code(StreamFailure(reason)) for code, reason in REASONS.items()} == {
+        code: code for code in REASONS
+    }
+
+
+@pytest.mark.parametrize("noise", [b"\x80", b"\x0a\x05ab", b"\x0f\x01", b"\xff" * 12])
+def test_a_message_that_is_none_is_told(noise: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_fields(noise)
+
+
+def test_fields_are_what_was_written() -> None:
+    fields = read_fields(write_fields({1: 300, 2: "text", 3: b"", 4: None, 5: -1, 9: True}))
+    assert (number(fields, 1), text(fields, 2), text(fields, 3), number(fields, 5), number(fields, 9)) == (
+        300,
+        b"text",
+        b"",
+        -1,
+        1,
+    )
+    assert 4 not in fields
