@@ -245,7 +245,8 @@ class Connection(asyncio.BufferedProtocol):
         proof = self._proof
         if proof is None:
             raise StreamFailure(Reason.AUTHENTICATION_FAILED, "say first who you are (SASL PLAIN)")
-        if self._now() - self._checked_at > RECHECK_SECONDS:
+        # Records are many a second and go by what was so a moment ago; everything else by what is so now.
+        if isinstance(call, Call) or self._now() - self._checked_at > RECHECK_SECONDS:
             self._principal = await proof.principal()
             self._checked_at = self._now()
         caller = Caller(self._principal, self._connections.request_ids.next(), self._peer, host=self._host)
