@@ -32,7 +32,7 @@ from lakebed.streams.tables import Tables
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.acls import acl_calls
 from lakebed.wire.fluss.handlers.altering import altering_calls
-from lakebed.wire.fluss.handlers.cluster import config_calls, server_calls, stats_calls
+from lakebed.wire.fluss.handlers.cluster import config_calls, file_calls, server_calls, stats_calls
 from lakebed.wire.fluss.handlers.lake import lake_calls
 from lakebed.wire.fluss.handlers.metadata import SERVER_ID
 from lakebed.wire.fluss.handlers.producers import producer_calls
@@ -92,6 +92,7 @@ def wire_administration(
         *altering_calls(Altering(meta, clock, gate, databases, tables)),
         *acl_calls(Acls(gate, StreamGrants(meta, outbox, clock))),
         *config_calls(configs),
+        *file_calls(),
         *server_calls(Servers(meta, outbox, clock, gate, live)),
         *stats_calls(Stats(gate, tables, partitions, buckets, is_home)),
         *producer_calls(producers),

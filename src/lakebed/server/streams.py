@@ -43,6 +43,7 @@ from lakebed.wire.fluss.handlers.databases import database_calls
 from lakebed.wire.fluss.handlers.keys import KeyCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.handlers.metadata import metadata_calls
+from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
 from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 
 from .composition import open_storage
@@ -177,6 +178,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         *metadata_calls(tables, partitions, home),
         *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
         *KeyCalls(tables, buckets, gate, cursors).calls(),
+        *SnapshotCalls(gate, tables, partitions, snapshots).calls(),
     )
 
     async def take_snapshots() -> None:

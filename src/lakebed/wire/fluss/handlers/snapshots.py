@@ -1,0 +1,124 @@
+"""Calls about snapshots of keys, and the leases that keep them.
+
+What there is is listed and kept as it is. But readers are sent to none: the files are an index of the server's own,
+with more in it than readers of RocksDB expect, in a byte store that they have no keys to. Told of no snapshot, they
+read the log from its start, or ask for a scan (ADR 31).
+"""
+
+from __future__ import annotations
+
+from lakebed.objects.model import Caller
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.gate import Gate, Need
+from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.partitions import Partitions
+from lakebed.streams.seam import TableBucket
+from lakebed.streams.table import StreamTable
+from lakebed.streams.tables import Tables
+
+from .. import messages_pb2 as pb
+from ..calls import AnyCall, Call
+
+__all__ = ["SnapshotCalls"]
+
+
+class SnapshotCalls:
+    """The calls on the snapshots that there are."""
+
+    def __init__(self, gate: Gate, tables: Tables, partitions: Partitions, snapshots: KeySnapshots) -> None:
+        self._gate = gate
+        self._tables = tables
+        self._partitions = partitions
+        self._snapshots = snapshots
+
+    def calls(self) -> tuple[AnyCall, ...]:
+        """What this answers."""
+        return (
+            Call(1023, "GET_LATEST_KV_SNAPSHOTS", pb.GetLatestKvSnapshotsRequest, self.latest),
+            Call(1024, "GET_KV_SNAPSHOT_METADATA", pb.GetKvSnapshotMetadataRequest, self.metadata),
+            Call(1056, "ACQUIRE_KV_SNAPSHOT_LEASE", pb.AcquireKvSnapshotLeaseRequest, self.acquire),
+            Call(1057, "RELEASE_KV_SNAPSHOT_LEASE", pb.ReleaseKvSnapshotLeaseRequest, self.release),
+            Call(1058, "DROP_KV_SNAPSHOT_LEASE", pb.DropKvSnapshotLeaseRequest, self.drop),
+            Call(1064, "LIST_KV_SNAPSHOTS", pb.ListKvSnapshotsRequest, self.listed),
+        )
+
+    async def latest(self, caller: Caller, request: pb.GetLatestKvSnapshotsRequest) -> pb.GetLatestKvSnapshotsResponse:
+        """Where readers of each bucket begin: at the start of its log. Reasons: NO_TABLE, NOT_KEYED, NO_PARTITION."""
+        table = await self._tables.get(caller, request.table_path.database_name, request.table_path.table_name)
+        _check_keyed(table)
+        answer = pb.GetLatestKvSnapshotsResponse(table_id=table.id)
+        if table.is_partitioned:
+            answer.partition_id = (await self._partitions.by_name(table, request.partition_name)).id
+        for number in range(table.bucket_count):
+            answer.latest_snapshots.add(bucket_id=number)
+        return answer
+
+    async def metadata(
+        self, caller: Caller, request: pb.GetKvSnapshotMetadataRequest
+    ) -> pb.GetKvSnapshotMetadataResponse:
+        """The files of one. Reasons: UNKNOWN_BUCKET, NO_KEY_SNAPSHOT."""
+        await self._admit(caller, Need.DESCRIBE, request.table_id)
+        partition_id = request.partition_id if request.HasField("partition_id") else None
+        found = await self._snapshots.get(
+            TableBucket(request.table_id, partition_id, request.bucket_id), request.snapshot_id
+        )
+        files = [pb.SnapshotFile(remote_path=file.key, local_file_name=file.name) for file in found.files]
+        return pb.GetKvSnapshotMetadataResponse(log_offset=found.log_offset, snapshot_files=files)
+
+    async def listed(self, caller: Caller, request: pb.ListKvSnapshotsRequest) -> pb.ListKvSnapshotsResponse:
+        """All that stay, of a table or a partition. Reasons: UNKNOWN_BUCKET, NOT_KEYED."""
+        _check_keyed(await self._admit(caller, Need.DESCRIBE, request.table_id))
+        partition_id = request.partition_id if request.HasField("partition_id") else None
+        answer = pb.ListKvSnapshotsResponse(table_id=request.table_id)
+        if partition_id is not None:
+            answer.partition_id = partition_id
+        for each in await self._snapshots.listed(request.table_id, partition_id):
+            answer.active_snapshots.add(bucket_id=each.bucket.bucket, snapshot_id=each.id, log_offset=each.log_offset)
+        return answer
+
+    async def acquire(
+        self, caller: Caller, request: pb.AcquireKvSnapshotLeaseRequest
+    ) -> pb.AcquireKvSnapshotLeaseResponse:
+        """Keep some for a time; which are gone. Reasons: UNKNOWN_BUCKET, INVALID_CONFIG."""
+        wanted = []
+        for table in request.snapshots_to_lease:
+            await self._admit(caller, Need.READ, table.table_id)
+            for each in table.bucket_snapshots:
+                partition_id = each.partition_id if each.HasField("partition_id") else None
+                wanted.append((TableBucket(table.table_id, partition_id, each.bucket_id), each.snapshot_id))
+        answer = pb.AcquireKvSnapshotLeaseResponse()
+        tables: dict[int, pb.LeasedTable] = {}
+        for bucket, snapshot_id in await self._snapshots.lease(request.lease_id, request.lease_duration_ms, wanted):
+            if bucket.table_id not in tables:
+                tables[bucket.table_id] = answer.unavailable_snapshots.add(table_id=bucket.table_id)
+            gone = tables[bucket.table_id].bucket_snapshots.add(bucket_id=bucket.bucket, snapshot_id=snapshot_id)
+            if bucket.partition_id is not None:
+                gone.partition_id = bucket.partition_id
+        return answer
+
+    async def release(
+        self, caller: Caller, request: pb.ReleaseKvSnapshotLeaseRequest
+    ) -> pb.ReleaseKvSnapshotLeaseResponse:
+        """Keep some no longer. Idempotent. Reasons: UNKNOWN_BUCKET."""
+        buckets = []
+        for each in request.buckets_to_release:
+            await self._admit(caller, Need.READ, each.table_id)
+            partition_id = each.partition_id if each.HasField("partition_id") else None
+            buckets.append(TableBucket(each.table_id, partition_id, each.bucket_id))
+        await self._snapshots.release(request.lease_id, buckets)
+        return pb.ReleaseKvSnapshotLeaseResponse()
+
+    async def drop(self, caller: Caller, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
+        """End a lease, for who knows its name. Idempotent."""
+        await self._snapshots.drop_lease(request.lease_id)
+        return pb.DropKvSnapshotLeaseResponse()
+
+    async def _admit(self, caller: Caller, need: Need, table_id: int) -> StreamTable:
+        table = await self._tables.by_id(table_id)
+        await self._gate.check(caller.principal, need, *table.path, request_id=caller.request_id)
+        return table
+
+
+def _check_keyed(table: StreamTable) -> None:
+    if not table.is_keyed:
+        raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
