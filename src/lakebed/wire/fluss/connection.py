@@ -14,7 +14,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, cast
 
 from google.protobuf.message import DecodeError, Message
 
@@ -27,13 +27,12 @@ from lakebed.wire.http.eager import start_eagerly
 
 from . import messages_pb2 as pb
 from .calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
+from .encoding import read_message
 from .errors import UNKNOWN, error_code, failure_message
 from .frames import HEAD_BYTES, LENGTH_BYTES, answer_head, failure_head, read_head, read_length
 from .sasl import Authenticator, Proof, read_plain
 
 log = logging.getLogger("lakebed.streams")
-
-M = TypeVar("M", bound=Message)
 
 __all__ = ["Connection", "ConnectionSet", "Observe"]
 
@@ -217,6 +216,9 @@ class Connection(asyncio.BufferedProtocol):
         except LakebedError as error:
             outcome = "failed"
             self._refuse(number, error)
+        except DecodeError as error:
+            outcome = "failed"
+            self._refuse(number, StreamFailure(Reason.CORRUPT_MESSAGE, f"the message cannot be read: {error}"))
         except Exception:
             outcome = "crashed"
             log.exception("a handler failed", extra={"call": name})
@@ -236,10 +238,10 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _asked(self, key: int, version: int, body: memoryview, call: AnyCall | None, room: _Room) -> Answer:
         if key == API_VERSIONS:
-            _parse(pb.ApiVersionsRequest, body)
+            read_message(pb.ApiVersionsRequest, body)
             return (self._connections.versions,)
         if key == AUTHENTICATE:
-            return await self._authenticate(_parse(pb.AuthenticateRequest, body))
+            return await self._authenticate(read_message(pb.AuthenticateRequest, body))
         if call is None or not 0 <= version <= call.max_version:
             raise StreamFailure(Reason.UNSUPPORTED_VERSION, f"no such call here. key={key} version={version}")
         proof = self._proof
@@ -251,11 +253,8 @@ class Connection(asyncio.BufferedProtocol):
             self._checked_at = self._now()
         caller = Caller(self._principal, self._connections.request_ids.next(), self._peer, host=self._host)
         if isinstance(call, Call):
-            return await call.answer(caller, _parse(call.request, body))
-        try:
-            return await call.answer(caller, body, version, room)
-        except DecodeError as error:
-            raise _corrupt(error) from None
+            return await call.answer(caller, read_message(call.request, body))
+        return await call.answer(caller, body, version, room)
 
     async def _authenticate(self, request: pb.AuthenticateRequest) -> Message:
         """Take the client's word for who it is, if the secret is right. A wrong one ends nothing: it may try again."""
@@ -367,16 +366,3 @@ class _Room:
         """The answer is written, or there is none."""
         if self._has_turn:
             self._connection.end_turn()
-
-
-def _parse(kind: type[M], body: memoryview) -> M:
-    message = kind()
-    try:
-        message.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
-    except DecodeError as error:
-        raise _corrupt(error) from None
-    return message
-
-
-def _corrupt(error: DecodeError) -> StreamFailure:
-    return StreamFailure(Reason.CORRUPT_MESSAGE, f"the message cannot be read: {error}")

@@ -6,17 +6,28 @@ A generated class copies a field of bytes twice on its way in and twice on its w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
-__all__ = ["BYTES", "VARINT", "fields", "signed_32", "signed_64", "varint"]
+__all__ = ["BYTES", "VARINT", "fields", "read_message", "signed_32", "signed_64", "varint"]
+
+M = TypeVar("M", bound=Message)
 
 VARINT: Final = 0
 BYTES: Final = 2
 _FIXED_64: Final = 1
 _FIXED_32: Final = 5
 _MAX_SHIFT: Final = 63
+
+
+def read_message(kind: type[M], body: memoryview) -> M:
+    """The message, by its generated class. Raises DecodeError also for one that lacks what must be there."""
+    message = kind()
+    message.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+    if not message.IsInitialized():
+        raise DecodeError("a required field is missing")
+    return message
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:

@@ -19,6 +19,7 @@ from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Raw, Room
+from ..encoding import read_message
 from ..errors import error_code
 from ..records import RecordsFor, looked_up, read_put
 
@@ -111,8 +112,7 @@ class KeyCalls:
 
     async def lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """The values of keys."""
-        request = pb.LookupRequest()
-        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        request = read_message(pb.LookupRequest, body)
         inserts = request.insert_if_not_exists
         table = await self._table(caller, request.table_id, Need.READ)
         if inserts:
@@ -141,8 +141,7 @@ class KeyCalls:
 
     async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """The values of all keys that begin so."""
-        request = pb.PrefixLookupRequest()
-        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        request = read_message(pb.PrefixLookupRequest, body)
         table = await self._table(caller, request.table_id, Need.READ)
         await room.turn()
         answer = pb.PrefixLookupResponse()
@@ -163,8 +162,7 @@ class KeyCalls:
 
     async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
         """Some rows of a bucket: of keys the first, of a log the last."""
-        request = pb.LimitScanRequest()
-        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        request = read_message(pb.LimitScanRequest, body)
         try:
             table = await self._table(caller, request.table_id, Need.READ)
             partition_id = request.partition_id if request.HasField("partition_id") else None
@@ -177,8 +175,7 @@ class KeyCalls:
 
     async def scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
         """Open a scan of a bucket, go on with one, or close it."""
-        request = pb.ScanKvRequest()
-        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        request = read_message(pb.ScanKvRequest, body)
 
         async def find(bucket: TableBucket) -> BucketKeys:
             table = await self._table(caller, bucket.table_id, Need.READ)

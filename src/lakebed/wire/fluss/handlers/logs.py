@@ -27,6 +27,7 @@ from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Call, Raw, Room
+from ..encoding import read_message
 from ..errors import error_code
 from ..records import FetchedBucket, RecordsFor, fetch_answer, read_produce
 
@@ -144,8 +145,7 @@ class LogCalls:
 
     async def fetch(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """Batches of many buckets, once there are some or the time is over."""
-        request = pb.FetchLogRequest()
-        request.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+        request = read_message(pb.FetchLogRequest, body)
         wait_ms = min(max(request.max_wait_ms, 0), MAX_WAIT_MS)
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         least = max(request.min_bytes, 1)

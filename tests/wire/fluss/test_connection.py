@@ -1,0 +1,326 @@
+"""Connections: frames in whatever pieces they come, limits, and answers beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from lakebed.core.access import Principal, root_of
+from lakebed.core.errors import Throttled, Unauthenticated
+from lakebed.core.secrets import Secret
+from lakebed.objects.model import Caller
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.calls import Answer, Call, Raw, Room
+from lakebed.wire.fluss.connection import MAX_STRANGE_FRAME_BYTES
+from lakebed.wire.fluss.listening import STALLED_SECONDS, Listening
+
+EXISTS, ECHO, HELD, LARGE = 1004, 1014, 1015, 1061
+MAX_FRAME = 1024 * 1024
+LARGE_BYTES = 4 * 1024 * 1024
+
+
+class Proof:
+    """Somebody who may be thrown out later."""
+
+    def __init__(self) -> None:
+        self.is_good = True
+
+    async def principal(self) -> Principal:
+        if not self.is_good:
+            raise Unauthenticated("gone")
+        return root_of("000000000000")
+
+
+class OnePassword:
+    """One secret for everybody."""
+
+    def __init__(self) -> None:
+        self.proof = Proof()
+        self.is_throttled = False
+
+    async def authenticate(self, name: str, secret: Secret, address: str) -> Proof:
+        if self.is_throttled:
+            raise Throttled("too often")
+        if secret != Secret("right"):
+            raise Unauthenticated(f"wrong secret of {name}")
+        return self.proof
+
+
+class Server:
+    """A listening edge with a few calls of its own."""
+
+    def __init__(self) -> None:
+        self.authenticator = OnePassword()
+        self.release = asyncio.Event()
+        self.seen: list[tuple[str, str]] = []
+        self.made = 0
+        self.listening = Listening(
+            [
+                Call(EXISTS, "EXISTS", pb.DatabaseExistsRequest, self.exists),
+                Raw(ECHO, "ECHO", self.echo, max_version=1),
+                Raw(HELD, "HELD", self.held),
+                Raw(LARGE, "LARGE", self.large),
+            ],
+            self.authenticator,
+            max_connections=2,
+            max_frame_bytes=MAX_FRAME,
+            observe=lambda call, outcome, seconds: self.seen.append((call, outcome)),
+        )
+
+    async def exists(self, caller: Caller, request: pb.DatabaseExistsRequest) -> pb.DatabaseExistsResponse:
+        if request.database_name == "broken":
+            raise RuntimeError("a mistake of ours")
+        if request.database_name == "none":
+            raise StreamFailure(Reason.NO_DATABASE, "no such database")
+        return pb.DatabaseExistsResponse(exists=True)
+
+    async def echo(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        return [body[:10], bytes(body[10:])]
+
+    async def held(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        await self.release.wait()
+        return [b"released"]
+
+    async def large(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        await room.turn()
+        self.made += 1
+        return [b"x" * LARGE_BYTES]
+
+
+class Client:
+    """The other side, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, key: int, body: bytes = b"", *, version: int = 0, number: int = 1) -> None:
+        self.writer.write(frame(key, body, version=version, number=number))
+
+    async def answer(self) -> tuple[int, int, bytes]:
+        """Whether it failed, of which request, and the message."""
+        (length,) = struct.unpack(">i", await self.reader.readexactly(4))
+        kind, number = struct.unpack(">bi", await self.reader.readexactly(5))
+        return kind, number, await self.reader.readexactly(length - 5)
+
+    async def ask(self, key: int, body: bytes = b"", **how: int) -> tuple[int, int, bytes]:
+        self.send(key, body, **how)
+        return await self.answer()
+
+    async def log_in(self, secret: bytes = b"right") -> tuple[int, int, bytes]:
+        token = b"\0user\0" + secret
+        return await self.ask(1038, pb.AuthenticateRequest(protocol="PLAIN", token=token).SerializeToString())
+
+    async def is_closed(self) -> bool:
+        try:
+            return await asyncio.wait_for(self.reader.read(1), 20) == b""
+        except ConnectionResetError:
+            return True
+
+
+def frame(key: int, body: bytes = b"", *, version: int = 0, number: int = 1) -> bytes:
+    return struct.pack(">ihhi", 8 + len(body), key, version, number) + body
+
+
+def failure(message: bytes) -> int:
+    return pb.Failure.FromString(message).error_code
+
+
+@pytest_asyncio.fixture
+async def served() -> AsyncIterator[tuple[Server, int]]:
+    import socket
+
+    server = Server()
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    await server.listening.start(listener)
+    yield server, listener.getsockname()[1]
+    server.release.set()
+    await server.listening.drain(1.0)
+
+
+@pytest.fixture
+def server(served: tuple[Server, int]) -> Server:
+    return served[0]
+
+
+@pytest_asyncio.fixture
+async def client(served: tuple[Server, int]) -> AsyncIterator[Client]:
+    made = await connect(served[1])
+    yield made
+    made.writer.close()
+
+
+async def connect(port: int) -> Client:
+    return Client(*await asyncio.open_connection("127.0.0.1", port))
+
+
+async def test_the_calls_that_there_are_are_told_to_anybody(client: Client) -> None:
+    hello = pb.ApiVersionsRequest(client_software_name="t", client_software_version="1").SerializeToString()
+    kind, number, message = await client.ask(1000, hello, number=77)
+    assert (kind, number) == (0, 77)
+    told = pb.ApiVersionsResponse.FromString(message)
+    assert {each.api_key: each.max_version for each in told.api_versions} == {
+        1000: 0,
+        1038: 0,
+        EXISTS: 0,
+        ECHO: 1,
+        HELD: 0,
+        LARGE: 0,
+    }
+    assert not told.HasField("server_type")
+
+
+async def test_nothing_else_is_answered_before_the_secret(client: Client) -> None:
+    kind, _, message = await client.ask(EXISTS, pb.DatabaseExistsRequest(database_name="d").SerializeToString())
+    assert (kind, failure(message)) == (1, 46)
+    assert failure((await client.log_in(b"wrong"))[2]) == 46
+    assert (await client.log_in())[0] == 0
+    assert (await client.ask(EXISTS, pb.DatabaseExistsRequest(database_name="d").SerializeToString()))[0] == 0
+
+
+@pytest.mark.parametrize("token", [b"", b"user\0right", b"\0\0right", b"\0user\0right\0more", b"\0\xff\0right"])
+async def test_tokens_of_another_form(client: Client, token: bytes) -> None:
+    request = pb.AuthenticateRequest(protocol="PLAIN", token=token).SerializeToString()
+    assert failure((await client.ask(1038, request))[2]) == 46
+
+
+async def test_other_mechanisms_are_refused(client: Client) -> None:
+    request = pb.AuthenticateRequest(protocol="SCRAM", token=b"\0user\0right").SerializeToString()
+    assert failure((await client.ask(1038, request))[2]) == 46
+
+
+async def test_who_tried_too_often_may_try_later(server: Server, client: Client) -> None:
+    server.authenticator.is_throttled = True
+    assert failure((await client.log_in())[2]) == 51
+
+
+async def test_a_secret_that_is_good_no_more_ends_what_it_opened(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakebed.wire.fluss.connection.RECHECK_SECONDS", -1.0)
+    await client.log_in()
+    assert (await client.ask(ECHO, b"hello"))[2] == b"hello"
+    server.authenticator.proof.is_good = False
+    assert failure((await client.ask(ECHO, b"hello"))[2]) == 46
+
+
+async def test_calls_and_versions_that_there_are_not(client: Client) -> None:
+    await client.log_in()
+    for key, version in ((999, 0), (1999, 0), (ECHO, 2), (ECHO, -1)):
+        kind, _, message = await client.ask(key, version=version)
+        assert (kind, failure(message)) == (1, 2)
+    assert (await client.ask(ECHO, b"x", version=1))[0] == 0
+
+
+async def test_messages_that_cannot_be_read(client: Client) -> None:
+    await client.log_in()
+    for body in (b"\xff\xff", b"", b"\x0a\x7f"):
+        kind, _, message = await client.ask(EXISTS, body)
+        assert (kind, failure(message)) == (1, 3)
+
+
+async def test_a_mistake_of_ours_is_answered_and_ends_nothing(server: Server, client: Client) -> None:
+    await client.log_in()
+    broken = pb.DatabaseExistsRequest(database_name="broken").SerializeToString()
+    kind, _, message = await client.ask(EXISTS, broken)
+    assert (kind, failure(message)) == (1, -1)
+    assert pb.Failure.FromString(message).error_message == "internal error"
+    assert (
+        failure((await client.ask(EXISTS, pb.DatabaseExistsRequest(database_name="none").SerializeToString()))[2]) == 4
+    )
+    assert (await client.ask(ECHO, b"on"))[2] == b"on"
+    assert server.seen[-3:] == [("EXISTS", "crashed"), ("EXISTS", "failed"), ("ECHO", "ok")]
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 1000, 100_000])
+async def test_frames_come_in_pieces_of_any_size(client: Client, piece: int) -> None:
+    await client.log_in()
+    bodies = [b"", b"a", b"b" * 100, bytes(range(256)) * (40 if piece < 1000 else 2000), b"end"]
+    sent = b"".join(frame(ECHO, body, number=number) for number, body in enumerate(bodies))
+    for at in range(0, len(sent), piece):
+        client.writer.write(sent[at : at + piece])
+        await client.writer.drain()
+    assert [await client.answer() for _ in bodies] == [(0, number, body) for number, body in enumerate(bodies)]
+
+
+async def test_a_call_that_waits_holds_up_no_other(server: Server, client: Client) -> None:
+    await client.log_in()
+    client.send(HELD, number=1)
+    assert await client.ask(ECHO, b"meanwhile", number=2) == (0, 2, b"meanwhile")
+    server.release.set()
+    assert await client.answer() == (0, 1, b"released")
+
+
+@pytest.mark.parametrize("length", [MAX_FRAME + 1, 2**31 - 1, -1, 7, 0])
+async def test_frames_that_cannot_be_end_the_connection(client: Client, length: int) -> None:
+    await client.log_in()
+    client.writer.write(struct.pack(">ihhi", length, ECHO, 0, 1))
+    assert await client.is_closed()
+
+
+async def test_a_stranger_sends_no_large_frames(client: Client) -> None:
+    client.writer.write(struct.pack(">ihhi", MAX_STRANGE_FRAME_BYTES + 1, 1038, 0, 1))
+    assert await client.is_closed()
+
+
+async def test_one_connection_too_many_is_closed(served: tuple[Server, int], client: Client) -> None:
+    await client.log_in()
+    second = await connect(served[1])
+    await second.log_in()
+    third = await connect(served[1])
+    assert await third.is_closed()
+    assert (await client.ask(ECHO, b"still"))[2] == b"still"
+    for other in (second, third):
+        other.writer.close()
+
+
+async def test_a_reader_that_does_not_read_has_one_large_answer_made(
+    served: tuple[Server, int], client: Client
+) -> None:
+    server = served[0]
+    await client.log_in()
+    for number in range(50):
+        client.send(LARGE, number=number)
+    other = await connect(served[1])
+    await other.log_in()
+    for _ in range(20):
+        # Others are not held up, and after so many turns of the loop nothing more was made for who does not read.
+        assert (await other.ask(ECHO, b"quick"))[2] == b"quick"
+    assert server.made < 10
+    for _ in range(50):
+        assert len((await client.answer())[2]) == LARGE_BYTES
+    other.writer.close()
+
+
+async def test_a_client_that_stopped_in_the_middle_is_let_go_of(server: Server, client: Client) -> None:
+    await client.log_in()
+    client.writer.write(frame(ECHO, b"never whole")[:-3])
+    await client.writer.drain()
+    while server.listening.count and not _awaits(server):
+        await asyncio.sleep(0.01)
+    server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS - 10)
+    assert server.listening.count == 1
+    server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS + 10)
+    assert await client.is_closed()
+
+
+async def test_an_end_of_sending_still_gets_the_answers(server: Server, client: Client) -> None:
+    await client.log_in()
+    client.send(HELD)
+    await client.writer.drain()
+    client.writer.write_eof()
+    await asyncio.sleep(0.05)
+    server.release.set()
+    assert await client.answer() == (0, 1, b"released")
+    assert await client.is_closed()
+
+
+def _awaits(server: Any) -> bool:
+    return any(each.awaits_client for each in server.listening._open)

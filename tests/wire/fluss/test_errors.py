@@ -1,0 +1,33 @@
+"""Every reason has a number, and clients try again by it exactly where it makes sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import AccessDenied, Fenced, LakebedError, Unavailable
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.wire.fluss.errors import UNKNOWN, error_code, failure_message
+
+RETRIED = {1, 3, 9, 10, 11, 12, 14, 21, 25, 26, 28, 29, 44, 70, 72, 73}
+"""The numbers on which the Java client tries again."""
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_a_number_of_the_right_kind(reason: Reason) -> None:
+    failure = StreamFailure(reason)
+    assert (error_code(failure) in RETRIED) == failure.is_passing
+
+
+def test_no_two_reasons_have_one_number() -> None:
+    assert len({error_code(StreamFailure(reason)) for reason in Reason}) == len(Reason)
+
+
+@pytest.mark.parametrize(("error", "code"), [(AccessDenied("no"), 48), (Unavailable("later"), 26), (Fenced("old"), 12)])
+def test_what_other_parts_raise(error: LakebedError, code: int) -> None:
+    assert error_code(error) == code
+    assert failure_message(error).error_message == str(error)
+
+
+def test_what_nobody_foresaw_is_not_told() -> None:
+    message = failure_message(LakebedError("a secret detail"))
+    assert (message.error_code, message.error_message) == (UNKNOWN, "internal error")

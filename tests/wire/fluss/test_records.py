@@ -1,0 +1,118 @@
+"""What is read and written by hand is what the generated classes read and write."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.streams.seam import RemoteSegment
+from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.encoding import fields, signed_64, varint
+from lakebed.wire.fluss.records import (
+    FetchedBucket,
+    RecordsFor,
+    fetch_answer,
+    looked_up,
+    read_produce,
+    read_put,
+)
+
+ids = st.integers(0, 2**63 - 1)
+buckets = st.integers(0, 2**31 - 1)
+parts = st.lists(st.tuples(st.none() | ids, buckets, st.binary(max_size=300)), max_size=5)
+
+
+def records_of(found: list[RecordsFor]) -> list[tuple[int | None, int, bytes]]:
+    return [(partition, bucket, bytes(records)) for partition, bucket, records in found]
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_numbers_of_every_size(number: int) -> None:
+    (found,) = fields(memoryview(b"\x08" + varint(number)))
+    assert found[0] == 1
+    assert signed_64(found[1]) == number
+
+
+@given(st.sampled_from([0, 1, -1]), ids, parts)
+def test_a_produce_request(acks: int, table_id: int, written: list[tuple[int | None, int, bytes]]) -> None:
+    message = pb.ProduceLogRequest(acks=acks, table_id=table_id, timeout_ms=30_000)
+    for partition, bucket, records in written:
+        message.buckets.add(partition_id=partition, bucket_id=bucket, records=records)
+    found = read_produce(memoryview(message.SerializeToString()))
+    assert (found.acks, found.table_id, found.timeout_ms) == (acks, table_id, 30_000)
+    assert records_of(found.buckets) == written
+
+
+@given(ids, st.lists(st.integers(0, 2**31 - 1), max_size=20), st.sampled_from([0, 1]), parts)
+def test_a_put_request(
+    table_id: int, columns: list[int], mode: int, written: list[tuple[int | None, int, bytes]]
+) -> None:
+    message = pb.PutKvRequest(acks=-1, table_id=table_id, timeout_ms=1, target_columns=columns, agg_mode=mode)
+    for partition, bucket, records in written:
+        message.buckets.add(partition_id=partition, bucket_id=bucket, records=records)
+    found = read_put(memoryview(message.SerializeToString()))
+    assert (found.acks, found.table_id, found.target_columns, found.merge_mode) == (-1, table_id, columns, mode)
+    assert records_of(found.buckets) == written
+
+
+@given(st.binary(max_size=60))
+def test_noise_is_refused_or_read_as_something(noise: bytes) -> None:
+    for read in (read_produce, read_put):
+        try:
+            read(memoryview(noise))
+        except DecodeError:
+            continue
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_request_that_ends_early_is_refused(cut: int) -> None:
+    message = pb.ProduceLogRequest(acks=-1, table_id=5, timeout_ms=1)
+    message.buckets.add(bucket_id=3, records=b"r" * 40)
+    whole = message.SerializeToString()
+    with pytest.raises(DecodeError):
+        read_produce(memoryview(whole[:-cut]))
+
+
+fetched = st.tuples(st.none() | ids, buckets, ids, ids, st.binary(max_size=500)).map(
+    lambda drawn: FetchedBucket(drawn[0], drawn[1], high_watermark=drawn[2], start_offset=drawn[3], records=drawn[4])
+)
+
+
+@given(st.lists(st.tuples(ids, st.lists(fetched, max_size=4)), max_size=4))
+def test_an_answer_to_a_fetch(found: list[tuple[int, list[FetchedBucket]]]) -> None:
+    answer = pb.FetchLogResponse.FromString(b"".join(fetch_answer(found)))
+    assert [table.table_id for table in answer.tables] == [table_id for table_id, _ in found]
+    for table, (_, wanted) in zip(answer.tables, found, strict=True):
+        for bucket, each in zip(table.buckets, wanted, strict=True):
+            assert bucket.HasField("partition_id") == (each.partition_id is not None)
+            assert bucket.partition_id == (each.partition_id or 0)
+            assert (bucket.bucket_id, bucket.records) == (each.bucket, each.records)
+            assert (bucket.high_watermark, bucket.log_start_offset) == (each.high_watermark, each.start_offset)
+            assert not bucket.HasField("error_code")
+
+
+def test_an_answer_to_a_fetch_with_a_failure_and_remote_segments() -> None:
+    failed = FetchedBucket(None, 0, error_code=19, error_message="no such offset")
+    segment = RemoteSegment("abc", 0, 100, 4096, 17)
+    remote = FetchedBucket(
+        8, 1, high_watermark=200, remote=[segment], remote_start=12, remote_folder="/r", partition_name="EU"
+    )
+    answer = pb.FetchLogResponse.FromString(b"".join(fetch_answer([(7, [failed, remote])])))
+    first, second = answer.tables[0].buckets
+    assert (first.error_code, first.error_message, first.HasField("records")) == (19, "no such offset", False)
+    told = second.remote_log_fetch_info
+    assert (told.tablet_dir, told.partition_name, told.first_start_pos) == ("/r", "EU", 12)
+    assert (told.segments[0].segment_id, told.segments[0].end_offset, told.segments[0].size_in_bytes) == (
+        "abc",
+        100,
+        4096,
+    )
+
+
+@given(st.none() | ids, buckets, st.lists(st.none() | st.binary(max_size=400), max_size=10))
+def test_an_answer_to_a_lookup(partition: int | None, bucket: int, values: list[bytes | None]) -> None:
+    (found,) = pb.LookupResponse.FromString(looked_up(partition, bucket, values)).buckets
+    assert (found.bucket_id, found.partition_id) == (bucket, partition or 0)
+    assert [value.values if value.HasField("values") else None for value in found.values] == values
