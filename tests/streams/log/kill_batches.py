@@ -1,4 +1,4 @@
-"""The batches of the tests that kill: which one it is can be told from its body, and from nothing else the same size."""
+"""The batches of the tests that kill: which one it is can be told from its body."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ import asyncio
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from awscrt.checksums import crc32c
 
@@ -28,7 +28,7 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Acks, Appended, Fetched
 
 from .admission import Admission, Admitted
-from .batches import Buffer
+from .batches import Buffer, is_whole, walk
 from .presentation import PLAIN, Presentation
 from .recovery import CHECKPOINT, recover, replace_file, write_checkpoint
 from .segment import Segment, segment_path
@@ -40,14 +40,13 @@ __all__ = ["FolderLog"]
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
+Replicate: TypeAlias = Callable[[int, int, Sequence[Buffer]], Awaitable[None]]
+
 _MOST_PIECES: Final = 1024
 """How many buffers one call of the kernel takes."""
 
 _WARM_BYTES: Final = 32 * 1024 * 1024
 """What was written last is in the kernel's cache: reading it is a copy, and no reason to wait for a thread."""
-
-_FIRST_PAUSE_SECONDS: Final = 0.1
-_LONGEST_PAUSE_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -95,8 +94,8 @@ class FolderLog:
         self._written = 0
         self._failure: StreamFailure | None = None
         self._closed = False
-        self.rolled: Callable[[], None] = lambda: None
-        """Called when a segment was sealed."""
+        self.replicate: Replicate | None = None
+        """What has to succeed, besides the sync, before a group is stable: with its offsets and its bytes."""
 
     @classmethod
     async def open(
@@ -161,13 +160,16 @@ class FolderLog:
         """Give batches their places, and have them written from here on."""
         self._check_open()
         admitted = self._admission.admit(records)
+        self._enqueue(admitted)
+        return admitted.appended
+
+    def _enqueue(self, admitted: Admitted) -> None:
         if admitted.entries:
             self._pending.append(admitted)
             self._pending_bytes += sum(size for _, size in admitted.entries)
             if self._flushing is None:
                 # Begins once the loop comes round: whoever appends until then is in the same group.
                 self._flushing = asyncio.get_running_loop().create_task(self._flush())
-        return admitted.appended
 
     async def settle(self, offset: int) -> None:
         """Return when all before `offset` is on stable storage."""
@@ -190,6 +192,18 @@ class FolderLog:
             if appended.end_offset > self._written:
                 raise self._failure or StreamFailure(Reason.LOG_STORAGE, "the log was closed before")
         return appended
+
+    async def restore(self, records: bytes) -> None:
+        """Append batches that have their places already, from the first that is not here. Raises LOG_STORAGE."""
+        for batch in walk(records):
+            if batch.base_offset >= self.end_offset:
+                if batch.base_offset != self.end_offset or batch.magic != 0 or not is_whole(batch):
+                    raise StreamFailure(Reason.LOG_STORAGE, f"a batch is damaged. offset={batch.base_offset}")
+                self._admission.replay(batch)
+                appended = Appended(batch.base_offset, batch.next_offset)
+                entries = [(batch.base_offset, len(batch.view))]
+                self._enqueue(Admitted(appended, [batch.view], entries, batch.timestamp_ms))
+        await self.settle(self.end_offset)
 
     async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
         """Batches from the one with `offset` on."""
@@ -324,6 +338,8 @@ class FolderLog:
                 segment = self._segments[-1]
                 if group.pieces:
                     await self._in_thread(self._store, segment, group, asyncio.get_running_loop())
+                    if self.replicate is not None:
+                        await self.replicate(self._stable, group.end_offset, group.pieces)
                     self._stored(segment, group)
                 if sealing or segment.size >= self._settings.segment_bytes:
                     await self._seal(segment, group)
@@ -334,6 +350,8 @@ class FolderLog:
                     self._unnoted_bytes = 0
         except OSError as error:
             self._fail(_failed(error))
+        except StreamFailure as failure:
+            self._fail(failure)
         finally:
             self._flushing = None
 
@@ -378,7 +396,6 @@ class FolderLog:
         await self._in_thread(_begin_after, self.folder, segment, index, following, group.writers or b"")
         self._segments.append(following)
         self._unnoted_bytes = 0
-        self.rolled()
 
     def _fail(self, failure: StreamFailure) -> None:
         _logger.error("a log takes no more until it is opened anew. folder=%s reason=%s", self.folder, failure)

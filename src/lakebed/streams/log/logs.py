@@ -7,7 +7,8 @@ import fcntl
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
 
 from lakebed.core.clock import Clock
 from lakebed.storage.files import make_folder, remove_tree, sync_folder
@@ -19,6 +20,9 @@ from .presentation import PLAIN, Presentation
 from .settings import LogSettings
 
 __all__ = ["Logs"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _THREADS: Final = 8
 """Syncs of several logs wait for one disk, which does them together."""
@@ -44,7 +48,7 @@ class Logs:
     ) -> FolderLog:
         """A bucket's log, as a crash or the last `close` left it; a new one begins at `first_offset`."""
         return await FolderLog.open(
-            self._path(bucket),
+            self.folder_of(bucket),
             clock=self._clock,
             threads=self._threads,
             settings=self._settings,
@@ -53,18 +57,31 @@ class Logs:
             first_offset=first_offset,
         )
 
+    def folder_of(self, bucket: TableBucket) -> str:
+        """Where a bucket's log is."""
+        partition = "all" if bucket.partition_id is None else f"p{bucket.partition_id}"
+        return os.path.join(self._folder, str(bucket.table_id), partition, str(bucket.bucket))
+
+    async def run(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Do something with files in a thread. Raises LOG_STORAGE."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments, **named))
+        except OSError as error:
+            raise StreamFailure(Reason.LOG_STORAGE, f"the disk refuses. reason={error}") from error
+
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove all logs of a table, or of one of its partitions. Idempotent. They are closed before."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._remove, table_id, partition_id)
+        await self.run(self._remove, table_id, partition_id)
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        """Where files are read and synced."""
+        return self._threads
 
     def close(self) -> None:
         """Let others have the folder. All logs are closed before."""
         self._threads.shutdown()
         os.close(self._lock)
-
-    def _path(self, bucket: TableBucket) -> str:
-        partition = "all" if bucket.partition_id is None else f"p{bucket.partition_id}"
-        return os.path.join(self._folder, str(bucket.table_id), partition, str(bucket.bucket))
 
     def _remove(self, table_id: int, partition_id: int | None) -> None:
         table = os.path.join(self._folder, str(table_id))

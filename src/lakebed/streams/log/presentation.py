@@ -56,11 +56,11 @@ class Presentation:
         if self._layouts is None:
             raise StreamFailure(Reason.INVALID_PROJECTION, "records of this log have no columns to choose from")
 
-    def present(self, records: Buffer, columns: Sequence[int] | None) -> bytes:
+    def present(self, records: Buffer, columns: Sequence[int] | None, *, is_rendered: bool = False) -> bytes:
         """The batches as they are read, of these columns alone. Blocks for as long as it computes."""
         pieces: list[Buffer] = []
         for batch in walk(records):
-            rendered = self._render(batch)
+            rendered = batch if is_rendered else self._render(batch)
             if columns is None or self._layouts is None:
                 pieces.append(rendered.view)
             else:

@@ -30,7 +30,7 @@ from .index import SparseIndex
 from .segment import Segment, segment_path
 from .writers import Writers
 
-__all__ = ["CHECKPOINT", "recover", "replace_file", "write_checkpoint"]
+__all__ = ["CHECKPOINT", "recover", "replace_file", "write_checkpoint", "writers_at"]
 
 CHECKPOINT: Final = "checkpoint"
 
@@ -141,7 +141,7 @@ def _open_last(folder: str, base_offset: int, admission: Admission, sealed: list
         segment.end_offset, segment.timestamp_ms = checkpoint.end_offset, checkpoint.timestamp_ms
         admission.writers = checkpoint.writers
     else:
-        admission.writers = _writers_at(folder, base_offset, sealed)
+        admission.writers = writers_at(folder, base_offset, sealed)
     end = _scan(segment, file_size, admission.writers)
     if end < file_size:
         _cut(segment, file_size)
@@ -150,7 +150,7 @@ def _open_last(folder: str, base_offset: int, admission: Admission, sealed: list
     return segment
 
 
-def _writers_at(folder: str, offset: int, sealed: list[Segment]) -> Writers:
+def writers_at(folder: str, offset: int, sealed: list[Segment]) -> Writers:
     """Who had written what when a segment began: as noted then, or by all that is there."""
     with suppress(OSError, ValueError), open(segment_path(folder, offset, "writers"), "rb") as file:
         document = file.read()

@@ -1,0 +1,125 @@
+"""What the byte store has of a log: segments by their offsets, as a document that clients can read too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.seam import RemoteSegment, TableBucket
+
+__all__ = ["LogPlace", "Manifest"]
+
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where a log is in the byte store, and what its documents say of whose it is."""
+
+    bucket: TableBucket
+    database: str
+    table: str
+    partition_name: str | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder of all that the byte store has of it: keys below it, and the folder that clients are told."""
+        table = f"{self.database}/{self.table}-{self.bucket.table_id}"
+        if self.bucket.partition_id is not None:
+            table += f"/{self.partition_name}-p{self.bucket.partition_id}"
+        return f"log/{table}/{self.bucket.bucket}"
+
+    def segment(self, segment: RemoteSegment, suffix: str = "log") -> str:
+        """Where a segment is, or what belongs to it, below the folder."""
+        return f"{self.folder}/{segment.segment_id}/{segment.start_offset:020d}.{suffix}"
+
+
+class _Segment(msgspec.Struct, frozen=True):
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    max_timestamp: int
+    size_in_bytes: int
+
+
+class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
+    version: int
+    database: str
+    table: str
+    table_id: int
+    bucket_id: int
+    remote_log_segments: tuple[_Segment, ...]
+    partition_name: str | None = None
+    partition_id: int | None = None
+    highest_copied_end_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The segments of a log in the byte store, one after the other without a gap."""
+
+    segments: tuple[RemoteSegment, ...] = ()
+    copied_end: int = 0
+    """As far as the log was ever copied, though none of it may be there any more."""
+
+    def __post_init__(self) -> None:
+        for left, right in zip(self.segments, self.segments[1:], strict=False):
+            if left.end_offset != right.start_offset:
+                raise ValueError(f"segments do not follow each other. end={left.end_offset} next={right.start_offset}")
+
+    @property
+    def start_offset(self) -> int:
+        """The first that it has."""
+        return self.segments[0].start_offset if self.segments else self.copied_end
+
+    def followed_by(self, segment: RemoteSegment) -> Manifest:
+        """With a segment more."""
+        return Manifest((*self.segments, segment), segment.end_offset)
+
+    def without(self, count: int) -> Manifest:
+        """Without its first segments."""
+        return replace(self, segments=self.segments[count:])
+
+    def find(self, offset: int) -> Sequence[RemoteSegment]:
+        """The segments from the one with `offset` on."""
+        return [segment for segment in self.segments if segment.end_offset > offset]
+
+    def document(self, place: LogPlace) -> bytes:
+        """As it is stored."""
+        segments = tuple(
+            _Segment(it.segment_id, it.start_offset, it.end_offset, it.max_timestamp_ms, it.size_bytes)
+            for it in self.segments
+        )
+        bucket = place.bucket
+        return msgspec.json.encode(
+            _Document(
+                version=_VERSION,
+                database=place.database,
+                table=place.table,
+                table_id=bucket.table_id,
+                bucket_id=bucket.bucket,
+                remote_log_segments=segments,
+                partition_name=place.partition_name,
+                partition_id=bucket.partition_id,
+                highest_copied_end_offset=self.copied_end,
+            )
+        )
+
+    @classmethod
+    def parse(cls, document: bytes) -> Manifest:
+        """Read what `document` wrote. Raises LOG_STORAGE for anything else."""
+        try:
+            found = msgspec.json.decode(document, type=_Document)
+            if found.version != _VERSION:
+                raise ValueError(f"unknown version. version={found.version}")
+            segments = tuple(
+                RemoteSegment(it.segment_id, it.start_offset, it.end_offset, it.size_in_bytes, it.max_timestamp)
+                for it in found.remote_log_segments
+            )
+            return cls(segments, found.highest_copied_end_offset or 0)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise StreamFailure(Reason.LOG_STORAGE, f"manifest of a log cannot be read. reason={error}") from error

@@ -1,0 +1,324 @@
+"""The part of a log that is in the byte store: sealed segments, written once, listed in a manifest that is swapped.
+
+A segment is there in the form in which it is read, because clients may read it without asking us; every batch is
+looked at on its way, so that damage on a disk does not spread. Names of segments and manifests are never used twice:
+who lost the place of the home may write what it likes, nothing will refer to it (`log_rows`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebed.core.errors import Fenced, LakebedError, NotFound
+from lakebed.storage.backoff import Retrier
+from lakebed.storage.seam import Key, ObjectStorage
+from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
+
+from .batches import HEADER_BYTES, is_whole, read_place, walk
+from .index import INDEX_BYTES, SparseIndex
+from .log_rows import LogRow, LogRows
+from .manifest import LogPlace, Manifest
+from .presentation import Presentation
+from .segment import Segment
+
+__all__ = ["RemoteLog", "RemoteLogs", "RemoteSettings"]
+
+_logger = logging.getLogger(__name__)
+_PIECE_BYTES: Final = 4 * 1024 * 1024
+_KEPT_INDEXES: Final = 8
+WRITERS_SUFFIX: Final = "writer_snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSettings:
+    """How logs use the byte store."""
+
+    prefix: str = "streams"
+    address: str | None = None
+    """What clients put before a segment's key to read it themselves (`s3://bucket`, a mounted path). None: they are not
+    told, and the home reads it for them."""
+
+    writer: WriterSettings = field(default_factory=WriterSettings)
+
+
+class RemoteLogs:
+    """What all logs share that are in one byte store."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        rows: LogRows,
+        threads: Executor,
+        new_id: Callable[[], str],
+        settings: RemoteSettings | None = None,
+        retrier: Retrier | None = None,
+    ) -> None:
+        self.storage = storage
+        self.rows = rows
+        self.threads = threads
+        self.new_id = new_id
+        self.settings = RemoteSettings() if settings is None else settings
+        self.retrier = Retrier() if retrier is None else retrier
+
+    def key(self, name: str) -> Key:
+        """The key of something by its name below the prefix."""
+        return Key(f"{self.settings.prefix}/{name}")
+
+    async def claim(self, bucket: TableBucket, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
+        """As `LogRows.claim`. Raises NO_LEADER, FENCED, STORAGE."""
+        with storage_failures():
+            return await self.rows.claim(bucket, server, keeps_tail=keeps_tail)
+
+    async def release_tail(self, bucket: TableBucket) -> None:
+        """As `LogRows.release_tail`. Raises FENCED, STORAGE."""
+        with storage_failures():
+            await self.rows.release_tail(bucket)
+
+    async def open(self, place: LogPlace, manifest: str) -> RemoteLog:
+        """The part of a log that is listed under `manifest`, which may be empty. Raises LOG_STORAGE, STORAGE."""
+        if not manifest:
+            return RemoteLog(self, place, Manifest())
+        with storage_failures():
+            document = await self.storage.get(Key(manifest))
+        return RemoteLog(self, place, Manifest.parse(document), manifest)
+
+    async def ends(self, table_id: int, partition_id: int | None) -> list[tuple[TableBucket, str, int]]:
+        """Of each bucket with something here: the manifest's key, and the offset after the last that was copied."""
+        found = []
+        for number, manifest in await self.rows.manifests(table_id, partition_id):
+            with storage_failures():
+                document = await self.storage.get(Key(manifest))
+            found.append((TableBucket(table_id, partition_id, number), manifest, Manifest.parse(document).copied_end))
+        return found
+
+    async def remove(self, place: LogPlace) -> None:
+        """Remove all that is here of the bucket's table, or of its partition if it has one."""
+        folder = place.folder.rpartition("/")[0]
+        with storage_failures():
+            gone = [head.key async for head in self.storage.list_prefix(f"{self.settings.prefix}/{folder}/")]
+            await self.storage.delete_many(gone)
+        await self.rows.remove(place.bucket.table_id, place.bucket.partition_id)
+
+
+class RemoteLog:
+    """One log's segments in the byte store. One task at a time changes it."""
+
+    def __init__(self, logs: RemoteLogs, place: LogPlace, manifest: Manifest, manifest_key: str = "") -> None:
+        self._logs = logs
+        self._place = place
+        self._manifest = manifest
+        self._manifest_key = manifest_key
+        self._indexes: OrderedDict[str, SparseIndex] = OrderedDict()
+
+    @property
+    def manifest(self) -> Manifest:
+        """What there is."""
+        return self._manifest
+
+    @property
+    def directory(self) -> str | None:
+        """Where clients find the segments themselves, if they may."""
+        address = self._logs.settings.address
+        return None if address is None else f"{address}/{self._logs.key(self._place.folder)}"
+
+    async def upload(self, segment: Segment, presentation: Presentation, writers: bytes) -> None:
+        """Copy a sealed segment, and list it. `writers` is who had written what at its end.
+
+        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, FENCED.
+        """
+        name = self._logs.new_id()
+        sent = RemoteSegment(name, segment.base_offset, segment.end_offset, 0, segment.timestamp_ms)
+        key = self._logs.key(self._place.segment(sent))
+        index = SparseIndex()
+        position = 0
+        segment.hold()
+        try:
+            with storage_failures():
+                async with BufferedMultipartWriter(
+                    self._logs.storage, key, settings=self._logs.settings.writer, retrier=self._logs.retrier
+                ) as writer:
+                    offset = segment.base_offset
+                    while offset < segment.end_offset:
+                        body, offset = await self._piece(segment, offset, presentation)
+                        for batch in walk(body):
+                            index.add(batch.base_offset, position, batch.timestamp_ms)
+                            position += len(batch.view)
+                        await writer.write(body)
+                    await writer.finish()
+                beside = self._place.segment
+                await self._put(beside(sent, "index"), index.document(position))
+                await self._put(beside(sent, WRITERS_SUFFIX), writers)
+        finally:
+            segment.let_go()
+        whole = RemoteSegment(name, sent.start_offset, sent.end_offset, position, sent.max_timestamp_ms)
+        await self._publish(self._manifest.followed_by(whole))
+        self._keep(name, index)
+
+    async def trim(self, count: int) -> None:
+        """Remove the first segments: from the list, then from the byte store. Raises STORAGE, FENCED."""
+        gone = self._manifest.segments[:count]
+        if not gone:
+            return
+        await self._publish(self._manifest.without(count))
+        for segment in gone:
+            self._indexes.pop(segment.segment_id, None)
+            names = [self._place.segment(segment, suffix) for suffix in ("log", "index", WRITERS_SUFFIX)]
+            with storage_failures():
+                await self._logs.storage.delete_many([self._logs.key(name) for name in names])
+
+    async def read(self, offset: int, max_bytes: int) -> Fetched:
+        """Batches from the one with `offset` on, of one segment."""
+        found = self._manifest.find(offset)
+        if not found:
+            raise StreamFailure(Reason.OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
+        segment = found[0]
+        start = (await self._index(segment)).before(offset)
+        # The index knows a batch every few kilobytes: what lies before the one that is meant is read and dropped.
+        wanted = max(max_bytes, HEADER_BYTES) + INDEX_BYTES
+        while True:
+            body = await self._range(segment, start, min(start + wanted, segment.size_bytes))
+            first, end, after = _cut(body, offset, max_bytes)
+            if end > first:
+                return Fetched(body[first:end], after)
+            if start + len(body) >= segment.size_bytes:
+                raise StreamFailure(
+                    Reason.LOG_STORAGE, f"a segment in the byte store is cut off. segment={segment.segment_id}"
+                )
+            # The batch that is meant begins too late in what was read, or is larger than that.
+            start += first
+            head = body[first : first + HEADER_BYTES]
+            wanted = max(read_place(head).size if len(head) == HEADER_BYTES else 0, wanted)
+
+    async def locate(self, offset: int) -> Fetched:
+        """Where clients find `offset` themselves."""
+        found = self._manifest.find(offset)
+        start = (await self._index(found[0])).before(offset) if found else 0
+        return Fetched(b"", offset, found, start)
+
+    async def find_time(self, timestamp_ms: int) -> int | None:
+        """The offset of the first batch here that was committed then or later; None if there is none."""
+        for segment in self._manifest.segments:
+            if segment.max_timestamp_ms >= timestamp_ms:
+                position = (await self._index(segment)).before_time(timestamp_ms)
+                while position < segment.size_bytes:
+                    head = await self._range(segment, position, min(position + HEADER_BYTES, segment.size_bytes))
+                    place = read_place(head)
+                    if place.timestamp_ms >= timestamp_ms:
+                        return place.base_offset
+                    position += place.size
+        return None
+
+    async def release_tail(self) -> None:
+        """All that was acknowledged is here. Raises FENCED, STORAGE."""
+        await self._logs.release_tail(self._place.bucket)
+
+    async def writers(self) -> bytes:
+        """Who had written what at the end of the last segment."""
+        if not self._manifest.segments:
+            return b""
+        name = self._place.segment(self._manifest.segments[-1], WRITERS_SUFFIX)
+        with storage_failures():
+            return await self._logs.storage.get(self._logs.key(name))
+
+    async def _publish(self, manifest: Manifest) -> None:
+        name = f"{self._place.folder}/metadata/{self._logs.new_id()}.manifest"
+        with storage_failures():
+            await self._put(name, manifest.document(self._place))
+            await self._logs.rows.publish(self._place.bucket, self._logs.key(name))
+        former, self._manifest_key = self._manifest_key, self._logs.key(name)
+        self._manifest = manifest
+        if former:
+            try:
+                await self._logs.storage.delete(Key(former))
+            except LakebedError as error:
+                _logger.warning("a former manifest stays behind. key=%s reason=%s", former, error)
+
+    async def _index(self, segment: RemoteSegment) -> SparseIndex:
+        found = self._indexes.get(segment.segment_id)
+        if found is None:
+            with storage_failures():
+                document = await self._logs.storage.get(self._logs.key(self._place.segment(segment, "index")))
+            try:
+                found = SparseIndex.parse(document, segment.size_bytes)
+            except ValueError as error:
+                raise StreamFailure(
+                    Reason.LOG_STORAGE, f"index of a segment is damaged. segment={segment.segment_id} reason={error}"
+                ) from error
+            self._keep(segment.segment_id, found)
+        return found
+
+    def _keep(self, name: str, index: SparseIndex) -> None:
+        self._indexes[name] = index
+        while len(self._indexes) > _KEPT_INDEXES:
+            self._indexes.popitem(last=False)
+
+    async def _range(self, segment: RemoteSegment, start: int, end: int) -> bytes:
+        with storage_failures():
+            return await self._logs.storage.get_range(self._logs.key(self._place.segment(segment)), start, end)
+
+    async def _put(self, name: str, body: bytes) -> None:
+        await self._logs.retrier.run(lambda _: self._logs.storage.put(self._logs.key(name), body))
+
+    async def _piece(self, segment: Segment, offset: int, presentation: Presentation) -> tuple[bytes, int]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._logs.threads, _checked_piece, segment, offset, presentation)
+
+
+def _checked_piece(segment: Segment, offset: int, presentation: Presentation) -> tuple[bytes, int]:
+    """In a thread: the next batches of a segment as they are read, each found whole; and the offset after them."""
+    span = segment.span(offset, _PIECE_BYTES)
+    body = segment.read(span)
+    for batch in walk(body):
+        if batch.base_offset != offset or not is_whole(batch):
+            raise StreamFailure(
+                Reason.LOG_STORAGE, f"a batch is damaged, and is not copied. path={segment.path} offset={offset}"
+            )
+        offset = batch.next_offset
+    return (presentation.present(body, None) if presentation.changes(None) else body), offset
+
+
+def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
+    """Where the batch with `offset` begins, where the last whole one within `max_bytes` ends, and the offset after."""
+    first = position = 0
+    after = offset
+    found = False
+    while position + HEADER_BYTES <= len(body):
+        place = read_place(body[position : position + HEADER_BYTES])
+        end = position + place.size
+        if not found:
+            if place.next_offset <= offset:
+                position = first = end
+                continue
+            found, first = True, position
+            if end > len(body):
+                return first, first, offset
+        elif end > len(body) or end - first > max_bytes:
+            break
+        position, after = end, place.next_offset
+    return (first, position, after) if found else (first, first, offset)
+
+
+@contextmanager
+def storage_failures() -> Iterator[None]:
+    """What the stores say as a failure of streams; their own reasons stay in the words."""
+    try:
+        yield
+    except StreamFailure:
+        raise
+    except Fenced as error:
+        raise StreamFailure(
+            Reason.FENCED, f"this server is not the home of streams any more. reason={error}"
+        ) from error
+    except NotFound as error:
+        raise StreamFailure(Reason.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error
+    except LakebedError as error:
+        raise StreamFailure(Reason.STORAGE, f"the byte store cannot be used now. reason={error}") from error

@@ -1,0 +1,64 @@
+"""What of a log can go: decided by its segments' ages and sizes, from what is given and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakebed.streams.seam import RemoteSegment
+
+from .segment import Segment
+
+__all__ = ["RetentionPolicy", "expired_segments", "local_end", "remote_expired"]
+
+_WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """How long records are kept, and how many of those that the byte store has are kept here too."""
+
+    ttl_ms: int | None = _WEEK_MS
+    """None: for ever."""
+
+    max_bytes: int | None = None
+    """How large the log may become, sealed segments and the open one together. None: any size."""
+
+    local_ttl_ms: int | None = None
+    """After which time what the byte store has is not kept here any more. None: as long as it is kept at all."""
+
+    local_segments: int = 2
+    """How many sealed segments that the byte store has are kept here besides."""
+
+
+def expired_segments(sizes: Sequence[tuple[int, int]], open_bytes: int, policy: RetentionPolicy, now_ms: int) -> int:
+    """How many of the oldest segments (each its last time and its size) are to go; those behind are kept."""
+    total = sum(size for _, size in sizes) + open_bytes
+    count = 0
+    for timestamp_ms, size in sizes:
+        is_old = policy.ttl_ms is not None and timestamp_ms < now_ms - policy.ttl_ms
+        is_too_much = policy.max_bytes is not None and total > policy.max_bytes
+        if not (is_old or is_too_much):
+            break
+        total -= size
+        count += 1
+    return count
+
+
+def remote_expired(
+    remote: Sequence[RemoteSegment], local: Sequence[Segment], policy: RetentionPolicy, now_ms: int
+) -> int:
+    """How many segments of the byte store are to go. What is only here counts towards the size."""
+    copied = remote[-1].end_offset if remote else 0
+    only_here = sum(segment.size for segment in local if segment.base_offset >= copied)
+    return expired_segments([(it.max_timestamp_ms, it.size_bytes) for it in remote], only_here, policy, now_ms)
+
+
+def local_end(local: Sequence[Segment], copied_end: int, policy: RetentionPolicy, now_ms: int) -> int:
+    """Up to which offset segments need not be kept here, since the byte store has them."""
+    copied = [segment for segment in local[:-1] if segment.end_offset <= copied_end]
+    spare = copied[: max(len(copied) - policy.local_segments, 0)]
+    if policy.local_ttl_ms is not None:
+        limit = now_ms - policy.local_ttl_ms
+        spare += [segment for segment in copied[len(spare) :] if segment.timestamp_ms < limit]
+    return max((segment.end_offset for segment in spare), default=0)

@@ -1,0 +1,272 @@
+"""A log whose sealed segments go to the byte store, and which another server can go on with (ADR 30).
+
+Readers see one log, wherever its parts are. Its newest records are on this server's disk. Where that is all, the row of
+the log says so, and no other server opens it; with `ack_after_upload` nothing is acknowledged, or read, that the byte
+store has not, and any server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from awscrt.checksums import crc32c
+
+from lakebed.core.clock import Clock
+from lakebed.storage.files import make_folder, remove_tree
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.seam import Acks, Appended, Fetched
+
+from .batches import Buffer
+from .folder import FolderLog
+from .logs import Logs
+from .manifest import LogPlace
+from .presentation import PLAIN, Presentation
+from .recovery import replace_file, writers_at
+from .remote import RemoteLog, RemoteLogs
+from .retention import RetentionPolicy, expired_segments, local_end, remote_expired
+from .segment import Segment, segment_path
+from .tails import Tail
+
+__all__ = ["TieredLog", "open_tiered"]
+
+_logger = logging.getLogger(__name__)
+_EPOCH: Final = "epoch"
+_PIECE_BYTES: Final = 16 * 1024 * 1024
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+
+
+async def open_tiered(
+    logs: Logs,
+    remotes: RemoteLogs,
+    place: LogPlace,
+    presentation: Presentation = PLAIN,
+    *,
+    server: str,
+    clock: Clock,
+    is_home: Callable[[], bool] = lambda: True,
+    ack_after_upload: bool = False,
+) -> TieredLog:
+    """Open a bucket's log here, with all that was acknowledged of it anywhere.
+
+    Raises NO_LEADER if only another server has some of that; FENCED, LOG_STORAGE, STORAGE.
+    """
+    row, epoch = await remotes.claim(place.bucket, server, keeps_tail=not ack_after_upload)
+    folder = logs.folder_of(place.bucket)
+    remote = await remotes.open(place, row.manifest)
+    if not _is_current(folder, row.epoch) and row.tail_server != server:
+        # Somebody else went on with this log. What is here of it is in the byte store, or never was acknowledged.
+        await logs.run(remove_tree, folder)
+    await logs.run(_prepare, folder, epoch, remote.manifest.copied_end, await remote.writers())
+    local = await logs.open(place.bucket, presentation, is_home=is_home, first_offset=remote.manifest.copied_end)
+    try:
+        tail = Tail(remotes, place, epoch)
+        copied = remote.manifest.copied_end
+        for piece in await tail.look(copied):
+            copied = piece.end
+            if piece.end > local.end_offset:
+                await local.restore(await tail.read(piece))
+        log = TieredLog(local, remote, presentation, tail if ack_after_upload else None, clock)
+        if ack_after_upload:
+            await log.upload_tail(copied)
+            if row.tail_server:
+                await remotes.release_tail(place.bucket)
+    except BaseException:
+        await local.close()
+        raise
+    return log
+
+
+class TieredLog:
+    """A bucket's log, of which the byte store has the older part."""
+
+    def __init__(
+        self, local: FolderLog, remote: RemoteLog, presentation: Presentation, tail: Tail | None, clock: Clock
+    ) -> None:
+        self._local = local
+        self._remote = remote
+        self._presentation = presentation
+        self._tail = tail
+        self._clock = clock
+        self._closing = asyncio.Event()
+        self._tending = asyncio.Lock()
+        self.keep_from: Callable[[], int] = lambda: local.stable_offset
+        """From which offset on records are needed here in the form in which they were appended."""
+        if tail is not None:
+            local.replicate = self._replicate
+
+    @property
+    def start_offset(self) -> int:
+        """The first that can be read."""
+        segments = self._remote.manifest.segments
+        return min(segments[0].start_offset, self._local.start_offset) if segments else self._local.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The one after the last that has a place."""
+        return self._local.end_offset
+
+    @property
+    def stable_offset(self) -> int:
+        """The one after the last that is where it has to be to be acknowledged."""
+        return self._local.stable_offset
+
+    @property
+    def failure(self) -> StreamFailure | None:
+        """Why it takes no more until it is opened anew, if that is so."""
+        return self._local.failure
+
+    @property
+    def local(self) -> FolderLog:
+        """The part that is here."""
+        return self._local
+
+    @property
+    def remote(self) -> RemoteLog:
+        """The part that is in the byte store. Both parts may have a segment."""
+        return self._remote
+
+    def enqueue(self, records: bytes | memoryview) -> Appended:
+        """Give batches their places, and have them stored from here on."""
+        return self._local.enqueue(records)
+
+    async def settle(self, offset: int) -> None:
+        """Return when all before `offset` may be acknowledged."""
+        await self._local.settle(offset)
+
+    async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
+        """Append batches, and answer when that is as stable as `acks` asks."""
+        return await self._local.append(records, acks)
+
+    async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
+        """Batches from the one with `offset` on; or where they are, if that is something that clients can use."""
+        if offset >= self._local.start_offset or offset < self.start_offset:
+            return await self._local.read(offset, max_bytes, columns)
+        self._presentation.check(columns)
+        if self._remote.directory is not None:
+            return await self._remote.locate(offset)
+        found = await self._remote.read(offset, max_bytes)
+        if columns is None:
+            return found
+        shown = await asyncio.to_thread(self._presentation.present, found.records, columns, is_rendered=True)
+        return Fetched(shown, found.next_offset)
+
+    async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
+        """The same as they were appended, where they are here in that form; otherwise where they are."""
+        if offset >= self._local.start_offset or offset < self.start_offset:
+            return await self._local.read_stored(offset, max_bytes)
+        return await self._remote.locate(offset)
+
+    async def wait_for(self, offset: int) -> None:
+        """Return when a record at `offset` or later can be read, or the log is closed."""
+        await self._local.wait_for(offset)
+
+    def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
+        """Have `told` called when `wait_for` would return."""
+        return self._local.watch(offset, told)
+
+    async def find_time(self, timestamp_ms: int) -> int:
+        """The offset of the first batch that was committed then or later."""
+        if self.start_offset < self._local.start_offset:
+            found = await self._remote.find_time(timestamp_ms)
+            if found is not None and found < self._local.start_offset:
+                return found
+        return await self._local.find_time(timestamp_ms)
+
+    async def tend(self, policy: RetentionPolicy) -> None:
+        """Copy what is sealed; let go of what is too old, or need not be here. Raises STORAGE, LOG_STORAGE, FENCED."""
+        async with self._tending:
+            now_ms = self._clock.now_ms()
+            last = self._local.segments[-1]
+            if policy.ttl_ms is not None and last.size and last.timestamp_ms < now_ms - policy.ttl_ms:
+                await self._local.roll()
+            manifest = self._remote.manifest
+            await self._remote.trim(remote_expired(manifest.segments, self._local.segments, policy, now_ms))
+            if not self._remote.manifest.segments:
+                self._forget_expired(policy, now_ms)
+            await self._upload_sealed()
+            spare = local_end(self._local.segments, self._remote.manifest.copied_end, policy, now_ms)
+            self._local.forget(min(spare, self.keep_from()))
+
+    async def hand_over(self) -> None:
+        """Have all that was acknowledged in the byte store, so that any server can go on. Raises STORAGE, FENCED."""
+        async with self._tending:
+            await self._local.roll()
+            await self._upload_sealed()
+            await self._remote.release_tail()
+
+    async def upload_tail(self, offset: int) -> None:
+        """Have the byte store have all that is here from `offset` on. Raises STORAGE."""
+        offset = max(offset, self._local.start_offset)
+        while self._tail is not None and offset < self._local.stable_offset:
+            found = await self._local.read_stored(offset, _PIECE_BYTES)
+            await self._tail.put(offset, found.next_offset, [found.records])
+            offset = found.next_offset
+
+    async def close(self) -> None:
+        """Store what was appended, let go of all who wait and of the files."""
+        self._closing.set()
+        await self._local.close()
+
+    async def remove(self) -> None:
+        """Close it, and remove its files."""
+        self._closing.set()
+        await self._local.remove()
+
+    def _forget_expired(self, policy: RetentionPolicy, now_ms: int) -> None:
+        segments = self._local.segments
+        sizes = [(segment.timestamp_ms, segment.size) for segment in segments[:-1]]
+        count = expired_segments(sizes, segments[-1].size, policy, now_ms)
+        if count:
+            self._local.forget(min(segments[count - 1].end_offset, self.keep_from()))
+
+    async def _upload_sealed(self) -> None:
+        for segment in list(self._local.segments[:-1]):
+            if segment.base_offset >= self._remote.manifest.copied_end:
+                await self._remote.upload(segment, self._presentation, await self._writers_after(segment))
+        if self._tail is not None:
+            await self._tail.drop(self._remote.manifest.copied_end)
+
+    async def _writers_after(self, segment: Segment) -> bytes:
+        sealed = [each for each in self._local.segments if each.end_offset <= segment.end_offset]
+        found = await asyncio.to_thread(writers_at, self._local.folder, segment.end_offset, sealed)
+        return found.document()
+
+    async def _replicate(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
+        """Have the byte store have a group before it is acknowledged; while it is away, appends wait."""
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                if self._tail is not None:
+                    await self._tail.put(start, end, batches)
+                return
+            except StreamFailure as failure:
+                if failure.reason is not Reason.STORAGE or self._closing.is_set():
+                    raise
+                _logger.warning("appends wait for the byte store. reason=%s", failure)
+            try:
+                await asyncio.wait_for(self._closing.wait(), pause)
+            except TimeoutError:
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _is_current(folder: str, epoch: int) -> bool:
+    """Whether this server was the last to open the log."""
+    try:
+        with open(os.path.join(folder, _EPOCH), encoding="ascii") as file:
+            return int(file.read()) == epoch
+    except (OSError, ValueError):
+        return False
+
+
+def _prepare(folder: str, epoch: int, first_offset: int, writers: bytes) -> None:
+    """In a thread: note who opens the log, and who had written what if it begins here where the byte store's ends."""
+    make_folder(folder)
+    if not any(name.endswith(".log") for name in os.listdir(folder)):
+        document = crc32c(writers).to_bytes(4, "little") + writers
+        replace_file(segment_path(folder, first_offset, "writers"), document)
+    replace_file(os.path.join(folder, _EPOCH), str(epoch).encode())
