@@ -66,7 +66,7 @@ class StreamClient:
         fetch_max_bytes: int = FETCH_MAX_BYTES,
     ) -> KvBatchScanner:
         """All rows of a primary-key table or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_KEYED."""
-        scanned = self._table(database, table, partition)
+        scanned = self.table(database, table, partition)
         return KvBatchScanner(
             self, scanned, buckets=buckets, columns=columns, limit=limit, fetch_max_bytes=fetch_max_bytes
         )
@@ -100,7 +100,8 @@ class StreamClient:
                 return text(fields, 2).decode(), number(fields, 3)
         raise StreamFailure(Reason.NO_LEADER, "no server has the buckets")
 
-    def _table(self, database: str, table: str, partition: str | None) -> ScannedTable:
+    def table(self, database: str, table: str, partition: str | None = None) -> ScannedTable:
+        """What is known of a table, or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_PARTITIONED."""
         path = write_fields({1: database, 2: table})
         answer = self.call(GET_TABLE_INFO, write_fields({1: path}))
         document = msgspec.json.decode(text(answer, 3))
