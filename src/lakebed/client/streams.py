@@ -73,7 +73,12 @@ class StreamClient:
 
     def call(self, key: int, message: bytes) -> Fields:
         """The answer of the server that has the buckets. Raises StreamFailure."""
-        return self._connected().call(key, message)
+        try:
+            return self._connected().call(key, message)
+        except StreamFailure as failure:
+            if failure.reason is Reason.NO_LEADER:
+                self.find_again()  # the connection is lost; the next call makes another
+            raise
 
     def find_again(self) -> None:
         """Look for the server of buckets before the next call: it may be another, or have started anew."""
