@@ -432,14 +432,8 @@ class ModifyColumn(_message.Message):
     position: int
     def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
-class ModifyBucketCount(_message.Message):
-    __slots__ = ("new_bucket_count",)
-    NEW_BUCKET_COUNT_FIELD_NUMBER: _ClassVar[int]
-    new_bucket_count: int
-    def __init__(self, new_bucket_count: _Optional[int] = ...) -> None: ...
-
 class AlterTableRequest(_message.Message):
-    __slots__ = ("table_path", "ignore_if_not_exists", "config_changes", "add_columns", "drop_columns", "rename_columns", "modify_columns", "modify_bucket_count")
+    __slots__ = ("table_path", "ignore_if_not_exists", "config_changes", "add_columns", "drop_columns", "rename_columns", "modify_columns")
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_CHANGES_FIELD_NUMBER: _ClassVar[int]
@@ -447,7 +441,6 @@ class AlterTableRequest(_message.Message):
     DROP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     RENAME_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     MODIFY_COLUMNS_FIELD_NUMBER: _ClassVar[int]
-    MODIFY_BUCKET_COUNT_FIELD_NUMBER: _ClassVar[int]
     table_path: TablePath
     ignore_if_not_exists: bool
     config_changes: _containers.RepeatedCompositeFieldContainer[ConfigChange]
@@ -455,8 +448,7 @@ class AlterTableRequest(_message.Message):
     drop_columns: _containers.RepeatedCompositeFieldContainer[DropColumn]
     rename_columns: _containers.RepeatedCompositeFieldContainer[RenameColumn]
     modify_columns: _containers.RepeatedCompositeFieldContainer[ModifyColumn]
-    modify_bucket_count: ModifyBucketCount
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: _Optional[bool] = ..., config_changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., add_columns: _Optional[_Iterable[_Union[AddColumn, _Mapping]]] = ..., drop_columns: _Optional[_Iterable[_Union[DropColumn, _Mapping]]] = ..., rename_columns: _Optional[_Iterable[_Union[RenameColumn, _Mapping]]] = ..., modify_columns: _Optional[_Iterable[_Union[ModifyColumn, _Mapping]]] = ..., modify_bucket_count: _Optional[_Union[ModifyBucketCount, _Mapping]] = ...) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: _Optional[bool] = ..., config_changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., add_columns: _Optional[_Iterable[_Union[AddColumn, _Mapping]]] = ..., drop_columns: _Optional[_Iterable[_Union[DropColumn, _Mapping]]] = ..., rename_columns: _Optional[_Iterable[_Union[RenameColumn, _Mapping]]] = ..., modify_columns: _Optional[_Iterable[_Union[ModifyColumn, _Mapping]]] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ()

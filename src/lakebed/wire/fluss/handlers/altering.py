@@ -25,9 +25,6 @@ def altering_calls(altering: Altering) -> tuple[AnyCall, ...]:
     async def table(caller: Caller, request: pb.AlterTableRequest) -> pb.AlterTableResponse:
         if request.drop_columns or request.rename_columns or request.modify_columns:
             raise StreamFailure(Reason.INVALID_ALTER, "columns are added, and stay as they are")
-        if request.HasField("modify_bucket_count"):
-            # What a key's bucket is follows from how many there are.
-            raise StreamFailure(Reason.INVALID_ALTER, "a table has as many buckets as it was made with")
         await altering.table(
             caller,
             request.table_path.database_name,
