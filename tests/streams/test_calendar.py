@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -18,14 +19,16 @@ moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.
 zones = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"])
 
 
-def definition(keys: tuple[str, ...] = ("day",), type_: DataType = STRING, **options: str) -> TableDefinition:
+def definition(
+    options: Mapping[str, str], keys: tuple[str, ...] = ("day",), type_: DataType = STRING
+) -> TableDefinition:
     said = {f"table.auto-partition.{name.replace('_', '-')}": value for name, value in options.items()}
     schema = Schema.of([("day", type_), ("region", STRING), ("n", DataType(Root.INT))])
     return TableDefinition(schema, keys, options={"table.auto-partition.enabled": "true"} | said)
 
 
 def calendar(**options: str) -> Calendar:
-    found = Calendar.of(definition(**options))
+    found = Calendar.of(definition(options))
     assert found is not None
     return found
 
@@ -68,7 +71,7 @@ def test_formats_of_their_own() -> None:
     now_ms = ms("2024-06-30T20:00:00+00:00")
     assert calendar(time_format="yyyy-MM-dd").due(now_ms)[0] == "2024-06-30"
     assert calendar(time_unit="HOUR", time_format="yyyy_MM_dd-HH").due(now_ms)[0] == "2024_06_30-20"
-    by_date = Calendar.of(definition(type_=DATE))
+    by_date = Calendar.of(definition({}, type_=DATE))
     assert by_date is not None
     assert by_date.due(now_ms)[0] == "2024-06-30"
 
@@ -88,17 +91,17 @@ def test_formats_of_their_own() -> None:
 )
 def test_what_cannot_be(bad: dict[str, str]) -> None:
     with pytest.raises(StreamFailure) as caught:
-        Calendar.of(definition(**bad))
+        Calendar.of(definition(bad))
     assert caught.value.reason is Reason.INVALID_CONFIG
 
 
 def test_several_keys() -> None:
     keys = ("day", "region")
     with pytest.raises(StreamFailure):
-        Calendar.of(definition(keys))
+        Calendar.of(definition({}, keys))
     with pytest.raises(StreamFailure):
-        Calendar.of(definition(keys, key="day", num_precreate="1"))
-    found = Calendar.of(definition(keys, key="day"))
+        Calendar.of(definition({"key": "day", "num_precreate": "1"}, keys))
+    found = Calendar.of(definition({"key": "day"}, keys))
     assert found is not None
     assert found.due(0) == []
 
@@ -106,13 +109,13 @@ def test_several_keys() -> None:
 def test_dates_are_days() -> None:
     for bad in ({"time_unit": "MONTH"}, {"time_format": "yyyyMMdd"}):
         with pytest.raises(StreamFailure):
-            Calendar.of(definition(type_=DATE, **bad))
+            Calendar.of(definition(bad, type_=DATE))
     with pytest.raises(StreamFailure):
-        Calendar.of(definition(type_=DataType(Root.INT)))
+        Calendar.of(definition({}, type_=DataType(Root.INT)))
 
 
 def test_what_is_not_partitioned_by_itself() -> None:
-    assert Calendar.of(TableDefinition(definition().schema, ("day",))) is None
+    assert Calendar.of(TableDefinition(definition({}).schema, ("day",))) is None
 
 
 @given(moments, st.sampled_from(list(TimeUnit)), zones, st.integers(0, 5), st.integers(0, 9))

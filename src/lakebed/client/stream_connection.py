@@ -20,28 +20,39 @@ AUTHENTICATE: Final = 1038
 REASONS: Final = {
     2: Reason.UNSUPPORTED_VERSION,
     4: Reason.NO_DATABASE,
+    6: Reason.DATABASE_EXISTS,
     7: Reason.NO_TABLE,
+    8: Reason.TABLE_EXISTS,
     9: Reason.NO_SCHEMA,
     10: Reason.LOG_STORAGE,
     11: Reason.KEY_STORAGE,
     12: Reason.NOT_LEADER,
+    13: Reason.RECORD_TOO_LARGE,
+    15: Reason.INVALID_TABLE,
+    16: Reason.INVALID_DATABASE,
+    19: Reason.OFFSET_OUT_OF_RANGE,
     20: Reason.NOT_KEYED,
     21: Reason.UNKNOWN_BUCKET,
     25: Reason.TIMED_OUT,
     26: Reason.STORAGE,
+    31: Reason.OUT_OF_ORDER,
+    33: Reason.UNKNOWN_WRITER,
     36: Reason.NO_PARTITION,
     37: Reason.NOT_PARTITIONED,
+    39: Reason.INVALID_CONFIG,
     44: Reason.NO_LEADER,
     46: Reason.AUTHENTICATION_FAILED,
     48: Reason.NOT_AUTHORIZED,
+    49: Reason.TOO_MANY_BUCKETS,
     51: Reason.RETRY_AUTHENTICATION,
+    53: Reason.NO_LAKE_SNAPSHOT,
     66: Reason.SCANNER_EXPIRED,
     67: Reason.UNKNOWN_SCANNER,
     68: Reason.INVALID_SCAN,
     69: Reason.TOO_MANY_SCANNERS,
     72: Reason.BACKPRESSURE,
 }
-"""What the numbers mean that calls of a scan are answered with."""
+"""What the numbers mean that calls made here are answered with."""
 
 _HEAD: Final = struct.Struct(">ihhi")
 _LENGTH: Final = struct.Struct(">i")

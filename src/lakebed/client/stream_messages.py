@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-__all__ = ["Fields", "number", "read_fields", "text", "write_fields"]
+__all__ = ["Fields", "messages", "number", "read_fields", "text", "write_fields"]
 
 Fields: TypeAlias = Mapping[int, list[int | bytes]]
 """Values by number, in the order they came."""
@@ -53,6 +53,14 @@ def text(fields: Fields, key: int) -> bytes:
     if not isinstance(value, bytes):
         raise ValueError(f"field is no text. field={key}")
     return value
+
+
+def messages(fields: Fields, key: int) -> Iterator[Fields]:
+    """The messages of a field, one after the other."""
+    for each in fields.get(key, []):
+        if not isinstance(each, bytes):
+            raise ValueError(f"field is no message. field={key}")
+        yield read_fields(each)
 
 
 def _walk(message: bytes) -> Iterator[tuple[int, int | bytes]]:

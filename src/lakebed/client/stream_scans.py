@@ -71,6 +71,7 @@ class ScannedTable:
     schema: Schema
     row_format: RowFormat
     bucket_count: int
+    partition: str | None = None
     partition_id: int | None = None
 
 

@@ -11,7 +11,7 @@ Needs pyarrow and numpy (the extra `streams`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,13 +21,16 @@ from lakebed.streams.keys.fields import RowFormat
 from lakebed.streams.schema import Schema
 
 from .stream_connection import StreamConnection
-from .stream_messages import Fields, number, read_fields, text, write_fields
+from .stream_messages import Fields, messages, number, read_fields, text, write_fields
 from .stream_scans import FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
 
 __all__ = ["KvBatchScanner", "StreamClient"]
 
+CREATE_TABLE: Final = 1005
 GET_TABLE_INFO: Final = 1007
+LIST_PARTITION_INFOS: Final = 1009
 GET_METADATA: Final = 1012
+GET_LAKE_SNAPSHOT: Final = 1032
 
 
 class StreamClient:
@@ -70,6 +73,38 @@ class StreamClient:
         return KvBatchScanner(
             self, scanned, buckets=buckets, columns=columns, limit=limit, fetch_max_bytes=fetch_max_bytes
         )
+
+    def create_table(self, database: str, table: str, document: bytes, *, ignore_if_exists: bool = False) -> None:
+        """Make a table as its document says. Reasons: NO_DATABASE, TABLE_EXISTS, INVALID_TABLE, INVALID_CONFIG."""
+        path = write_fields({1: database, 2: table})
+        self.call(CREATE_TABLE, write_fields({1: path, 2: document, 3: ignore_if_exists}))
+
+    def describe(self, database: str, table: str) -> dict[str, Any]:
+        """The document of a table, with its `table_id` and `schema_id`. Reasons: NO_TABLE."""
+        answer = self.call(GET_TABLE_INFO, write_fields({1: write_fields({1: database, 2: table})}))
+        document: dict[str, Any] = msgspec.json.decode(text(answer, 3))
+        return document | {"table_id": number(answer, 1), "schema_id": number(answer, 2)}
+
+    def partitions(self, database: str, table: str) -> list[str]:
+        """The names of a table's partitions. Reasons: NO_TABLE, NOT_PARTITIONED."""
+        answer = self.call(LIST_PARTITION_INFOS, write_fields({1: write_fields({1: database, 2: table})}))
+        names = []
+        for each in messages(answer, 1):
+            spec = read_fields(text(each, 2))
+            names.append("$".join(text(pair, 2).decode() for pair in messages(spec, 1)))
+        return names
+
+    def lake_offsets(self, database: str, table: str) -> dict[tuple[int | None, int], int]:
+        """How far a table is in the lake, by partition and bucket; nothing if it is not there. Reasons: NO_TABLE."""
+        try:
+            answer = self.call(GET_LAKE_SNAPSHOT, write_fields({1: write_fields({1: database, 2: table})}))
+        except StreamFailure as failure:
+            if failure.reason is Reason.NO_LAKE_SNAPSHOT:
+                return {}
+            raise
+        return {
+            (number(each, 1) if 1 in each else None, number(each, 2)): number(each, 3) for each in messages(answer, 3)
+        }
 
     def call(self, key: int, message: bytes) -> Fields:
         """The answer of the server that has the buckets. Raises StreamFailure."""
@@ -122,6 +157,7 @@ class StreamClient:
             Schema.parse(document["schema"]),
             RowFormat(format_),
             int(document.get("bucket_count") or 1),
+            partition,
             None if partition is None else self._partition(database, table, partition),
         )
 

@@ -1,0 +1,230 @@
+"""`lakebed streams`: make stream tables, look at them, follow what is written, write, and see how far the lake is."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.json
+
+from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog, StreamLogWriter
+from lakebed.client.stream_scans import ScannedTable
+from lakebed.client.streams import StreamClient
+from lakebed.core.errors import InvalidInput, InvalidSetting
+from lakebed.core.settings import environment_name
+from lakebed.streams.failures import Reason, StreamFailure
+
+from .administration import moment
+from .output import print_facts, print_json, print_rows
+from .server_access import add_access_flags, read_access
+from .settings_flags import read_settings
+from .stream_columns import parse_column
+
+_BATCH_ROWS: Final = 10_000
+
+Task = Callable[[StreamClient, argparse.Namespace], None]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The things to do with streams."""
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    create = _add(tasks, "create", "make a stream table", _create)
+    create.add_argument(
+        "--column", metavar="NAME:TYPE", action="append", default=[], required=True, help="such as total:decimal(10,2)"
+    )
+    create.add_argument("--key", metavar="NAMES", default="", help="the columns of its primary key, with commas")
+    create.add_argument(
+        "--partition-by", metavar="NAMES", default="", help="the columns of its partitions, with commas"
+    )
+    create.add_argument("--buckets", metavar="COUNT", type=int, help="how many parts it has; as the server is set")
+    create.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="such as table.log.ttl=1d")
+    create.add_argument("--if-not-exists", action="store_true", help="let one that is there be")
+    _add(tasks, "describe", "show what a table is, and how much it has", _describe)
+    tail = _add(tasks, "tail", "show records as they come", _tail, partition=True)
+    tail.add_argument("--from-start", action="store_true", help="from the first that there is on, not from now")
+    tail.add_argument("--limit", metavar="COUNT", type=int, help="stop after so many")
+    tail.add_argument("--no-follow", action="store_true", help="stop at the newest")
+    _add(tasks, "produce", "append rows to a log table: lines of JSON from stdin", _produce, partition=True)
+    _add(tasks, "lag", "show how far the lake is behind", _lag)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the word says; the exit status."""
+    settings = read_settings(arguments).settings
+    listening = settings.streams.advertise or settings.streams.listen
+    address = arguments.address or (str(listening) if listening else "")
+    if not address:
+        raise InvalidSetting(
+            f"where are streams served? give --address, or set {environment_name('streams.listen')}",
+            argument="--address",
+        )
+    access = read_access(arguments, settings)
+    with StreamClient(address, access.access_key_id, access.secret_access_key) as client:
+        arguments.task(client, arguments)
+    return 0
+
+
+def _add(tasks: Any, name: str, text: str, task: Task, *, partition: bool = False) -> argparse.ArgumentParser:
+    # Any: argparse's own type of it is generic in a way that it does not say.
+    parser: argparse.ArgumentParser = tasks.add_parser(
+        name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
+    )
+    parser.add_argument("table", metavar="DATABASE.TABLE", help="without a database: in fluss")
+    if partition:
+        parser.add_argument("--partition", metavar="NAME", help="of a partitioned table")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="where streams are served; by default where the settings have it"
+    )
+    add_access_flags(parser, warehouse=False)
+    parser.set_defaults(task=task)
+    return parser
+
+
+def _path(arguments: argparse.Namespace) -> tuple[str, str]:
+    database, dot, table = arguments.table.partition(".")
+    return (database, table) if dot else ("fluss", database)
+
+
+def _create(client: StreamClient, arguments: argparse.Namespace) -> None:
+    key, partition_by = _names(arguments.key), _names(arguments.partition_by)
+    columns = [parse_column(said, number) for number, said in enumerate(arguments.column)]
+    schema: dict[str, Any] = {"version": 1, "columns": columns, "highest_field_id": len(columns) - 1}
+    if key:
+        schema["primary_key"] = key
+    document: dict[str, Any] = {"version": 1, "schema": schema, "partition_key": partition_by}
+    if arguments.buckets is not None:
+        document["bucket_count"] = arguments.buckets
+    options = dict(_option(said) for said in arguments.option)
+    document["properties"] = {name: value for name, value in options.items() if name.startswith("table.")}
+    document["custom_properties"] = {name: value for name, value in options.items() if not name.startswith("table.")}
+    client.create_table(*_path(arguments), json.dumps(document).encode(), ignore_if_exists=arguments.if_not_exists)
+    _describe(client, arguments)
+
+
+def _describe(client: StreamClient, arguments: argparse.Namespace) -> None:
+    document = client.describe(*_path(arguments))
+    parts = [(part, _offsets(client, part)) for part in _parts(client, arguments)]
+    rows = [
+        {"partition": part.partition or "", "bucket": bucket, "start": start, "end": end}
+        for part, offsets in parts
+        for bucket, (start, end) in offsets.items()
+    ]
+    if arguments.json:
+        print_json(document | {"offsets": rows})
+        return
+    schema = document["schema"]
+    facts = {
+        "table": arguments.table,
+        "id": str(document["table_id"]),
+        "schema": str(document["schema_id"]),
+        "columns": ", ".join(f"{column['name']} {column['data_type']['type'].lower()}" for column in schema["columns"]),
+        "primary_key": ", ".join(schema.get("primary_key") or ["-"]),
+        "partitions_by": ", ".join(document.get("partition_key") or ["-"]),
+        "buckets": str(document["bucket_count"]),
+    }
+    options = (document.get("properties") or {}) | (document.get("custom_properties") or {})
+    print_facts(facts | {name: str(value) for name, value in sorted(options.items())}, as_json=False)
+    print()
+    print_rows(("partition", "bucket", "start", "end"), [_words(row) for row in rows], as_json=False)
+
+
+def _tail(client: StreamClient, arguments: argparse.Namespace) -> None:
+    records = _followed(client, arguments)
+    for bucket, offset, timestamp_ms, change, row in itertools.islice(records, arguments.limit):
+        if arguments.json:
+            said = {"bucket": bucket, "offset": offset, "timestamp": timestamp_ms, "change": change, "row": row}
+            line = json.dumps(said, default=str, ensure_ascii=False)
+        else:
+            shown = json.dumps(row, default=str, ensure_ascii=False)
+            line = f"{bucket}:{offset}  {moment(timestamp_ms)}  {change}  {shown}"
+        # At once: somebody looks, or a program reads line by line.
+        print(line, flush=True)
+
+
+def _followed(
+    client: StreamClient, arguments: argparse.Namespace
+) -> Iterator[tuple[int, int, int, str, Mapping[str, Any]]]:
+    log = StreamLog(client, client.table(*_path(arguments), arguments.partition))
+    ends = dict(log.offsets(LATEST))
+    at = dict(log.offsets(EARLIEST)) if arguments.from_start else dict(ends)
+    while not arguments.no_follow or any(at[bucket] < end for bucket, end in ends.items()):
+        for found in log.read(at):
+            for index, row in enumerate(found.rows.to_pylist()):
+                offset = found.base_offset + index
+                if offset >= at[found.bucket]:
+                    yield found.bucket, offset, found.timestamp_ms, CHANGES[found.changes[index]], row
+            at[found.bucket] = max(at[found.bucket], found.next_offset)
+
+
+def _produce(client: StreamClient, arguments: argparse.Namespace) -> None:
+    table = client.table(*_path(arguments), arguments.partition)
+    if table.bucket_count > 1 and client.describe(*_path(arguments)).get("bucket_key"):
+        raise InvalidInput("rows of this table go to buckets by their key: write them with a client of Fluss")
+    writer, count = StreamLogWriter(client, table), 0
+    while lines := list(itertools.islice(sys.stdin.buffer, _BATCH_ROWS)):
+        for rows in _rows(b"".join(lines), writer.schema):
+            writer.append(rows)
+            count += rows.num_rows
+    print_facts({"appended": str(count)}, as_json=arguments.json)
+
+
+def _rows(lines: bytes, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    try:
+        found = pyarrow.json.read_json(pa.BufferReader(lines), parse_options=options)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(f"a row is a JSON object of the table's columns on a line. reason={error}") from error
+    yield from found.select(schema.names).cast(schema).combine_chunks().to_batches()
+
+
+def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:
+    lake = client.lake_offsets(*_path(arguments))
+    rows = []
+    for part in _parts(client, arguments):
+        for bucket, (start, end) in _offsets(client, part).items():
+            tiered = lake.get((part.partition_id, bucket))
+            behind = end - (start if tiered is None else max(tiered, start))
+            said = {"partition": part.partition or "", "bucket": bucket, "end": end, "lake": tiered, "lag": behind}
+            rows.append(said)
+    if arguments.json:
+        print_json(rows)
+    else:
+        print_rows(("partition", "bucket", "end", "lake", "lag"), [_words(row) for row in rows], as_json=False)
+
+
+def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[ScannedTable]:
+    """The table, or each of its partitions."""
+    database, name = _path(arguments)
+    try:
+        return [client.table(database, name)]
+    except StreamFailure as failure:
+        if failure.reason is not Reason.NO_PARTITION:
+            raise
+    return [client.table(database, name, partition) for partition in client.partitions(database, name)]
+
+
+def _offsets(client: StreamClient, part: ScannedTable) -> dict[int, tuple[int, int]]:
+    log = StreamLog(client, part)
+    starts, ends = log.offsets(EARLIEST), log.offsets(LATEST)
+    return {bucket: (starts[bucket], ends[bucket]) for bucket in sorted(ends)}
+
+
+def _words(row: Mapping[str, object]) -> list[str]:
+    return ["-" if value in (None, "") else str(value) for value in row.values()]
+
+
+def _names(said: str) -> list[str]:
+    return [name.strip() for name in said.split(",") if name.strip()]
+
+
+def _option(said: str) -> tuple[str, str]:
+    name, equals, value = said.partition("=")
+    if not equals:
+        raise InvalidInput(f"an option is NAME=VALUE. found={said!r}", argument="--option")
+    return name, value

@@ -1,0 +1,164 @@
+"""Logs of stream tables, read as they grow and written to: record batches of Arrow in, record batches out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.log.batches import APPEND_ONLY, walk, write_batch
+from lakebed.streams.schema import Schema
+
+from .stream_connection import failure_of
+from .stream_messages import Fields, messages, number, text, write_fields
+from .stream_scans import ScannedTable, StreamCalls
+
+__all__ = ["CHANGES", "LogRecords", "StreamLog", "StreamLogWriter"]
+
+GET_TABLE_SCHEMA: Final = 1011
+PRODUCE_LOG: Final = 1014
+FETCH_LOG: Final = 1015
+LIST_OFFSETS: Final = 1021
+INIT_WRITER: Final = 1026
+
+CHANGES: Final = ("+A", "+I", "-U", "+U", "-D")
+"""What happened to a row, by the protocol's number."""
+
+EARLIEST, LATEST = 0, 1
+_FETCH_BYTES: Final = 16 * 1024 * 1024
+_BUCKET_BYTES: Final = 1024 * 1024
+_TIMEOUT_MS: Final = 30_000
+_ALL_ACKS: Final = -1
+_CLIENT: Final = -1
+_END_MARK_BYTES: Final = 8
+"""What Arrow ends a stream with, and a batch of a log does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """Records of one bucket that were written together."""
+
+    bucket: int
+    base_offset: int
+    timestamp_ms: int
+    changes: Sequence[int]
+    """One a record; see `CHANGES`."""
+
+    rows: pa.RecordBatch
+
+    @property
+    def next_offset(self) -> int:
+        """Where to read on."""
+        return self.base_offset + len(self.changes)
+
+
+class StreamLog:
+    """The log of a table, or of one of its partitions."""
+
+    def __init__(self, calls: StreamCalls, table: ScannedTable) -> None:
+        self._calls = calls
+        self._table = table
+        self._schemas = {table.schema_id: table.schema}
+
+    def offsets(self, which: int) -> Mapping[int, int]:
+        """The first offset of each bucket (`EARLIEST`), or the one after the last (`LATEST`)."""
+        asked = {1: _CLIENT, 2: which, 3: self._table.id, 4: self._table.partition_id}
+        buckets = b"".join(write_fields({5: number}) for number in range(self._table.bucket_count))
+        found = {}
+        for each in messages(self._calls.call(LIST_OFFSETS, write_fields(asked) + buckets), 1):
+            _check(each, 2)
+            found[number(each, 1)] = number(each, 4)
+        return found
+
+    def read(self, offsets: Mapping[int, int], wait_ms: int = 500) -> Iterator[LogRecords]:
+        """What each bucket has from these offsets on, as far as one answer goes; nothing if none came within `wait_ms`.
+
+        Reasons: OFFSET_OUT_OF_RANGE, NO_SCHEMA, and what keeps the server from reading.
+        """
+        table = self._table
+        asked = write_fields({1: table.id, 2: False})
+        for bucket, offset in offsets.items():
+            asked += write_fields({4: write_fields({1: table.partition_id, 2: bucket, 3: offset, 4: _BUCKET_BYTES})})
+        answer = self._calls.call(FETCH_LOG, write_fields({1: _CLIENT, 2: _FETCH_BYTES, 3: asked, 4: wait_ms, 5: 1}))
+        for found in messages(answer, 1):
+            for each in messages(found, 2):
+                _check(each, 3)
+                yield from self._records(number(each, 2), text(each, 8))
+
+    def _records(self, bucket: int, records: bytes) -> Iterator[LogRecords]:
+        for batch in walk(records):
+            if not batch.record_count:
+                continue
+            body, changes = batch.body, bytes(batch.record_count)
+            if not batch.attributes & APPEND_ONLY:
+                changes, body = bytes(body[: batch.record_count]), body[batch.record_count :]
+            rows = pa.ipc.read_record_batch(pa.py_buffer(body), arrow_schema(self._schema(batch.schema_id)))
+            yield LogRecords(bucket, batch.base_offset, batch.timestamp_ms, changes, rows)
+
+    def _schema(self, schema_id: int) -> Schema:
+        if schema_id not in self._schemas:
+            path = write_fields({1: self._table.database, 2: self._table.name})
+            answer = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
+            self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(answer, 2)))
+        return self._schemas[schema_id]
+
+
+class StreamLogWriter:
+    """Appends to a log table, one batch after the other; what was sent twice is there once."""
+
+    def __init__(self, calls: StreamCalls, table: ScannedTable, choose: Callable[[int], int] | None = None) -> None:
+        """`choose` is the bucket of the batch of that number; they take turns if it is not given."""
+        if table.schema.is_keyed:
+            raise StreamFailure(
+                Reason.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
+            )
+        self._calls = calls
+        self._table = table
+        self._choose = choose or (lambda number: number % table.bucket_count)
+        self._sequences = [0] * table.bucket_count
+        self._count = 0
+        path = write_fields({1: table.database, 2: table.name})
+        self._writer_id = number(calls.call(INIT_WRITER, write_fields({1: path})), 1)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What batches have."""
+        return arrow_schema(self._table.schema)
+
+    def append(self, rows: pa.RecordBatch) -> tuple[int, int]:
+        """Append rows; their bucket and first offset, once they are on stable storage. Raises StreamFailure."""
+        table, bucket = self._table, self._choose(self._count)
+        records = write_batch(
+            _message(rows),
+            rows.num_rows,
+            schema_id=table.schema_id,
+            writer_id=self._writer_id,
+            sequence=self._sequences[bucket],
+        )
+        asked = write_fields({1: table.partition_id, 2: bucket, 3: records})
+        message = write_fields({1: _ALL_ACKS, 2: table.id, 3: _TIMEOUT_MS, 4: asked})
+        answer = next(messages(self._calls.call(PRODUCE_LOG, message), 1))
+        _check(answer, 3)
+        self._sequences[bucket] += 1
+        self._count += 1
+        return bucket, number(answer, 5)
+
+
+def _message(rows: pa.RecordBatch) -> bytes:
+    """The one message of the batch: without the schema before it and the end after it."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"))
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue()[rows.schema.serialize().size : -_END_MARK_BYTES])
+
+
+def _check(answer: Fields, key: int) -> None:
+    """Raise what a bucket's part of an answer says; its text follows its number."""
+    if code := number(answer, key):
+        raise failure_of(code, text(answer, key + 1))
