@@ -35,9 +35,9 @@ def test_an_unknown_command_is_refused(lakebed: Lakebed) -> None:
 
 
 def test_an_unknown_flag_is_refused(lakebed: Lakebed) -> None:
-    outcome = lakebed("serve", "--streams-listen", "127.0.0.1:9123")
+    outcome = lakebed("serve", "--kafka-listen", "127.0.0.1:9092")
     assert outcome.status == FAILED
-    assert "unrecognized arguments: --streams-listen" in outcome.err
+    assert "unrecognized arguments: --kafka-listen" in outcome.err
 
 
 def test_flags_are_not_guessed_from_their_beginnings(lakebed: Lakebed) -> None:

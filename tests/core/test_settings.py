@@ -185,7 +185,7 @@ def test_a_known_name_in_an_unknown_section_leads_to_its_section() -> None:
 def test_a_key_like_no_other_gets_the_list_of_sections() -> None:
     assert refused("zzz = 1").endswith(
         "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,decisions,tables,federation,select,"
-        "pipeline,listeners,targets"
+        "streams,pipeline,listeners,targets"
     )
 
 

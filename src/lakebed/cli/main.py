@@ -45,7 +45,7 @@ COMMANDS: Final = (
     Command("label", "lakebed.cli.label", "set tags and owners of things, and find things by them"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("pipeline", "lakebed.cli.pipeline", "have Spark look after tables: compact, expire, import, verify"),
-    Command("streams", "lakebed.cli.streams", "make stream tables, follow and write records, see how far the lake is"),
+    Command("streams", "lakebed.cli.streams", "make stream tables, write and follow them, see what lags"),
     Command("select", "lakebed.cli.select", "ask an object, or many, something in SQL"),
     Command("spark-config", "lakebed.cli.spark_config", "write the configuration for a Spark of your own"),
     Command("shell", "lakebed.cli.shell", "open a PySpark shell on the catalog"),
