@@ -11,6 +11,7 @@ from lakebed.streams.types import DataType, Root
 from .strategies import schemas
 
 
+@pytest.mark.slow
 @given(schemas())
 def test_every_schema_has_an_arrow_schema(schema: Schema) -> None:
     arrow = arrow_schema(schema)

@@ -23,6 +23,7 @@ def column(name: str, type_: str = "INTEGER", **others: object) -> dict[str, obj
     return {"name": name, "data_type": {"type": type_}, **others}
 
 
+@pytest.mark.slow
 @given(schemas())
 def test_a_schema_is_what_its_document_says(schema: Schema) -> None:
     assert Schema.parse(json.loads(json.dumps(schema.document()))) == schema

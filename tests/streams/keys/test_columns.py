@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.streams.failures import Reason, StreamFailure
@@ -17,8 +17,8 @@ from .test_rows import fit_char
 FORMATS = list(RowFormat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
-@settings(deadline=None)
 @given(data=st.data())
 def test_columns_are_those_that_a_plain_decoder_finds(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -36,8 +36,8 @@ def test_columns_are_those_that_a_plain_decoder_finds(format_: RowFormat, data: 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
-@settings(deadline=None)
 @given(data=st.data())
 def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())

@@ -22,6 +22,7 @@ def layout(format_: RowFormat, schema: Schema) -> RowLayout:
     return RowLayout(format_, [column.type for column in schema.columns])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
 def test_a_row_is_what_was_written(format_: RowFormat, data: st.DataObject) -> None:
@@ -49,6 +50,7 @@ def fit_char(type_: DataType, value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
 def test_fields_make_the_row_they_were_taken_from(format_: RowFormat, data: st.DataObject) -> None:
@@ -58,6 +60,7 @@ def test_fields_make_the_row_they_were_taken_from(format_: RowFormat, data: st.D
     assert codec.join(codec.split(row)) == row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data(), noise=st.binary(max_size=40))
 def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObject, noise: bytes) -> None:
