@@ -79,6 +79,9 @@ class RocksIndex:
         found = state.get(_STATE)
         offset, count = (0, 0) if found is None else _OFFSET_AND_COUNT.unpack(found)
         self._offset: int = offset
+        self.flushed_offset = self._offset
+        """All before it is on disk, and perhaps more."""
+
         self._count: int | None = None if count == _NOT_COUNTED else count
         self._views: weakref.WeakSet[_RocksView] = weakref.WeakSet()
         # Between a write and the offset it made true nobody may take a view.
@@ -137,7 +140,9 @@ class RocksIndex:
 
     def flush(self) -> None:
         """Have on disk what is only in memory, so that it need not be replayed."""
+        offset = self._offset
         self._db.flush(True)
+        self.flushed_offset = max(offset, self.flushed_offset)
 
     def checkpoint(self, folder: Path) -> tuple[int, int | None]:
         """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""

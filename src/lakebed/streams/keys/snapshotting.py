@@ -55,6 +55,11 @@ class KeySnapshotting:
         await self._forget(bucket, kept)
         return taken
 
+    async def covered(self, bucket: TableBucket) -> int:
+        """Where the changes begin that are in no snapshot of the bucket."""
+        latest = await self._snapshots.latest(bucket)
+        return 0 if latest is None else latest.log_offset
+
     async def restore(self, bucket: TableBucket, folder: Path) -> bool:
         """Make an index of the newest snapshot, where there is none; False if there is no snapshot either."""
         snapshot = await self._snapshots.latest(bucket)

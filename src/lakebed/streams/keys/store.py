@@ -31,6 +31,7 @@ class KeyStore:
         self._memory = memory or RocksMemory()
         self._snapshotting = snapshotting
         self._open: dict[TableBucket, RocksIndex] = {}
+        self._in_snapshots: dict[TableBucket, int] = {}
 
     async def open(
         self,
@@ -43,8 +44,10 @@ class KeyStore:
     ) -> KeyBucket:
         """The keys of a bucket, with all that its log has. Reasons: KEY_STORAGE."""
         path = self._path(bucket)
-        if self._snapshotting is not None and not await asyncio.to_thread(path.exists):
-            await self._snapshotting.restore(bucket, path)
+        if self._snapshotting is not None:
+            self._in_snapshots[bucket] = await self._snapshotting.covered(bucket)
+            if not await asyncio.to_thread(path.exists):
+                await self._snapshotting.restore(bucket, path)
         index = await asyncio.to_thread(RocksIndex, path, self._memory)
         try:
             keys = await open_keys(table, log, index, learn, counter, rows)
@@ -54,6 +57,13 @@ class KeyStore:
         self._open[bucket] = index
         return keys
 
+    def needs_from(self, bucket: TableBucket) -> int:
+        """From where on the log of an open bucket has to be kept as it was appended, or its keys could be lost.
+
+        That is what is in no snapshot, since the disk may be lost; where none are taken, what is not on disk.
+        """
+        return self._open[bucket].flushed_offset if self._snapshotting is None else self._in_snapshots[bucket]
+
     async def take_snapshots(self, fence: Fence) -> int:
         """Take a snapshot of every open bucket that changed since its last; how many were taken. Raises Fenced."""
         taken = 0
@@ -61,7 +71,10 @@ class KeyStore:
             if index.is_closed:
                 self._open.pop(bucket, None)
             elif self._snapshotting is not None:
-                taken += await self._snapshotting.take(bucket, index, fence) is not None
+                snapshot = await self._snapshotting.take(bucket, index, fence)
+                if snapshot is not None:
+                    self._in_snapshots[bucket] = snapshot.log_offset
+                    taken += 1
         return taken
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
