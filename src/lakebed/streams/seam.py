@@ -141,7 +141,7 @@ class BucketLog(Protocol):
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
         """The same as they were appended, in whatever form readers get them: for who follows what it wrote itself.
 
-        What is only in the byte store is there in the form that is read; then it is told as `remote`.
+        Never told as `remote`. Reasons: as of `read`.
         """
         ...
 

@@ -242,15 +242,44 @@ async def test_columns_are_chosen_of_what_is_in_the_byte_store_too(world: World)
     assert pa.ipc.read_record_batch(pa.py_buffer(batch.body), schema).equals(rows(0, 100).select([0, 2]))
 
 
-async def test_segments_are_copied_as_they_are_read(world: World) -> None:
-    rendering = Doubling()
-    log = await (await world.server("one")).open(Presentation(rendering=rendering))
+async def read_stored(log: BucketLog) -> bytes:
+    found, offset = b"", log.start_offset
+    while offset < log.stable_offset:
+        fetched = await log.read_stored(offset, 1000)
+        found += fetched.records
+        offset = fetched.next_offset
+    return found
+
+
+async def test_segments_are_copied_as_they_are_read_and_as_they_were_appended(world: World) -> None:
+    first = await world.server("one")
+    log = await first.open(Presentation(rendering=Doubling()))
+    log.keep_from = lambda: 0
     await fill(log, 30)
-    was = await read_all(log)
-    await log.tend(KEEP)
-    assert log.local.start_offset > 0
+    was, stored = await read_all(log), await read_stored(log)
+    await log.hand_over()
+    second = await world.server("two")
+    log = await second.open(Presentation(rendering=Doubling()))
+    assert log.local.start_offset == 60
     assert await read_all(log) == was
     assert all(map(is_whole, walk(was)))
+    assert await read_stored(log) == stored
+    # Whoever follows what it wrote has a copy of its own by now.
+    log.keep_from = lambda: 60
+    await log.tend(KEEP)
+    assert not [name for name in await world.storage.names() if ".stored" in name]
+    assert await read_all(log) == was
+
+
+async def test_what_is_needed_to_follow_is_not_too_old(world: World) -> None:
+    log = await (await world.server("one")).open(Presentation(rendering=Doubling()))
+    await fill(log, 30)
+    log.keep_from = lambda: 20
+    world.clock.advance(3600)
+    await log.tend(replace(KEEP, ttl_ms=1000))
+    assert log.start_offset <= 20
+    stored = await log.read_stored(20, 1)
+    assert next(walk(stored.records)).base_offset == 20
 
 
 async def test_clients_are_told_where_segments_are_if_they_can_reach_them(world: World) -> None:

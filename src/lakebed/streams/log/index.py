@@ -61,13 +61,21 @@ class SparseIndex:
     @classmethod
     def parse(cls, document: bytes, end: int) -> SparseIndex:
         """Read what `document` wrote. Raises ValueError if it is anything else, or of a segment of another size."""
+        index, size = cls.parse_sized(document)
+        if size != end:
+            raise ValueError(f"index is that of another segment. size={size} expected={end}")
+        return index
+
+    @classmethod
+    def parse_sized(cls, document: bytes) -> tuple[SparseIndex, int]:
+        """Read what `document` wrote, and the size of the segment. Raises ValueError if it is anything else."""
         if len(document) < _HEAD.size:
             raise ValueError("index is cut off")
         magic, crc, count, size = _HEAD.unpack_from(document)
         body = document[_HEAD.size :]
-        if magic != _MAGIC or size != end or len(body) != 24 * count or crc32c(body) != crc:
-            raise ValueError("index is not that of the segment")
+        if magic != _MAGIC or len(body) != 24 * count or crc32c(body) != crc:
+            raise ValueError("index is damaged")
         index = cls()
         for number, column in enumerate((index._offsets, index._positions, index._times)):
             column.frombytes(body[8 * count * number : 8 * count * (number + 1)])
-        return index
+        return index, int(size)

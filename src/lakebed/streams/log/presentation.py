@@ -45,6 +45,11 @@ class Presentation:
         """Whether bytes are read in another form than they are stored in."""
         return columns is not None or self._rendering is not None
 
+    @property
+    def renders(self) -> bool:
+        """Whether batches are stored in another form than they are read in."""
+        return self._rendering is not None
+
     def check(self, columns: Sequence[int] | None) -> None:
         """Raise INVALID_PROJECTION unless these can be columns to read."""
         if columns is None:

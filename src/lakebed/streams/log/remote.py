@@ -13,8 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from lakebed.core.errors import Fenced, LakebedError, NotFound
 from lakebed.storage.backoff import Retrier
@@ -27,7 +27,7 @@ from .batches import HEADER_BYTES, is_whole, read_place, walk
 from .index import INDEX_BYTES, SparseIndex
 from .log_rows import LogRow, LogRows
 from .manifest import LogPlace, Manifest
-from .presentation import Presentation
+from .presentation import PLAIN, Presentation
 from .segment import Segment
 
 __all__ = ["RemoteLog", "RemoteLogs", "RemoteSettings"]
@@ -36,6 +36,20 @@ _logger = logging.getLogger(__name__)
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 _KEPT_INDEXES: Final = 8
 WRITERS_SUFFIX: Final = "writer_snapshot"
+
+
+class _Form(NamedTuple):
+    """A form in which a segment is in the byte store."""
+
+    suffix: str
+    index_suffix: str
+
+
+_READ: Final = _Form("log", "index")
+_STORED: Final = _Form("stored", "stored_index")
+"""For who follows what it wrote itself, where that is not the form that is read."""
+
+_SUFFIXES: Final = (*_READ, *_STORED, WRITERS_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +131,8 @@ class RemoteLog:
         self._place = place
         self._manifest = manifest
         self._manifest_key = manifest_key
-        self._indexes: OrderedDict[str, SparseIndex] = OrderedDict()
+        self._indexes: OrderedDict[tuple[str, _Form], tuple[SparseIndex, int]] = OrderedDict()
+        self._stored_from = 0
 
     @property
     def manifest(self) -> Manifest:
@@ -137,31 +152,47 @@ class RemoteLog:
         """
         name = self._logs.new_id()
         sent = RemoteSegment(name, segment.base_offset, segment.end_offset, 0, segment.timestamp_ms)
-        key = self._logs.key(self._place.segment(sent))
-        index = SparseIndex()
-        position = 0
         segment.hold()
         try:
             with storage_failures():
-                async with BufferedMultipartWriter(
-                    self._logs.storage, key, settings=self._logs.settings.writer, retrier=self._logs.retrier
-                ) as writer:
-                    offset = segment.base_offset
-                    while offset < segment.end_offset:
-                        body, offset = await self._piece(segment, offset, presentation)
-                        for batch in walk(body):
-                            index.add(batch.base_offset, position, batch.timestamp_ms)
-                            position += len(batch.view)
-                        await writer.write(body)
-                    await writer.finish()
-                beside = self._place.segment
-                await self._put(beside(sent, "index"), index.document(position))
-                await self._put(beside(sent, WRITERS_SUFFIX), writers)
+                if presentation.renders:
+                    await self._copy(segment, sent, _STORED, PLAIN)
+                size = await self._copy(segment, sent, _READ, presentation)
+                await self._put(self._place.segment(sent, WRITERS_SUFFIX), writers)
         finally:
             segment.let_go()
-        whole = RemoteSegment(name, sent.start_offset, sent.end_offset, position, sent.max_timestamp_ms)
-        await self._publish(self._manifest.followed_by(whole))
-        self._keep(name, index)
+        await self._publish(self._manifest.followed_by(replace(sent, size_bytes=size)))
+
+    async def _copy(self, segment: Segment, sent: RemoteSegment, form: _Form, presentation: Presentation) -> int:
+        """Write a segment in one form, and its index; how large it is."""
+        index = SparseIndex()
+        position = 0
+        key = self._logs.key(self._place.segment(sent, form.suffix))
+        async with BufferedMultipartWriter(
+            self._logs.storage, key, settings=self._logs.settings.writer, retrier=self._logs.retrier
+        ) as writer:
+            offset = segment.base_offset
+            while offset < segment.end_offset:
+                body, offset = await self._piece(segment, offset, presentation)
+                for batch in walk(body):
+                    index.add(batch.base_offset, position, batch.timestamp_ms)
+                    position += len(batch.view)
+                await writer.write(body)
+            await writer.finish()
+        await self._put(self._place.segment(sent, form.index_suffix), index.document(position))
+        self._keep(sent.segment_id, form, index, position)
+        return position
+
+    async def drop_stored(self, offset: int) -> None:
+        """Remove what is here in the form in which it was appended, of segments that end at `offset` or before."""
+        gone = [it for it in self._manifest.segments if self._stored_from < it.end_offset <= offset]
+        if gone:
+            names = [
+                self._place.segment(it, suffix) for it in gone for suffix in (_STORED.suffix, _STORED.index_suffix)
+            ]
+            with storage_failures():
+                await self._logs.storage.delete_many([self._logs.key(name) for name in names])
+            self._stored_from = gone[-1].end_offset
 
     async def trim(self, count: int) -> None:
         """Remove the first segments: from the list, then from the byte store. Raises STORAGE, FENCED."""
@@ -170,26 +201,35 @@ class RemoteLog:
             return
         await self._publish(self._manifest.without(count))
         for segment in gone:
-            self._indexes.pop(segment.segment_id, None)
-            names = [self._place.segment(segment, suffix) for suffix in ("log", "index", WRITERS_SUFFIX)]
+            for form in (_READ, _STORED):
+                self._indexes.pop((segment.segment_id, form), None)
+            names = [self._place.segment(segment, suffix) for suffix in _SUFFIXES]
             with storage_failures():
                 await self._logs.storage.delete_many([self._logs.key(name) for name in names])
 
     async def read(self, offset: int, max_bytes: int) -> Fetched:
-        """Batches from the one with `offset` on, of one segment."""
+        """Batches from the one with `offset` on, of one segment, as they are read."""
+        return await self._read(offset, max_bytes, _READ)
+
+    async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
+        """The same as they were appended, where that is another form."""
+        return await self._read(offset, max_bytes, _STORED)
+
+    async def _read(self, offset: int, max_bytes: int, form: _Form) -> Fetched:
         found = self._manifest.find(offset)
         if not found:
             raise StreamFailure(Reason.OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
         segment = found[0]
-        start = (await self._index(segment)).before(offset)
+        index, size = await self._index(segment, form)
+        start = index.before(offset)
         # The index knows a batch every few kilobytes: what lies before the one that is meant is read and dropped.
         wanted = max(max_bytes, HEADER_BYTES) + INDEX_BYTES
         while True:
-            body = await self._range(segment, start, min(start + wanted, segment.size_bytes))
+            body = await self._range(segment, form, start, min(start + wanted, size))
             first, end, after = _cut(body, offset, max_bytes)
             if end > first:
                 return Fetched(body[first:end], after)
-            if start + len(body) >= segment.size_bytes:
+            if start + len(body) >= size:
                 raise StreamFailure(
                     Reason.LOG_STORAGE, f"a segment in the byte store is cut off. segment={segment.segment_id}"
                 )
@@ -201,16 +241,17 @@ class RemoteLog:
     async def locate(self, offset: int) -> Fetched:
         """Where clients find `offset` themselves."""
         found = self._manifest.find(offset)
-        start = (await self._index(found[0])).before(offset) if found else 0
-        return Fetched(b"", offset, found, start)
+        start = (await self._index(found[0], _READ))[0].before(offset) if found else 0
+        return Fetched(b"", offset, found, start, self.directory or "")
 
     async def find_time(self, timestamp_ms: int) -> int | None:
         """The offset of the first batch here that was committed then or later; None if there is none."""
         for segment in self._manifest.segments:
             if segment.max_timestamp_ms >= timestamp_ms:
-                position = (await self._index(segment)).before_time(timestamp_ms)
-                while position < segment.size_bytes:
-                    head = await self._range(segment, position, min(position + HEADER_BYTES, segment.size_bytes))
+                index, size = await self._index(segment, _READ)
+                position = index.before_time(timestamp_ms)
+                while position < size:
+                    head = await self._range(segment, _READ, position, min(position + HEADER_BYTES, size))
                     place = read_place(head)
                     if place.timestamp_ms >= timestamp_ms:
                         return place.base_offset
@@ -242,28 +283,30 @@ class RemoteLog:
             except LakebedError as error:
                 _logger.warning("a former manifest stays behind. key=%s reason=%s", former, error)
 
-    async def _index(self, segment: RemoteSegment) -> SparseIndex:
-        found = self._indexes.get(segment.segment_id)
+    async def _index(self, segment: RemoteSegment, form: _Form) -> tuple[SparseIndex, int]:
+        found = self._indexes.get((segment.segment_id, form))
         if found is None:
             with storage_failures():
-                document = await self._logs.storage.get(self._logs.key(self._place.segment(segment, "index")))
+                key = self._logs.key(self._place.segment(segment, form.index_suffix))
+                document = await self._logs.storage.get(key)
             try:
-                found = SparseIndex.parse(document, segment.size_bytes)
+                found = SparseIndex.parse_sized(document)
             except ValueError as error:
                 raise StreamFailure(
                     Reason.LOG_STORAGE, f"index of a segment is damaged. segment={segment.segment_id} reason={error}"
                 ) from error
-            self._keep(segment.segment_id, found)
+            self._keep(segment.segment_id, form, *found)
         return found
 
-    def _keep(self, name: str, index: SparseIndex) -> None:
-        self._indexes[name] = index
+    def _keep(self, name: str, form: _Form, index: SparseIndex, size: int) -> None:
+        self._indexes[name, form] = index, size
         while len(self._indexes) > _KEPT_INDEXES:
             self._indexes.popitem(last=False)
 
-    async def _range(self, segment: RemoteSegment, start: int, end: int) -> bytes:
+    async def _range(self, segment: RemoteSegment, form: _Form, start: int, end: int) -> bytes:
         with storage_failures():
-            return await self._logs.storage.get_range(self._logs.key(self._place.segment(segment)), start, end)
+            key = self._logs.key(self._place.segment(segment, form.suffix))
+            return await self._logs.storage.get_range(key, start, end)
 
     async def _put(self, name: str, body: bytes) -> None:
         await self._logs.retrier.run(lambda _: self._logs.storage.put(self._logs.key(name), body))

@@ -95,7 +95,7 @@ class TieredLog:
         self._closing = asyncio.Event()
         self._tending = asyncio.Lock()
         self.keep_from: Callable[[], int] = lambda: local.stable_offset
-        """From which offset on records are needed here in the form in which they were appended."""
+        """From which offset on records are needed in the form in which they were appended, however old they are."""
         if tail is not None:
             local.replicate = self._replicate
 
@@ -156,10 +156,12 @@ class TieredLog:
         return Fetched(shown, found.next_offset)
 
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
-        """The same as they were appended, where they are here in that form; otherwise where they are."""
+        """The same as they were appended."""
         if offset >= self._local.start_offset or offset < self.start_offset:
             return await self._local.read_stored(offset, max_bytes)
-        return await self._remote.locate(offset)
+        if self._presentation.renders:
+            return await self._remote.read_stored(offset, max_bytes)
+        return await self._remote.read(offset, max_bytes)
 
     async def wait_for(self, offset: int) -> None:
         """Return when a record at `offset` or later can be read, or the log is closed."""
@@ -185,12 +187,16 @@ class TieredLog:
             if policy.ttl_ms is not None and last.size and last.timestamp_ms < now_ms - policy.ttl_ms:
                 await self._local.roll()
             manifest = self._remote.manifest
-            await self._remote.trim(remote_expired(manifest.segments, self._local.segments, policy, now_ms))
+            needed = self.keep_from()
+            expired = remote_expired(manifest.segments, self._local.segments, policy, now_ms)
+            await self._remote.trim(sum(it.end_offset <= needed for it in manifest.segments[:expired]))
             if not self._remote.manifest.segments:
                 self._forget_expired(policy, now_ms)
             await self._upload_sealed()
             spare = local_end(self._local.segments, self._remote.manifest.copied_end, policy, now_ms)
-            self._local.forget(min(spare, self.keep_from()))
+            self._local.forget(min(spare, needed))
+            if self._presentation.renders:
+                await self._remote.drop_stored(needed)
 
     async def hand_over(self) -> None:
         """Have all that was acknowledged in the byte store, so that any server can go on. Raises STORAGE, FENCED."""
