@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from lakebed.core.clock import Clock
 from lakebed.streams.arrow_types import arrow_type
 from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.counters import Counters
@@ -15,8 +16,11 @@ from lakebed.streams.keys.key_rows import KeyRows
 from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.log.logs import Logs
+from lakebed.streams.log.manifest import LogPlace
 from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.log.projection import ColumnShape, shape_of
+from lakebed.streams.log.remote import RemoteLogs
+from lakebed.streams.log.tiered import open_tiered
 from lakebed.streams.partitions import Partition
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import TableBucket
@@ -28,9 +32,23 @@ class StoredBuckets:
     """Opens buckets. Implements `streams.buckets.BucketStore`."""
 
     def __init__(
-        self, logs: Logs, keys: KeyStore, tables: Tables, counters: Counters, is_home: Callable[[], bool]
+        self,
+        logs: Logs,
+        remotes: RemoteLogs,
+        keys: KeyStore,
+        tables: Tables,
+        counters: Counters,
+        clock: Clock,
+        is_home: Callable[[], bool],
+        *,
+        server: str,
+        ack_after_upload: bool,
     ) -> None:
         self._logs = logs
+        self._remotes = remotes
+        self._clock = clock
+        self._server = server
+        self._ack_after_upload = ack_after_upload
         self._keys = keys
         self._tables = tables
         self._counters = counters
@@ -41,10 +59,20 @@ class StoredBuckets:
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
         """Open a bucket."""
         known = await self._know(table)
-        log = await self._logs.open(bucket, known.presentation(), is_home=self._is_home)
+        log = await open_tiered(
+            self._logs,
+            self._remotes,
+            LogPlace(bucket, table.path.database, table.path.name, None if partition is None else partition.name),
+            known.presentation(),
+            server=self._server,
+            clock=self._clock,
+            is_home=self._is_home,
+            ack_after_upload=self._ack_after_upload,
+        )
         keyed = known.keyed
         if keyed is None:
             return OpenBucket(bucket, log)
+        log.keep_from = _from_the_start
 
         async def learn(schema_id: int) -> Schema:
             return await self._tables.schema(await self._tables.by_id(table.id), schema_id)
@@ -74,6 +102,7 @@ class StoredBuckets:
             self._known.pop(table_id, None)
         await self._keys.remove(table_id, partition_id)
         await self._logs.remove(table_id, partition_id)
+        await self._remotes.remove(table_id, partition_id)
 
     async def _know(self, table: StreamTable) -> _Known:
         known = self._known.get(table.id)
@@ -86,6 +115,11 @@ class StoredBuckets:
         known = self._known.get(table.id)
         if known is not None:
             known.learn(table.schema_id, table.schema)
+
+
+def _from_the_start() -> int:
+    """Until it is known which snapshot of keys there is, all changes are needed."""
+    return 0
 
 
 class _Known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,14 +14,14 @@ from typing import Final, NamedTuple
 
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
-from lakebed.core.errors import LakebedError, Unavailable
+from lakebed.core.errors import Fenced, LakebedError, Unavailable
 from lakebed.core.settings import Settings
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.tokens import Attempts, Clients, SecretHashes
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.seam import MetaStore
+from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.buckets import Buckets
 from lakebed.streams.configs import ClusterConfigs
@@ -34,15 +35,20 @@ from lakebed.streams.keys.rocks import RocksMemory
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.store import KeyStore
+from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.log.logs import Logs
+from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
+from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.purging import Purging
 from lakebed.streams.tables import Tables
+from lakebed.streams.tending import Tending
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.databases import database_calls
 from lakebed.wire.fluss.handlers.keys import KeyCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.handlers.metadata import metadata_calls
+from lakebed.wire.fluss.handlers.remote_logs import remote_log_calls
 from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
 from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 
@@ -59,6 +65,7 @@ log = logging.getLogger("lakebed.streams")
 STREAMS_FOLDER: Final = "streams"
 SNAPSHOTS_PREFIX: Final = "streams/kv"
 _SNAPSHOT_SECONDS: Final = 600.0
+_TEND_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 30.0
 _NAME_FILE: Final = "server-name"
 
@@ -73,6 +80,9 @@ class Streams:
     callers: StreamCallers
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """What the home does by itself: each until it is cancelled."""
+
+    hand_over: Callable[[], Coroutine[None, None, None]]
+    """What it does when it stops, for another to go on."""
 
 
 class _Ground(NamedTuple):
@@ -102,7 +112,8 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         stack.push_async_callback(storage.close)
         server = await asyncio.to_thread(_server_name, folder)
         try:
-            logs = await asyncio.to_thread(Logs, str(folder / "logs"), clock)
+            sizes = LogSettings(segment_bytes=settings.streams.segment)
+            logs = await asyncio.to_thread(Logs, str(folder / "logs"), clock, sizes)
         except StreamFailure as failure:
             raise Unavailable(str(failure)) from failure
         stack.callback(logs.close)
@@ -150,7 +161,32 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     snapshots = KeySnapshots(meta, clock)
     snapshotting = KeySnapshotting(snapshots, ground.storage, SNAPSHOTS_PREFIX, folder / "scratch")
     keys = KeyStore(folder / "keys", RocksMemory(), snapshotting)
-    store = StoredBuckets(ground.logs, keys, tables, counters, is_home)
+
+    async def fence(tx: Transaction) -> int:
+        lease = home.lease
+        if lease is None:
+            raise Fenced("this server is not the home of streams")
+        await leases.check(tx, lease)
+        return lease.token
+
+    remotes = RemoteLogs(
+        ground.storage,
+        LogRows(meta, fence),
+        ground.logs.threads,
+        lambda: str(uuid.uuid4()),
+        RemoteSettings(address=settings.streams.remote_address),
+    )
+    store = StoredBuckets(
+        ground.logs,
+        remotes,
+        keys,
+        tables,
+        counters,
+        clock,
+        is_home,
+        server=ground.server,
+        ack_after_upload=settings.streams.ack_after_upload,
+    )
     buckets = Buckets(store, tables, partitions, is_home)
     purging = Purging(meta, store, is_home)
     tables.when_dropped(purging.wake)
@@ -179,12 +215,26 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
         *KeyCalls(tables, buckets, gate, cursors).calls(),
         *SnapshotCalls(gate, tables, partitions, snapshots).calls(),
+        *remote_log_calls(gate, tables, remotes),
     )
 
     async def take_snapshots() -> None:
         lease = home.lease
         if lease is not None:
             await keys.take_snapshots(lambda tx: leases.check(tx, lease))
+
+    tending = Tending(buckets, tables, snapshots, is_home)
+
+    async def tend() -> None:
+        await tending.tend()
+
+    async def hand_over() -> None:
+        if settings.streams.hand_over:
+            try:
+                await take_snapshots()
+                await tending.hand_over()
+            except LakebedError as error:
+                log.warning("not all of streams was handed over", exc_info=error)
 
     async def sweep_cursors() -> None:
         cursors.sweep()
@@ -193,9 +243,11 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         *administration.chores,
         purging.run,
         lambda: _repeat("snapshots of keys", _SNAPSHOT_SECONDS, take_snapshots),
+        lambda: _repeat("logs", _TEND_SECONDS, tend),
         lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
     )
-    return Streams(home, buckets, calls, StreamCallers(meta, clients, access_keys, ground.master), chores)
+    callers = StreamCallers(meta, clients, access_keys, ground.master)
+    return Streams(home, buckets, calls, callers, chores, hand_over)
 
 
 async def _repeat(name: str, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:

@@ -41,5 +41,6 @@ async def _serve(child: Child) -> None:
         await listening.start(listener)
         await child.wait_for_stop()
         await listening.drain(station.settings.server.shutdown_grace)
+        await streams.hand_over()
         await end_chores(chores)
         await streams.buckets.close()

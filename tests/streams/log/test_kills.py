@@ -20,7 +20,7 @@ from .appender import SETTINGS
 from .kill_batches import batch_of
 
 _WRITERS = (11, 12, 13)
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 300.0
 
 
 class Ledger:

@@ -529,7 +529,8 @@ async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
     assert bucket == PLACE.bucket
     assert manifest in await world.storage.names()
     assert end == log.remote.manifest.copied_end
-    await remotes.remove(PLACE)
+    await remotes.remove(7, None)
+    await remotes.remove(7, None)
     assert await world.storage.names() == []
     assert await remotes.ends(7, None) == []
 

@@ -28,3 +28,17 @@ class StreamsSettings:
 
     lease: Annotated[float, SECONDS, Within(1, 600)] = 15.0
     """How long a server that gives no sign of life is the home of streams; then another takes over."""
+
+    ack_after_upload: bool = False
+    """Acknowledge records only once the byte store has them, so that none is lost with this machine. Each append waits
+    for an upload then; without it records are on this server's disk alone until their segment is sealed."""
+
+    segment: Annotated[int, BYTES, Within(64 * KIB, 1536 * MIB)] = 1024 * MIB
+    """From which size on a part of a log is sealed, and goes to the byte store."""
+
+    hand_over: bool = False
+    """At a regular stop, copy to the byte store what only this server's disk has, so that another server can go on."""
+
+    remote_address: str | None = None
+    """What clients put before keys of the byte store to read old segments themselves, as `s3://bucket`. Not set: the
+    server reads these for them."""

@@ -4,6 +4,8 @@ CREATE TABLE stream_logs (
     -- 0: the table has no partitions.
     partition_id {bigint} NOT NULL,
     bucket       {bigint} NOT NULL,
+    -- Under which keys the byte store has whatever it has of it.
+    folder       {text}   NOT NULL,
     -- The home that opened it last.
     epoch        {bigint} NOT NULL,
     -- The server whose disk may have acknowledged records that the byte store has not. Empty: there are none.

@@ -20,11 +20,16 @@ Fence: TypeAlias = Callable[[Transaction], Awaitable[int]]
 """Raises Fenced unless its server is the home of streams; the epoch, if it is."""
 
 _FIND = "SELECT epoch, tail_server, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ? AND bucket = ?"
-_PUT = """
-INSERT INTO stream_logs (table_id, partition_id, bucket, epoch, tail_server, manifest) VALUES (?, ?, ?, ?, ?, ?)
+_CLAIM = """
+INSERT INTO stream_logs (table_id, partition_id, bucket, folder, epoch, tail_server, manifest)
+VALUES (?, ?, ?, ?, ?, ?, '')
 ON CONFLICT (table_id, partition_id, bucket) DO UPDATE
-SET epoch = excluded.epoch, tail_server = excluded.tail_server, manifest = excluded.manifest
+SET epoch = excluded.epoch, tail_server = excluded.tail_server
 """
+_PUBLISH = "UPDATE stream_logs SET manifest = ? WHERE table_id = ? AND partition_id = ? AND bucket = ?"
+_RELEASE_TAIL = "UPDATE stream_logs SET tail_server = '' WHERE table_id = ? AND partition_id = ? AND bucket = ?"
+_FOLDERS_OF_TABLE = "SELECT folder FROM stream_logs WHERE table_id = ? ORDER BY folder"
+_FOLDERS_OF_PARTITION = "SELECT folder FROM stream_logs WHERE table_id = ? AND partition_id = ? ORDER BY folder"
 _MANIFESTS = """
 SELECT bucket, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ? AND manifest <> '' ORDER BY bucket
 """
@@ -53,7 +58,7 @@ class LogRows:
         found = await (reader or self._store).row(_FIND, *_key(bucket))
         return LogRow() if found is None else LogRow(*found)
 
-    async def claim(self, bucket: TableBucket, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
+    async def claim(self, bucket: TableBucket, folder: str, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
         """Open a log here: what its row said before, and the epoch now.
 
         With `keeps_tail`, records may be acknowledged from now on that are only here.
@@ -71,7 +76,7 @@ class LogRows:
                 )
             # A tail that is here stays noted until `released`, even if from now on nothing is kept back.
             tail = server if keeps_tail else row.tail_server
-            await tx.run(_PUT, *_key(bucket), epoch, tail, row.manifest)
+            await tx.run(_CLAIM, *_key(bucket), folder, epoch, tail)
             return row, epoch
 
         return await self._store.transact(work)
@@ -80,9 +85,8 @@ class LogRows:
         """The byte store has what is listed under this key."""
 
         async def work(tx: Transaction) -> None:
-            epoch = await self._fence(tx)
-            row = await self.find(bucket, tx)
-            await tx.run(_PUT, *_key(bucket), epoch, row.tail_server, manifest)
+            await self._fence(tx)
+            await tx.run(_PUBLISH, manifest, *_key(bucket))
 
         await self._store.transact(work)
 
@@ -90,15 +94,22 @@ class LogRows:
         """All that was acknowledged is in the byte store."""
 
         async def work(tx: Transaction) -> None:
-            epoch = await self._fence(tx)
-            row = await self.find(bucket, tx)
-            await tx.run(_PUT, *_key(bucket), epoch, "", row.manifest)
+            await self._fence(tx)
+            await tx.run(_RELEASE_TAIL, *_key(bucket))
 
         await self._store.transact(work)
 
     async def manifests(self, table_id: int, partition_id: int | None) -> list[tuple[int, str]]:
         """Of each bucket that has something in the byte store, under which key that is listed."""
         return [(row[0], row[1]) for row in await self._store.rows(_MANIFESTS, table_id, partition_id or 0)]
+
+    async def folders(self, table_id: int, partition_id: int | None) -> list[str]:
+        """Where the byte store has what it has of the logs of a table, or of one of its partitions."""
+        if partition_id is None:
+            found = await self._store.rows(_FOLDERS_OF_TABLE, table_id)
+        else:
+            found = await self._store.rows(_FOLDERS_OF_PARTITION, table_id, partition_id)
+        return [row[0] for row in found]
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Forget the logs of a table, or of one of its partitions."""

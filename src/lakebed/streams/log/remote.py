@@ -87,10 +87,10 @@ class RemoteLogs:
         """The key of something by its name below the prefix."""
         return Key(f"{self.settings.prefix}/{name}")
 
-    async def claim(self, bucket: TableBucket, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
+    async def claim(self, place: LogPlace, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
         """As `LogRows.claim`. Raises NO_LEADER, FENCED, STORAGE."""
         with storage_failures():
-            return await self.rows.claim(bucket, server, keeps_tail=keeps_tail)
+            return await self.rows.claim(place.bucket, self.key(place.folder), server, keeps_tail=keeps_tail)
 
     async def release_tail(self, bucket: TableBucket) -> None:
         """As `LogRows.release_tail`. Raises FENCED, STORAGE."""
@@ -105,6 +105,10 @@ class RemoteLogs:
             document = await self.storage.get(Key(manifest))
         return RemoteLog(self, place, Manifest.parse(document), manifest)
 
+    def address_of(self, key: str) -> str:
+        """Where clients find what has this key, if they can; its key otherwise."""
+        return key if self.settings.address is None else f"{self.settings.address}/{key}"
+
     async def ends(self, table_id: int, partition_id: int | None) -> list[tuple[TableBucket, str, int]]:
         """Of each bucket with something here: the manifest's key, and the offset after the last that was copied."""
         found = []
@@ -114,13 +118,13 @@ class RemoteLogs:
             found.append((TableBucket(table_id, partition_id, number), manifest, Manifest.parse(document).copied_end))
         return found
 
-    async def remove(self, place: LogPlace) -> None:
-        """Remove all that is here of the bucket's table, or of its partition if it has one."""
-        folder = place.folder.rpartition("/")[0]
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        """Remove all that is here of a table, or of one of its partitions. Idempotent. Raises STORAGE."""
         with storage_failures():
-            gone = [head.key async for head in self.storage.list_prefix(f"{self.settings.prefix}/{folder}/")]
-            await self.storage.delete_many(gone)
-        await self.rows.remove(place.bucket.table_id, place.bucket.partition_id)
+            for folder in await self.rows.folders(table_id, partition_id):
+                gone = [head.key async for head in self.storage.list_prefix(f"{folder}/")]
+                await self.storage.delete_many(gone)
+            await self.rows.remove(table_id, partition_id)
 
 
 class RemoteLog:
@@ -142,8 +146,9 @@ class RemoteLog:
     @property
     def directory(self) -> str | None:
         """Where clients find the segments themselves, if they may."""
-        address = self._logs.settings.address
-        return None if address is None else f"{address}/{self._logs.key(self._place.folder)}"
+        if self._logs.settings.address is None:
+            return None
+        return self._logs.address_of(self._logs.key(self._place.folder))
 
     async def upload(self, segment: Segment, presentation: Presentation, writers: bytes) -> None:
         """Copy a sealed segment, and list it. `writers` is who had written what at its end.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lakebed.streams.options import milliseconds, whole_number
 from lakebed.streams.seam import RemoteSegment
 
 from .segment import Segment
 
-__all__ = ["RetentionPolicy", "expired_segments", "local_end", "remote_expired"]
+__all__ = ["RetentionPolicy", "expired_segments", "local_end", "remote_expired", "retention_of"]
 
 _WEEK_MS = 7 * 24 * 3600 * 1000
 
@@ -29,6 +30,17 @@ class RetentionPolicy:
 
     local_segments: int = 2
     """How many sealed segments that the byte store has are kept here besides."""
+
+
+def retention_of(options: Mapping[str, str]) -> RetentionPolicy:
+    """What the options of a table say. Raises INVALID_CONFIG."""
+    ttl_ms = milliseconds(options.get("table.log.ttl", str(_WEEK_MS)))
+    local_ttl = options.get("table.log.local-ttl")
+    return RetentionPolicy(
+        ttl_ms=ttl_ms if ttl_ms > 0 else None,
+        local_ttl_ms=None if local_ttl is None else milliseconds(local_ttl),
+        local_segments=whole_number(options.get("table.log.tiered.local-segments", "2")),
+    )
 
 
 def expired_segments(sizes: Sequence[tuple[int, int]], open_bytes: int, policy: RetentionPolicy, now_ms: int) -> int:

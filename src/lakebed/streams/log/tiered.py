@@ -55,7 +55,7 @@ async def open_tiered(
 
     Raises NO_LEADER if only another server has some of that; FENCED, LOG_STORAGE, STORAGE.
     """
-    row, epoch = await remotes.claim(place.bucket, server, keeps_tail=not ack_after_upload)
+    row, epoch = await remotes.claim(place, server, keeps_tail=not ack_after_upload)
     folder = logs.folder_of(place.bucket)
     remote = await remotes.open(place, row.manifest)
     if not _is_current(folder, row.epoch) and row.tail_server != server:

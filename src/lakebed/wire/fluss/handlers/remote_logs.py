@@ -1,0 +1,32 @@
+"""The call about what the byte store has of logs."""
+
+from __future__ import annotations
+
+from lakebed.objects.model import Caller
+from lakebed.streams.gate import Gate, Need
+from lakebed.streams.log.remote import RemoteLogs
+from lakebed.streams.tables import Tables
+
+from .. import messages_pb2 as pb
+from ..calls import AnyCall, Call
+
+__all__ = ["remote_log_calls"]
+
+
+def remote_log_calls(gate: Gate, tables: Tables, remotes: RemoteLogs) -> tuple[AnyCall, ...]:
+    """What this answers."""
+
+    async def listed(caller: Caller, request: pb.ListRemoteLogManifestsRequest) -> pb.ListRemoteLogManifestsResponse:
+        """Of each bucket of a table or a partition, where its segments are listed. Reasons: UNKNOWN_BUCKET."""
+        table = await tables.by_id(request.table_id)
+        await gate.check(caller.principal, Need.DESCRIBE, *table.path, request_id=caller.request_id)
+        partition_id = request.partition_id if request.HasField("partition_id") else None
+        answer = pb.ListRemoteLogManifestsResponse()
+        for bucket, manifest, end in await remotes.ends(table.id, partition_id):
+            named = pb.TableBucket(table_id=table.id, bucket_id=bucket.bucket)
+            if partition_id is not None:
+                named.partition_id = partition_id
+            answer.manifests.add(table_bucket=named, manifest_path=remotes.address_of(manifest), end_offset=end)
+        return answer
+
+    return (Call(1063, "LIST_REMOTE_LOG_MANIFESTS", pb.ListRemoteLogManifestsRequest, listed),)
