@@ -72,7 +72,6 @@ class StoredBuckets:
         keyed = known.keyed
         if keyed is None:
             return OpenBucket(bucket, log)
-        log.keep_from = _from_the_start
 
         async def learn(schema_id: int) -> Schema:
             return await self._tables.schema(await self._tables.by_id(table.id), schema_id)
@@ -85,10 +84,13 @@ class StoredBuckets:
             counter = Counter(take, keyed.settings.counter_cache)
         rows = KeyRows(keyed, None if partition is None else partition.values(table))
         try:
-            return OpenBucket(bucket, log, await self._keys.open(keyed, bucket, log, learn, counter, rows))
+            keys = await self._keys.open(keyed, bucket, log, learn, counter, rows)
         except BaseException:
             await log.close()
             raise
+        # Keys are made whole after a crash by their last snapshot and the changes since: these stay, however old.
+        log.keep_from = lambda: self._keys.needs_from(bucket)
+        return OpenBucket(bucket, log, keys)
 
     async def close(self, opened: OpenBucket) -> None:
         """Let go of it."""
@@ -115,11 +117,6 @@ class StoredBuckets:
         known = self._known.get(table.id)
         if known is not None:
             known.learn(table.schema_id, table.schema)
-
-
-def _from_the_start() -> int:
-    """Until it is known which snapshot of keys there is, all changes are needed."""
-    return 0
 
 
 class _Known:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from lakebed.core.errors import LakebedError
 
 from .buckets import Buckets, OpenBucket
-from .keys.snapshots import KeySnapshots
 from .log.retention import retention_of
 from .log.tiered import TieredLog
 from .tables import Tables
@@ -21,10 +20,9 @@ log = logging.getLogger("lakebed.streams")
 class Tending:
     """Looks after the logs of all open buckets. What one of them fails with concerns no other."""
 
-    def __init__(self, buckets: Buckets, tables: Tables, snapshots: KeySnapshots, is_home: Callable[[], bool]) -> None:
+    def __init__(self, buckets: Buckets, tables: Tables, is_home: Callable[[], bool]) -> None:
         self._buckets = buckets
         self._tables = tables
-        self._snapshots = snapshots
         self._is_home = is_home
 
     async def tend(self) -> int:
@@ -51,9 +49,4 @@ class Tending:
 
     async def _tend(self, opened: OpenBucket, tiered: TieredLog) -> None:
         table = await self._tables.by_id(opened.bucket.table_id)
-        if opened.keys is not None:
-            # Keys are made whole after a crash by their last snapshot, and the changes since.
-            snapshot = await self._snapshots.latest(opened.bucket)
-            needed = 0 if snapshot is None else snapshot.log_offset
-            tiered.keep_from = lambda: needed
         await tiered.tend(retention_of(table.definition.options))
