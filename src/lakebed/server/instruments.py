@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.events.delivery import Standing, Tally
 from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.select.model import Counts
+from lakebed.streams.tiering import State
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
 from lakebed.wire.s3.app import Trace
 
 from .logs import AccessLog
 from .metrics import Counter, Histogram, Metrics
+
+if TYPE_CHECKING:
+    # What counts needs what streams need, and every process has instruments.
+    from lakebed.streams.admin.census import Census
 
 
 class _Series(NamedTuple):
@@ -133,7 +138,35 @@ class StreamInstruments:
             "lakebed_streams_request_seconds", "Time from a call's frame to its answer, waiting included.", ("call",)
         )
         self.connections = metrics.gauge("lakebed_streams_connections", "Open connections of stream clients.").of()
+        self._there = metrics.gauge("lakebed_streams_things", "What there is of streams, by kind.", ("kind",))
+        self._records = metrics.gauge(
+            "lakebed_streams_records", "Records of open logs: all that can be read, or not in the lake yet.", ("which",)
+        )
+        self._lake_tables = metrics.gauge(
+            "lakebed_streams_lake_tables", "Tables that are tiered into the lake, by what they wait for.", ("state",)
+        )
+        self._lake_failures = metrics.gauge(
+            "lakebed_streams_lake_failures", "Rounds of tiering that failed since this server is the home."
+        )
         self._known: dict[tuple[str, str], _Series] = {}
+
+    def report(self, census: Census) -> None:
+        """Tell what was counted."""
+        for kind, count in (
+            ("tables", census.tables),
+            ("keyed_tables", census.keyed_tables),
+            ("partitions", census.partitions),
+            ("buckets", census.buckets),
+            ("open_buckets", census.open_buckets),
+            ("key_snapshot_leases", census.leases),
+            ("leased_key_snapshots", census.leased_snapshots),
+        ):
+            self._there.of(kind).set(count)
+        self._records.of("readable").set(census.records)
+        self._records.of("pending").set(census.pending_records)
+        for state in State:
+            self._lake_tables.of(state.value).set(census.lake_tables.get(state.value, 0))
+        self._lake_failures.of().set(census.lake_failures)
 
     def observe(self, call: str, outcome: str, seconds: float) -> None:
         """Count one answer."""

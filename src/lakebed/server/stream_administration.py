@@ -18,6 +18,7 @@ from lakebed.objects.model import Caller
 from lakebed.streams.admin.acls import Acls
 from lakebed.streams.admin.altering import Altering
 from lakebed.streams.admin.auto_partitions import AutoPartitions
+from lakebed.streams.admin.census import CensusTaker
 from lakebed.streams.admin.lake import Lake
 from lakebed.streams.admin.producers import ProducerOffsets
 from lakebed.streams.admin.servers import Servers
@@ -27,6 +28,7 @@ from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.databases import Databases
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
+from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.tables import Tables
 from lakebed.wire.fluss.calls import AnyCall
@@ -36,6 +38,7 @@ from lakebed.wire.fluss.handlers.cluster import config_calls, file_calls, server
 from lakebed.wire.fluss.handlers.lake import lake_calls
 from lakebed.wire.fluss.handlers.metadata import SERVER_ID
 from lakebed.wire.fluss.handlers.producers import producer_calls
+from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
 
 _log: Final = logging.getLogger("lakebed.streams")
 _EXPIRY_SECONDS: Final = 3600.0
@@ -49,6 +52,8 @@ class StreamAdministration:
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """Each runs until cancelled, and does something only while this server is the home."""
 
+    census: CensusTaker
+
 
 def wire_administration(
     meta: MetaStore,
@@ -61,6 +66,7 @@ def wire_administration(
     partitions: Partitions,
     buckets: Buckets,
     configs: ClusterConfigs,
+    snapshots: KeySnapshots,
     home: Home,
 ) -> StreamAdministration:
     """The use cases, on what streams are made of."""
@@ -75,6 +81,7 @@ def wire_administration(
     def is_home() -> bool:
         return home.is_here
 
+    lake = Lake(meta, outbox, clock, gate, tables, epoch)
     producers = ProducerOffsets(meta, clock, gate, tables, configs)
     auto_partitions = AutoPartitions(clock, tables, partitions, configs, server, is_home)
     tables.when_changed(auto_partitions.changed)
@@ -96,6 +103,8 @@ def wire_administration(
         *server_calls(Servers(meta, outbox, clock, gate, live)),
         *stats_calls(Stats(gate, tables, partitions, buckets, is_home)),
         *producer_calls(producers),
-        *lake_calls(Lake(meta, outbox, clock, gate, tables, epoch), partitions),
+        *lake_calls(lake, partitions),
+        *SnapshotCalls(gate, tables, partitions, snapshots).calls(),
     )
-    return StreamAdministration(calls, (auto_partitions.run, expire))
+    census = CensusTaker(tables, partitions, buckets, lake, snapshots)
+    return StreamAdministration(calls, (auto_partitions.run, expire), census)

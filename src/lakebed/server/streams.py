@@ -23,6 +23,7 @@ from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.seam import ObjectStorage
+from lakebed.streams.admin.census import CensusTaker
 from lakebed.streams.buckets import Buckets
 from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.counters import Counters, WriterIds
@@ -80,7 +81,7 @@ class Streams:
     callers: StreamCallers
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """What the home does by itself: each until it is cancelled."""
-
+    census: CensusTaker
     hand_over: Callable[[], Coroutine[None, None, None]]
     """What it does when it stops, for another to go on."""
 
@@ -204,7 +205,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
     clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), ground.master)
     administration = wire_administration(
-        meta, outbox, clock, gate, root.principal, databases, tables, partitions, buckets, configs, home
+        meta, outbox, clock, gate, root.principal, databases, tables, partitions, buckets, configs, snapshots, home
     )
     calls = (
         *administration.calls,
@@ -247,7 +248,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
     )
     callers = StreamCallers(meta, clients, access_keys, ground.master)
-    return Streams(home, buckets, calls, callers, chores, hand_over)
+    return Streams(home, buckets, calls, callers, chores, administration.census, hand_over)
 
 
 async def _repeat(name: str, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:

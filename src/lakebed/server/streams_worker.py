@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from typing import Final
 
+from lakebed.core.errors import LakebedError
+from lakebed.streams.admin.census import Census
 from lakebed.wire.fluss.listening import Listening
 
 from .child import Child, Station, end_chores, live
 from .instruments import StreamInstruments
-from .streams import compose
+from .streams import Streams, compose
+
+log = logging.getLogger("lakebed.streams")
+
+_CENSUS_SECONDS: Final = 15.0
 
 
 def serve(station: Station) -> int:
@@ -37,6 +45,7 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(streams.home.run()),
             asyncio.create_task(listening.watch()),
             *(asyncio.create_task(chore()) for chore in streams.chores),
+            asyncio.create_task(_count(streams, instruments)),
         ]
         await listening.start(listener)
         await child.wait_for_stop()
@@ -44,3 +53,13 @@ async def _serve(child: Child) -> None:
         await streams.hand_over()
         await end_chores(chores)
         await streams.buckets.close()
+
+
+async def _count(streams: Streams, instruments: StreamInstruments) -> None:
+    """Tell at intervals how much there is, while this server is the home; nothing, while it is not."""
+    while True:
+        try:
+            instruments.report(await streams.census.take() if streams.home.is_here else Census())
+        except LakebedError as error:
+            log.warning("streams were not counted; it is tried again at the next interval", exc_info=error)
+        await asyncio.sleep(_CENSUS_SECONDS)

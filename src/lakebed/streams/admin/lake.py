@@ -135,6 +135,10 @@ class Lake:
                 return table, LakeSnapshot(found, _unpack(tiered))
         raise StreamFailure(Reason.NO_LAKE_SNAPSHOT, f"no such snapshot in the lake. table={table.path}")
 
+    async def offsets(self, table_id: int) -> Offsets:
+        """How far a table is in the lake, whoever asks."""
+        return await _latest(self._meta, table_id)
+
     async def prepare(self, caller: Caller, table_id: int, offsets: Offsets, *, from_nothing: bool = False) -> str:
         """Write down how far a table will be, with what it was before where that is not told; under which name.
 

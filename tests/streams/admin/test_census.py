@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakebed.streams.admin.census import Census, CensusTaker
+from lakebed.streams.buckets import Buckets, OpenBucket
+from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.partitions import Partition
+from lakebed.streams.seam import TableBucket
+from lakebed.streams.table import StreamTable
+from tests.streams.world import StreamWorld
+
+
+class Log:
+    """As much of a log as is counted."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start_offset, self.stable_offset = start, end
+
+
+class Opened(Buckets):
+    """Buckets that are open, and no more."""
+
+    def __init__(self, *opened: OpenBucket) -> None:
+        self._opened = opened
+
+    def __iter__(self) -> Iterator[OpenBucket]:
+        return iter(self._opened)
+
+
+async def test_all_there_is(light_world: StreamWorld) -> None:
+    world = light_world
+    lake = {"table.datalake.enabled": "true"}
+    plain = await world.table("plain", bucket_count=4)
+    tiered = await world.table("tiered", properties=lake, bucket_count=2)
+    await world.table("keyed", key=["id"])
+    await world.table("parts", partition_key=["name"], bucket_count=3)
+    for name in ("a", "b"):
+        await world.partitions.create(world.root, "fluss", "parts", {"name": name})
+    prepared = await world.lake.prepare(world.root, tiered.id, {(None, 0): 60})
+    await world.lake.commit(world.root, tiered.id, 1, prepared)
+    await world.lake.next_table(world.root)
+    snapshots = KeySnapshots(world.store, world.clock)
+    await snapshots.lease("mine", 1000, [])
+    opened = Opened(bucket(plain, 0, 10, 30), bucket(tiered, 0, 50, 100), bucket(tiered, 1, 5, 9))
+    census = await CensusTaker(world.tables, world.partitions, opened, world.lake, snapshots).take()
+    assert census == Census(
+        tables=4,
+        keyed_tables=1,
+        partitions=2,
+        buckets=4 + 2 + 1 + 6,
+        open_buckets=3,
+        records=20 + 50 + 4,
+        lake_tables={"tiering": 1},
+        lake_failures=0,
+        pending_records=40 + 4,
+        leases=1,
+        leased_snapshots=0,
+    )
+
+
+def bucket(table: StreamTable, number: int, start: int, end: int, partition: Partition | None = None) -> OpenBucket:
+    named = TableBucket(table.id, None if partition is None else partition.id, number)
+    return OpenBucket(named, Log(start, end))  # type: ignore[arg-type]  # what is not counted is not there
