@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from lakebed.streams.admin.census import Census, CensusTaker
-from lakebed.streams.buckets import Buckets, OpenBucket
+from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.keys.snapshots import KeySnapshots
-from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
 from tests.streams.world import StreamWorld
@@ -16,16 +13,6 @@ class Log:
 
     def __init__(self, start: int, end: int) -> None:
         self.start_offset, self.stable_offset = start, end
-
-
-class Opened(Buckets):
-    """Buckets that are open, and no more."""
-
-    def __init__(self, *opened: OpenBucket) -> None:
-        self._opened = opened
-
-    def __iter__(self) -> Iterator[OpenBucket]:
-        return iter(self._opened)
 
 
 async def test_all_there_is(light_world: StreamWorld) -> None:
@@ -42,7 +29,7 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
     await world.lake.next_table(world.root)
     snapshots = KeySnapshots(world.store, world.clock)
     await snapshots.lease("mine", 1000, [])
-    opened = Opened(bucket(plain, 0, 10, 30), bucket(tiered, 0, 50, 100), bucket(tiered, 1, 5, 9))
+    opened = [bucket(plain, 0, 10, 30), bucket(tiered, 0, 50, 100), bucket(tiered, 1, 5, 9)]
     census = await CensusTaker(world.tables, world.partitions, opened, world.lake, snapshots).take()
     assert census == Census(
         tables=4,
@@ -59,6 +46,5 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
     )
 
 
-def bucket(table: StreamTable, number: int, start: int, end: int, partition: Partition | None = None) -> OpenBucket:
-    named = TableBucket(table.id, None if partition is None else partition.id, number)
-    return OpenBucket(named, Log(start, end))  # type: ignore[arg-type]  # what is not counted is not there
+def bucket(table: StreamTable, number: int, start: int, end: int) -> OpenBucket:
+    return OpenBucket(TableBucket(table.id, None, number), Log(start, end))  # type: ignore[arg-type]  # what is not counted is not there

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..buckets import Buckets
+from ..buckets import OpenBucket
 from ..keys.snapshots import KeySnapshots
 from ..partitions import Partitions
 from ..tables import Tables
@@ -42,11 +42,17 @@ class CensusTaker:
     """Counts."""
 
     def __init__(
-        self, tables: Tables, partitions: Partitions, buckets: Buckets, lake: Lake, snapshots: KeySnapshots
+        self,
+        tables: Tables,
+        partitions: Partitions,
+        opened: Iterable[OpenBucket],
+        lake: Lake,
+        snapshots: KeySnapshots,
     ) -> None:
+        """`opened` are the buckets that are open, each time that it is gone through."""
         self._tables = tables
         self._partitions = partitions
-        self._buckets = buckets
+        self._opened = opened
         self._lake = lake
         self._snapshots = snapshots
 
@@ -61,7 +67,7 @@ class CensusTaker:
             buckets += table.bucket_count * (parts if table.is_partitioned else 1)
             if is_tiered(table):
                 tiered[table.id] = await self._lake.offsets(table.id)
-        opened = list(self._buckets)
+        opened = list(self._opened)
         pending = 0
         for each in opened:
             offsets = tiered.get(each.bucket.table_id)
