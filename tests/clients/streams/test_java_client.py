@@ -1,4 +1,4 @@
-"""The Java client of Apache Fluss on a running server: all that its administration can ask."""
+"""The Java client of Apache Fluss on a running server: all that its administration can ask, and records."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def test_administration(streams: StreamServer, tmp_path: Path) -> None:
     done = _run(
         "Administration", tmp_path, streams.address, *root, other.name, other.keys.access_key, other.keys.secret_key
     )
+    assert done.returncode == 0, done.stdout
+    assert "all is well" in done.stdout
+
+
+def test_records(streams: StreamServer, tmp_path: Path) -> None:
+    done = _run("Records", tmp_path, streams.address, streams.server.access_key, streams.server.secret_key)
     assert done.returncode == 0, done.stdout
     assert "all is well" in done.stdout
 
