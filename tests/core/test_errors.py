@@ -57,7 +57,7 @@ def test_a_retry_is_promised_only_where_the_drawing_says_retry() -> None:
 def test_only_an_edge_refines_errors_outside_the_tree_s_module() -> None:
     """An edge may split a leaf for its own wire codes; its table still finds the leaf along the ancestry.
 
-    Streams have one leaf, which says its reason: the words of that are theirs, and only their edge has numbers for them.
+    Streams have one leaf, which says its reason: the words of that are theirs, and only their edge has numbers.
     """
     names = {error.__name__ for error in EVERY_ERROR}
     strays = [
