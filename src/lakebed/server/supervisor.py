@@ -34,7 +34,7 @@ from .child import CONNECTION, READY, Station, tell_failure, told_failure
 from .identity import Identity, establish_identity
 from .logs import configure_logs
 from .metrics import clear_metrics
-from .selects import clear_spill, leave_out_arrays
+from .selects import clear_spill
 
 log = logging.getLogger("lakebed.server")
 
@@ -225,7 +225,6 @@ class _Supervisor:
         with suppress(OSError):
             # Where there is no such file, processes have no names.
             Path("/proc/self/comm").write_text(role.name)
-        leave_out_arrays()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

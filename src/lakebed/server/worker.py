@@ -18,6 +18,7 @@ from lakebed.tables.upkeep.planner import Planned
 from .child import Child, Station, end_chores, live
 from .composition import Parts, compose
 from .connections import Connections
+from .selects import leave_out_arrays
 
 log = logging.getLogger("lakebed.server")
 
@@ -29,6 +30,7 @@ _TOKEN_KEYS_SECONDS: Final = 600.0
 
 def serve(station: Station) -> int:
     """Run a worker until the supervisor ends it; the exit status."""
+    leave_out_arrays()
     return live(station, _serve)
 
 
