@@ -9,6 +9,7 @@ import pytest
 
 from lakebed.core.errors import SelectFailure
 from lakebed.select import json_input
+from lakebed.select.json_scanner import load_library
 from lakebed.select.model import AvroInput, CsvOutput, JsonOutput
 
 from .running import DOCUMENT, LINES, objects, rows, select
@@ -25,7 +26,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     """How lines are read: both ways there are, of which the first takes a C compiler."""
     if request.param == "value by value":
         monkeypatch.setattr(json_input, "load_library", lambda: None)
-    elif json_input.load_library() is None:
+    elif load_library() is None:
         pytest.skip("the package was built without a C compiler")
 
 

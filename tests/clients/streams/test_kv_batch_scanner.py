@@ -110,6 +110,7 @@ async def test_the_scan_is_of_one_moment(streams: StreamServer, connection: Any,
         writer.delete({"id": number_})
     await writer.flush()
     rest = await asyncio.to_thread(lambda: list(scan))
+    assert first is not None
     assert first.num_rows + sum(batch.num_rows for batch in rest) == 500
     assert scan.log_offsets == {0: 500}
     assert await asyncio.to_thread(scanned, streams, table_path) == []
