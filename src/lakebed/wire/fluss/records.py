@@ -168,7 +168,9 @@ def _head(bucket: FetchedBucket) -> bytes:
     if bucket.remote:
         remote = _remote(bucket).SerializeToString()
         head += b"\x3a" + varint(len(remote)) + remote
-    elif bucket.records:
+    else:
+        # Also where there are none: the Java client takes a field that is not there for a broken answer, and says
+        # nothing of it.
         head += b"\x42" + varint(len(bucket.records))
     return bytes(head)
 
