@@ -80,13 +80,8 @@ class KeyCalls:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
             return pb.PutKvResponse(buckets=[_refused(part, error) for part in request.buckets])
         columns = request.target_columns
-        if len(request.buckets) == 1:
-            done = [await self._put(table, request.buckets[0], columns, mode, acks, version)]
-        else:
-            # Begun in their order, and awaited together: they share a sync.
-            done = await asyncio.gather(
-                *(self._put(table, part, columns, mode, acks, version) for part in request.buckets)
-            )
+        # As tasks even where there is one: what begins at once would overtake what an earlier call is about to begin.
+        done = await asyncio.gather(*(self._put(table, part, columns, mode, acks, version) for part in request.buckets))
         return pb.PutKvResponse(buckets=done)
 
     async def _put(

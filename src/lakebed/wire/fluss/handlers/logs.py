@@ -107,11 +107,9 @@ class LogCalls:
         except LakebedError as error:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
             return pb.ProduceLogResponse(buckets=[_refused(part, error) for part in request.buckets])
-        if len(request.buckets) == 1:
-            produced = [await self._append(table, request.buckets[0], acks)]
-        else:
-            # Begun in their order, and awaited together: they share a sync.
-            produced = await asyncio.gather(*(self._append(table, part, acks) for part in request.buckets))
+        # Begun in their order, and awaited together: they share a sync. As tasks even where there is one: what begins
+        # at once would overtake what an earlier call is about to begin, and be refused for its number.
+        produced = await asyncio.gather(*(self._append(table, part, acks) for part in request.buckets))
         return pb.ProduceLogResponse(buckets=produced)
 
     async def _writable(self, caller: Caller, table_id: int) -> StreamTable:
