@@ -50,7 +50,6 @@ from lakebed.wire.fluss.handlers.keys import KeyCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.handlers.metadata import metadata_calls
 from lakebed.wire.fluss.handlers.remote_logs import remote_log_calls
-from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
 from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 
 from .composition import open_storage
@@ -149,6 +148,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     home = Home(
         meta,
         leases,
+        clock,
         server=ground.server,
         advertised=settings.streams.advertise,
         port=ground.port,
@@ -215,7 +215,6 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         *metadata_calls(tables, partitions, home),
         *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
         *KeyCalls(tables, buckets, gate, cursors).calls(),
-        *SnapshotCalls(gate, tables, partitions, snapshots).calls(),
         *remote_log_calls(gate, tables, remotes),
     )
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, LakebedError
 from lakebed.core.settings import Address
 from lakebed.meta.leases import Lease, Leases
@@ -42,6 +42,7 @@ class Home:
         self,
         meta: MetaStore,
         leases: Leases,
+        clock: Clock,
         *,
         server: str,
         advertised: Address | None,
@@ -51,6 +52,7 @@ class Home:
         """`server` names this one and no other, across its restarts: it takes back at once what it held."""
         self._meta = meta
         self._leases = leases
+        self._clock = clock
         self._advertised = advertised
         self._port = port
         self._ttl = ttl_seconds
@@ -76,7 +78,7 @@ class Home:
     @property
     def is_here(self) -> bool:
         """Whether this server is the home, by its own clock. May be asked from any thread."""
-        return self._lease is not None and time.monotonic() < self._until
+        return self._lease is not None and self._clock.monotonic() < self._until
 
     @property
     def _holder(self) -> str:
@@ -95,7 +97,7 @@ class Home:
 
     async def begin(self) -> None:
         """Be the home if nobody else is."""
-        began = time.monotonic()
+        began = self._clock.monotonic()
         lease = await self._leases.acquire(LEASE, self._holder, self._ttl)
         if lease is None:
             return
@@ -121,7 +123,7 @@ class Home:
         if lease is None:
             await self.begin()
             return
-        began = time.monotonic()
+        began = self._clock.monotonic()
         try:
             self._lease = await self._leases.renew(lease, self._ttl)
             self._until = began + self._ttl

@@ -1,0 +1,88 @@
+"""Who the home of streams is, of servers that share a metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.settings import Address
+from lakebed.meta.leases import Lease, Leases
+from lakebed.meta.migrations import migrate
+from lakebed.meta.seam import MetaStore
+from lakebed.meta.sqlite import SqliteStore
+from lakebed.streams.home import Home
+
+
+@pytest_asyncio.fixture
+async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
+    store = await SqliteStore.open(tmp_path / "meta.db")
+    await migrate(store)
+    yield store
+    await store.close()
+
+
+class Told:
+    """What a server was told of its being the home."""
+
+    def __init__(self, home: Home) -> None:
+        self.epochs: list[int] = []
+        self.ends = 0
+        home.when_begun(self.begun)
+        home.when_ended(self.ended)
+
+    async def begun(self, lease: Lease) -> None:
+        self.epochs.append(lease.token)
+
+    async def ended(self) -> None:
+        self.ends += 1
+
+
+def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> Home:
+    advertised = Address.parse(address) if address else None
+    return Home(meta, Leases(meta, clock), clock, server=name, advertised=advertised, port=9123, ttl_seconds=60.0)
+
+
+async def test_one_is_the_home_and_the_others_say_where(meta: MetaStore) -> None:
+    clock = ManualClock()
+    first, second = server(meta, clock, "a", "first:1"), server(meta, clock, "b", "second:2")
+    await first.begin()
+    await second.begin()
+    assert (first.is_here, second.is_here) == (True, False)
+    assert second.lease is None
+    for home in (first, second):
+        node = await home.node("10.0.0.7")
+        assert (str(node.address), node.epoch) == ("first:1", 1)
+
+
+async def test_a_home_that_gives_no_sign_is_followed_by_another_with_a_greater_epoch(meta: MetaStore) -> None:
+    clock = ManualClock()
+    first, second = server(meta, clock, "a"), server(meta, clock, "b")
+    told, told_second = Told(first), Told(second)
+    await first.begin()
+    clock.advance(61.0)
+    assert not first.is_here
+    await second.begin()
+    assert second.is_here
+    assert (told.epochs, told_second.epochs) == ([1], [2])
+    await first._step()
+    assert told.ends == 1
+
+
+async def test_a_server_that_starts_again_takes_back_at_once_what_it_held(meta: MetaStore) -> None:
+    clock = ManualClock()
+    await server(meta, clock, "a").begin()
+    again = server(meta, clock, "a")
+    told = Told(again)
+    await again.begin()
+    assert again.is_here
+    assert told.epochs == [2]
+
+
+async def test_an_address_that_nobody_set_is_the_one_that_was_reached(meta: MetaStore) -> None:
+    home = server(meta, ManualClock(), "a")
+    assert str((await home.node("192.168.0.1")).address) == "192.168.0.1:9123"
+    await home.begin()
+    assert str((await home.node("192.168.0.2")).address) == "192.168.0.2:9123"
