@@ -84,12 +84,17 @@ async def test_who_waits_for_who_it_is_goes_on_in_turn(
     object.__setattr__(server.listening.calls[ECHO], "answer", echo)
     for number in range(3):
         client.send(ECHO, b"%d" % number, number=number)
-    while not asked:
+    for number in range(3):
+        while len(asked) <= number:
+            await asyncio.sleep(0)
+        # One question at a time; were there several, they could be answered in another order.
+        assert len(asked) == number + 1
+        asked[number].set()
+        if number == 0:
+            client.send(ECHO, b"3", number=3)
+    while len(asked) < 4:
         await asyncio.sleep(0)
-    for _ in range(20):
-        await asyncio.sleep(0)
-    # One question for all of them; were there several, they could be answered in another order.
-    assert len(asked) == 1
-    asked[0].set()
-    assert [(await client.answer())[1] for _ in range(3)] == [0, 1, 2]
-    assert order == [b"0", b"1", b"2"]
+    asked[3].set()
+    answers = [(await client.answer())[1] for _ in range(4)]
+    assert answers == [0, 1, 2, 3]
+    assert order == [b"0", b"1", b"2", b"3"]

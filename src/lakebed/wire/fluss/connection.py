@@ -105,7 +105,8 @@ class Connection(asyncio.BufferedProtocol):
         self._proof: Proof | None = None
         self._principal: Principal = ANONYMOUS
         self._checked_at = 0.0
-        self._checking: asyncio.Future[Principal] | None = None
+        self._line = asyncio.Lock()
+        self._in_line = 0
         self.last_activity = self._now()
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
@@ -249,25 +250,31 @@ class Connection(asyncio.BufferedProtocol):
         if proof is None:
             raise StreamFailure(Reason.AUTHENTICATION_FAILED, "say first who you are (SASL PLAIN)")
         # Records are many a second and go by what was so a moment ago; everything else by what is so now.
-        if isinstance(call, Call) or self._now() - self._checked_at > RECHECK_SECONDS:
-            await self._check_again(proof)
+        if self._in_line or isinstance(call, Call) or self._is_check_due:
+            await self._check_again(proof, is_due=isinstance(call, Call))
         caller = Caller(self._principal, self._connections.request_ids.next(), self._peer, host=self._host)
         if isinstance(call, Call):
             return await call.answer(caller, read_message(call.request, body))
         return await call.answer(caller, body, version, room)
 
-    async def _check_again(self, proof: Proof) -> None:
-        """Know who that is by now. All who wait go on in the order in which they came."""
-        if self._checking is None:
-            self._checking = asyncio.ensure_future(proof.principal())
-        checking = self._checking
+    async def _check_again(self, proof: Proof, *, is_due: bool) -> None:
+        """Know who that is by now, if it is due; and go on in the order of asking.
+
+        Writers number what they send. Whoever comes while others are in line is the last of them, also when what they
+        wait for is there already and they have not gone on yet.
+        """
+        self._in_line += 1
         try:
-            # Shielded: others wait for it, too, when this call is given up.
-            self._principal = await asyncio.shield(checking)
-            self._checked_at = self._now()
+            async with self._line:
+                if is_due or self._is_check_due:
+                    self._principal = await proof.principal()
+                    self._checked_at = self._now()
         finally:
-            if checking.done() and self._checking is checking:
-                self._checking = None
+            self._in_line -= 1
+
+    @property
+    def _is_check_due(self) -> bool:
+        return self._now() - self._checked_at > RECHECK_SECONDS
 
     async def _authenticate(self, request: pb.AuthenticateRequest) -> Message:
         """Take the client's word for who it is, if the secret is right. A wrong one ends nothing: it may try again."""
