@@ -322,13 +322,14 @@ class FolderLog:
 
     async def _with(self, segment: Segment, work: Callable[..., T], *arguments: object) -> T:
         """Work with a segment's file in a thread; it stays open until then."""
-        segment.hold()
         try:
-            return await self._in_thread(work, *arguments)
+            segment.hold()
+            try:
+                return await self._in_thread(work, *arguments)
+            finally:
+                segment.let_go()
         except OSError as error:
             raise _failed(error) from error
-        finally:
-            segment.let_go()
 
     async def _flush(self, *, sealing: bool = False) -> None:
         """Write and sync what is pending, group by group, until nothing is."""
@@ -442,7 +443,7 @@ def _begin_after(folder: str, sealed: Segment, index: bytes, following: Segment,
     document = crc32c(writers).to_bytes(4, "little") + writers
     replace_file(segment_path(folder, following.base_offset, "writers"), document)
     remove_tree(os.path.join(folder, CHECKPOINT))
-    following.descriptor()
+    following.create()
     sync_folder(folder)
 
 

@@ -24,7 +24,7 @@ __all__ = ["Logs"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_THREADS: Final = 8
+_THREADS: Final = 16
 """Syncs of several logs wait for one disk, which does them together."""
 
 

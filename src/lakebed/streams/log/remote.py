@@ -157,7 +157,10 @@ class RemoteLog:
         """
         name = self._logs.new_id()
         sent = RemoteSegment(name, segment.base_offset, segment.end_offset, 0, segment.timestamp_ms)
-        segment.hold()
+        try:
+            segment.hold()
+        except OSError as error:
+            raise StreamFailure(Reason.LOG_STORAGE, f"a segment cannot be read. reason={error}") from error
         try:
             with storage_failures():
                 if presentation.renders:

@@ -57,13 +57,21 @@ class Segment:
         self._held = 0
 
     def descriptor(self) -> int:
-        """The open file. Raises OSError."""
+        """The open file, which has to be there. Raises OSError."""
         if self._descriptor < 0:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         return self._descriptor
 
+    def create(self) -> None:
+        """Make the file, which must not be there. Raises OSError."""
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
     def hold(self) -> None:
-        """Somebody begins to use the file outside of the loop."""
+        """Somebody begins to use the file outside of the loop. Raises OSError.
+
+        It is opened here: by the time that a thread came to it, its name could be gone.
+        """
+        self.descriptor()
         self._held += 1
 
     def let_go(self) -> None:
