@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,32 @@ async def test_records_and_keys_outlive_the_server(tmp_path: Path, end: Callable
     finally:
         end(first)
     second = start_streams(tmp_path / "data")
+    try:
+        async with connected(second) as connection:
+            await check(connection)
+            table = await connection.get_table(LOG)
+            async with table.new_append().create_writer() as writer:
+                writer.append({"id": 500, "name": "later", "score": None})
+            assert len(await read_records(table, 501, buckets=2)) == 501
+    finally:
+        second.server.kill()
+
+
+@pytest.mark.parametrize(
+    ("end", "setting"), [(kill, "ack_after_upload"), (stop, "hand_over")], ids=["uploaded", "handed over"]
+)
+async def test_records_and_keys_outlive_the_disk(
+    tmp_path: Path, end: Callable[[StreamServer], None], setting: str
+) -> None:
+    first = start_streams(tmp_path / "data", "--set", f"streams.{setting}=true")
+    try:
+        async with connected(first) as connection:
+            await write(connection)
+    finally:
+        end(first)
+    for name in ("logs", "keys"):
+        shutil.rmtree(tmp_path / "data" / "streams" / name)
+    second = start_streams(tmp_path / "data", "--set", f"streams.{setting}=true")
     try:
         async with connected(second) as connection:
             await check(connection)
