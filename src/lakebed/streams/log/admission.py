@@ -46,7 +46,7 @@ class Admission:
     def admit(self, records: Buffer) -> Admitted:
         """Look at batches and give them their places: all of them or, if one cannot be taken, none.
 
-        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, OUT_OF_ORDER, UNKNOWN_WRITER.
+        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, OUT_OF_ORDER.
         """
         batches = check_batches(records, self._max_batch_bytes)
         now_ms = max(self._clock.now_ms(), self.timestamp_ms)

@@ -54,7 +54,7 @@ class Writers:
     def find_repeated(self, batch: Batch, now_ms: int) -> WrittenBatch | None:
         """Where the batch is, if it was appended before; None if it is to be appended now.
 
-        Raises OUT_OF_ORDER, and UNKNOWN_WRITER if the writer is not known and this is not its first.
+        Raises OUT_OF_ORDER: then clients send it again once those before it are there.
         """
         if batch.writer_id < 0:
             return None
@@ -62,11 +62,10 @@ class Writers:
         if writer is not None and now_ms - writer.timestamp_ms > _FORGET_AFTER_MS:
             writer = None
         if writer is None:
+            # Of two that are on the way the second may have overtaken the first. It has to be told as any other: who is
+            # told that its writer is not known gives the batch up.
             if batch.sequence != 0:
-                raise StreamFailure(
-                    Reason.UNKNOWN_WRITER,
-                    f"writer is not known, or no longer. writer={batch.writer_id} sequence={batch.sequence}",
-                )
+                raise _out_of_order(batch, 0)
             return None
         expected = _after(writer.batches[-1].sequence)
         if batch.sequence == expected:
@@ -74,10 +73,7 @@ class Writers:
         for written in writer.batches:
             if written.sequence == batch.sequence:
                 return written
-        raise StreamFailure(
-            Reason.OUT_OF_ORDER,
-            f"batch is out of order. writer={batch.writer_id} sequence={batch.sequence} expected={expected}",
-        )
+        raise _out_of_order(batch, expected)
 
     def note(self, batch: Batch, base_offset: int, timestamp_ms: int) -> None:
         """The batch is in the log at `base_offset`."""
@@ -127,6 +123,13 @@ class Writers:
         except struct.error as error:
             raise ValueError(f"writers are cut off. bytes={len(document)}") from error
         return writers
+
+
+def _out_of_order(batch: Batch, expected: int) -> StreamFailure:
+    return StreamFailure(
+        Reason.OUT_OF_ORDER,
+        f"batch is out of order. writer={batch.writer_id} sequence={batch.sequence} expected={expected}",
+    )
 
 
 def _after(sequence: int) -> int:
