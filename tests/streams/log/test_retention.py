@@ -1,0 +1,64 @@
+"""What of a log is let go of: by age, by size, and by what the byte store has."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakebed.streams.failures import StreamFailure
+from lakebed.streams.log.retention import (
+    RetentionPolicy,
+    expired_segments,
+    local_end,
+    remote_expired,
+    retention_of,
+)
+from lakebed.streams.log.segment import Segment
+from lakebed.streams.seam import RemoteSegment
+
+
+def segment(start: int, end: int, size: int = 100, timestamp_ms: int = 0) -> Segment:
+    made = Segment("", start)
+    made.end_offset, made.size, made.timestamp_ms = end, size, timestamp_ms
+    return made
+
+
+@pytest.mark.parametrize(
+    ("policy", "count"),
+    [
+        (RetentionPolicy(ttl_ms=None), 0),
+        (RetentionPolicy(ttl_ms=50), 1),
+        (RetentionPolicy(ttl_ms=15), 2),
+        (RetentionPolicy(ttl_ms=1), 3),
+        (RetentionPolicy(ttl_ms=None, max_bytes=350), 0),
+        (RetentionPolicy(ttl_ms=None, max_bytes=349), 1),
+        (RetentionPolicy(ttl_ms=None, max_bytes=0), 3),
+    ],
+)
+def test_the_oldest_go_by_age_or_size(policy: RetentionPolicy, count: int) -> None:
+    assert expired_segments([(40, 100), (80, 100), (95, 100)], 50, policy, now_ms=100) == count
+
+
+def test_what_is_only_here_counts_towards_the_size() -> None:
+    remote = [RemoteSegment("a", 0, 10, 100, 0), RemoteSegment("b", 10, 20, 100, 0)]
+    local = [segment(10, 20), segment(20, 30), segment(30, 35)]
+    assert remote_expired(remote, local, RetentionPolicy(ttl_ms=None, max_bytes=400), 0) == 0
+    assert remote_expired(remote, local, RetentionPolicy(ttl_ms=None, max_bytes=399), 0) == 1
+
+
+def test_the_newest_sealed_segments_stay_here() -> None:
+    local = [segment(0, 10), segment(10, 20), segment(20, 30), segment(30, 40), segment(40, 45)]
+    assert local_end(local, 40, RetentionPolicy(local_segments=2), 0) == 20
+    assert local_end(local, 20, RetentionPolicy(local_segments=2), 0) == 0
+    assert local_end(local, 40, RetentionPolicy(local_segments=2, local_ttl_ms=10), 1000) == 40
+    assert local_end(local, 30, RetentionPolicy(local_segments=2, local_ttl_ms=10), 1000) == 30
+    assert local_end(local, 40, RetentionPolicy(local_segments=9), 0) == 0
+
+
+def test_options_of_a_table_say_how_long() -> None:
+    assert retention_of({}) == RetentionPolicy(ttl_ms=7 * 24 * 3600 * 1000, local_segments=2)
+    said = {"table.log.ttl": "1 d", "table.log.local-ttl": "2 h", "table.log.tiered.local-segments": "5"}
+    assert retention_of(said) == RetentionPolicy(
+        ttl_ms=24 * 3600 * 1000, local_ttl_ms=2 * 3600 * 1000, local_segments=5
+    )
+    with pytest.raises(StreamFailure):
+        retention_of({"table.log.ttl": "soon"})
