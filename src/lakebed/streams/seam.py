@@ -121,13 +121,13 @@ class BucketLog(Protocol):
         ...
 
     async def settle(self, offset: int) -> None:
-        """Return when all before `offset` is on stable storage. Reasons: LOG_STORAGE, FENCED."""
+        """Return when all before `offset` is on stable storage. Reasons: LOG_STORAGE, NOT_LEADER."""
         ...
 
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
         """Append batches as their writer sent them, once their checksums and sequences were looked at.
 
-        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, RECORD_TOO_LARGE, LOG_STORAGE, FENCED.
+        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, RECORD_TOO_LARGE, LOG_STORAGE, NOT_LEADER.
         """
         ...
 

@@ -249,9 +249,9 @@ async def test_who_is_not_the_home_any_more_acknowledges_nothing(tmp_path: Path,
     await log.append(plain_batch(), Acks.ALL)
     appended = log.enqueue(plain_batch())
     homes[0] = False
-    with refused(Reason.FENCED):
+    with refused(Reason.NOT_LEADER):
         await log.settle(appended.end_offset)
-    with refused(Reason.FENCED):
+    with refused(Reason.NOT_LEADER):
         log.enqueue(plain_batch())
     await log.close()
 

@@ -417,12 +417,12 @@ async def test_a_former_home_changes_nothing(world: World) -> None:
     # The first has not noticed yet.
     appended = log.enqueue(plain_batch(2, writer_id=7, sequence=30))
     await log.settle(appended.end_offset)
-    with refused(Reason.FENCED):
+    with refused(Reason.NOT_LEADER):
         await log.hand_over()
     first.is_home = False
-    with refused(Reason.FENCED):
+    with refused(Reason.NOT_LEADER):
         await log.append(plain_batch(2, writer_id=7, sequence=31), Acks.ALL)
-    with refused(Reason.FENCED):
+    with refused(Reason.NOT_LEADER):
         await first.open()
     await taken.tend(KEEP)
     assert taken.remote.manifest.segments[: len(manifest.segments)] == manifest.segments

@@ -457,4 +457,5 @@ def _failed(error: OSError) -> StreamFailure:
 
 
 def _fenced() -> StreamFailure:
-    return StreamFailure(Reason.FENCED, "this server is not the home of streams any more")
+    # Not as a fence, which clients take as final: they are to send it again, to whoever is the home now.
+    return StreamFailure(Reason.NOT_LEADER, "this server is not the home of streams any more")

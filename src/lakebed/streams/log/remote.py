@@ -88,12 +88,12 @@ class RemoteLogs:
         return Key(f"{self.settings.prefix}/{name}")
 
     async def claim(self, place: LogPlace, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
-        """As `LogRows.claim`. Raises NO_LEADER, FENCED, STORAGE."""
+        """As `LogRows.claim`. Raises NO_LEADER, NOT_LEADER, STORAGE."""
         with storage_failures():
             return await self.rows.claim(place.bucket, self.key(place.folder), server, keeps_tail=keeps_tail)
 
     async def release_tail(self, bucket: TableBucket) -> None:
-        """As `LogRows.release_tail`. Raises FENCED, STORAGE."""
+        """As `LogRows.release_tail`. Raises NOT_LEADER, STORAGE."""
         with storage_failures():
             await self.rows.release_tail(bucket)
 
@@ -153,7 +153,7 @@ class RemoteLog:
     async def upload(self, segment: Segment, presentation: Presentation, writers: bytes) -> None:
         """Copy a sealed segment, and list it. `writers` is who had written what at its end.
 
-        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, FENCED.
+        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER.
         """
         name = self._logs.new_id()
         sent = RemoteSegment(name, segment.base_offset, segment.end_offset, 0, segment.timestamp_ms)
@@ -203,7 +203,7 @@ class RemoteLog:
             self._stored_from = gone[-1].end_offset
 
     async def trim(self, count: int) -> None:
-        """Remove the first segments: from the list, then from the byte store. Raises STORAGE, FENCED."""
+        """Remove the first segments: from the list, then from the byte store. Raises STORAGE, NOT_LEADER."""
         gone = self._manifest.segments[:count]
         if not gone:
             return
@@ -267,7 +267,7 @@ class RemoteLog:
         return None
 
     async def release_tail(self) -> None:
-        """All that was acknowledged is here. Raises FENCED, STORAGE."""
+        """All that was acknowledged is here. Raises NOT_LEADER, STORAGE."""
         await self._logs.release_tail(self._place.bucket)
 
     async def writers(self) -> bytes:
@@ -367,7 +367,7 @@ def storage_failures() -> Iterator[None]:
         raise
     except Fenced as error:
         raise StreamFailure(
-            Reason.FENCED, f"this server is not the home of streams any more. reason={error}"
+            Reason.NOT_LEADER, f"this server is not the home of streams any more. reason={error}"
         ) from error
     except NotFound as error:
         raise StreamFailure(Reason.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error

@@ -53,7 +53,7 @@ async def open_tiered(
 ) -> TieredLog:
     """Open a bucket's log here, with all that was acknowledged of it anywhere.
 
-    Raises NO_LEADER if only another server has some of that; FENCED, LOG_STORAGE, STORAGE.
+    Raises NO_LEADER if only another server has some of that; NOT_LEADER, LOG_STORAGE, STORAGE.
     """
     row, epoch = await remotes.claim(place, server, keeps_tail=not ack_after_upload)
     folder = logs.folder_of(place.bucket)
@@ -180,7 +180,10 @@ class TieredLog:
         return await self._local.find_time(timestamp_ms)
 
     async def tend(self, policy: RetentionPolicy) -> None:
-        """Copy what is sealed; let go of what is too old, or need not be here. Raises STORAGE, LOG_STORAGE, FENCED."""
+        """Copy what is sealed; let go of what is too old, or need not be here.
+
+        Raises STORAGE, LOG_STORAGE, NOT_LEADER.
+        """
         async with self._tending:
             now_ms = self._clock.now_ms()
             last = self._local.segments[-1]
@@ -199,7 +202,7 @@ class TieredLog:
                 await self._remote.drop_stored(needed)
 
     async def hand_over(self) -> None:
-        """Have all that was acknowledged in the byte store, so that any server can go on. Raises STORAGE, FENCED."""
+        """Have all that was acknowledged in the byte store, for any server to go on. Raises STORAGE, NOT_LEADER."""
         async with self._tending:
             await self._local.roll()
             await self._upload_sealed()
