@@ -1,17 +1,16 @@
-"""A process that appends until it is killed, and says what was acknowledged: `python -m … FOLDER FIRST-SEQUENCES`.
+"""What a process does that appends until it is killed, and says what was acknowledged.
 
-Several writers number their batches and have up to five on the way, as clients do. Each line on stdout is one
+Several writers number their batches and have up to five on the way, as clients do. Each line that it says is one
 acknowledged batch: writer, sequence, first offset.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
-import sys
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 
 from lakebed.core.clock import SystemClock
 from lakebed.streams.log.folder import FolderLog
@@ -24,13 +23,13 @@ _IN_FLIGHT = 5
 SETTINGS = LogSettings(segment_bytes=60_000, max_batch_bytes=1 << 20, group_bytes=1 << 20, checkpoint_bytes=20_000)
 
 
-async def _write(log: FolderLog, writer: int, sequence: int) -> None:
+async def _write(log: FolderLog, writer: int, sequence: int, said: int) -> None:
     slots = asyncio.Semaphore(_IN_FLIGHT)
     waiting: set[asyncio.Task[None]] = set()
 
     async def send(number: int) -> None:
         appended = await log.append(batch_of(writer, number), Acks.ALL)
-        os.write(1, f"{writer} {number} {appended.base_offset}\n".encode())
+        os.write(said, f"{writer} {number} {appended.base_offset}\n".encode())
         slots.release()
 
     while True:
@@ -42,12 +41,13 @@ async def _write(log: FolderLog, writer: int, sequence: int) -> None:
         await asyncio.sleep(random.uniform(0, 0.002))
 
 
-async def _main(folder: str, sequences: dict[str, int]) -> None:
+async def _append(folder: str, sequences: dict[int, int], said: int) -> None:
     with ThreadPoolExecutor(2) as threads:
         log = await FolderLog.open(folder, clock=SystemClock(), threads=threads, settings=SETTINGS)
-        os.write(1, b"open\n")
-        await asyncio.gather(*(_write(log, int(writer), first) for writer, first in sequences.items()))
+        os.write(said, b"open\n")
+        await asyncio.gather(*(_write(log, writer, first, said) for writer, first in sequences.items()))
 
 
-if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1], json.loads(sys.argv[2])))
+def append_until_killed(folder: str, sequences: dict[int, int], said: Connection) -> None:
+    """Append from these sequences on. Does not return."""
+    asyncio.run(_append(folder, sequences, said.fileno()))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import multiprocessing
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,8 +16,12 @@ from lakebed.core.clock import SystemClock
 from lakebed.streams.log.batches import is_whole, walk
 from lakebed.streams.log.folder import FolderLog
 
-from .appender import SETTINGS
+from .appender import SETTINGS, append_until_killed
 from .kill_batches import batch_of
+
+# Processes come from one that has imported everything: so a kill costs little more than what it interrupts.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.streams.log.appender"])
 
 _WRITERS = (11, 12, 13)
 _PATIENCE_SECONDS = 300.0
@@ -39,17 +43,24 @@ class Ledger:
 
     def run(self, folder: Path, seconds: float) -> None:
         """Let a process append for a while, and kill it."""
-        command = [sys.executable, "-m", "tests.streams.log.appender", str(folder), json.dumps(self.next_sequences())]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
+        heard, said = _PROCESSES.Pipe(duplex=False)
+        process = _PROCESSES.Process(target=append_until_killed, args=(str(folder), self.next_sequences(), said))
+        process.start()
+        said.close()
+        with os.fdopen(os.dup(heard.fileno()), "rb") as stream:
+            heard.close()
             watchdog = threading.Timer(_PATIENCE_SECONDS, process.kill)
             watchdog.start()
-            assert process.stdout.readline() == b"open\n"
+            opened = stream.readline()
             watchdog.cancel()
+            assert opened == b"open\n"
             killer = threading.Timer(seconds, process.kill)
             killer.start()
-            lines = process.stdout.read().split(b"\n")[:-1]
+            lines = stream.read().split(b"\n")[:-1]
             killer.join()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        process.close()
         for line in lines:
             writer, sequence, offset = map(int, line.split())
             known = self.acknowledged.setdefault((writer, sequence), offset)
