@@ -27,9 +27,9 @@ def reference_jars() -> Path:
 
     def fetch(maven: str, folder: Path, repository: Path) -> None:
         words = [f"-Dmaven.repo.local={repository}", f"-Diceberg.version={ICEBERG}", "dependency:copy-dependencies"]
-        _run(maven, folder, ["-f", str(_POM), *words, f"-DoutputDirectory={folder}"])
+        run_maven(maven, folder, ["-f", str(_POM), *words, f"-DoutputDirectory={folder}"])
 
-    return _found_or_fetched(f"iceberg-rest-{ICEBERG}", fetch)
+    return found_or_fetched(f"iceberg-rest-{ICEBERG}", fetch)
 
 
 def nessie_jar() -> Path:
@@ -37,9 +37,9 @@ def nessie_jar() -> Path:
 
     def fetch(maven: str, folder: Path, repository: Path) -> None:
         words = [f"-Dmaven.repo.local={repository}", "dependency:copy", f"-Dartifact={_NESSIE_JAR}"]
-        _run(maven, folder, [*words, f"-DoutputDirectory={folder}"])
+        run_maven(maven, folder, [*words, f"-DoutputDirectory={folder}"])
 
-    (jar,) = _found_or_fetched(f"nessie-{NESSIE}", fetch).glob("*.jar")
+    (jar,) = found_or_fetched(f"nessie-{NESSIE}", fetch).glob("*.jar")
     return jar
 
 
@@ -73,7 +73,8 @@ def new_java() -> Path:
     return Path(JAVA)
 
 
-def _found_or_fetched(name: str, fetch: Callable[[str, Path, Path], None]) -> Path:
+def found_or_fetched(name: str, fetch: Callable[[str, Path, Path], None]) -> Path:
+    """The folder of that name in the cache; `fetch` makes it, given Maven, the folder and a repository."""
     home = CACHE / name
     if home.exists():
         return home
@@ -94,5 +95,6 @@ def _found_or_fetched(name: str, fetch: Callable[[str, Path, Path], None]) -> Pa
     return home
 
 
-def _run(maven: str, folder: Path, words: list[str]) -> None:
+def run_maven(maven: str, folder: Path, words: list[str]) -> None:
+    """Run Maven in a folder."""
     subprocess.run([maven, "-q", "--batch-mode", *words], cwd=folder, check=True, stdin=subprocess.DEVNULL)

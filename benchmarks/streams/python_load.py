@@ -1,0 +1,109 @@
+"""What pyfluss does to a server: a line for each path, its name, rows and seconds. Run in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import fluss
+import pyarrow as pa
+
+COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
+BATCH_ROWS = 10_000
+
+
+def batch_of(first: int, count: int) -> pa.RecordBatch:
+    """Rows whose values differ, as those of people do."""
+    numbers = range(first, first + count)
+    columns = [
+        pa.array(numbers, pa.int32()),
+        pa.array([f"name-{number}" for number in numbers]),
+        pa.array([number * 3 for number in numbers], pa.int64()),
+        pa.array([number / 2 for number in numbers], pa.float64()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
+
+
+async def timed(name: str, rows: int, work: Callable[[], Awaitable[Any]]) -> None:
+    """Do it, and tell how long it took."""
+    began = time.perf_counter()
+    await work()
+    print("done", name, rows, time.perf_counter() - began, flush=True)
+
+
+async def main(address: str, rows: int, user: str = "", secret: str = "") -> None:
+    """Everything, on tables of its own."""
+    said = {"bootstrap.servers": address}
+    if user:
+        said |= {
+            "security.protocol": "sasl",
+            "security.sasl.mechanism": "PLAIN",
+            "security.sasl.username": user,
+            "security.sasl.password": secret,
+        }
+    connection = await fluss.FlussConnection.create(fluss.Config(said))
+    admin = connection.get_admin()
+    database = f"python_load_{time.time_ns()}"
+    await admin.create_database(database)
+    await logs(connection, admin, fluss.TablePath(database, "log"), rows)
+    await keys(connection, admin, fluss.TablePath(database, "keys"), rows // 4)
+    await admin.drop_database(database, cascade=True)
+    await connection.close()
+
+
+async def logs(connection: Any, admin: Any, path: Any, rows: int) -> None:
+    """Append and scan a log table."""
+    await admin.create_table(path, fluss.TableDescriptor(fluss.Schema(COLUMNS), bucket_count=1))
+    table = await connection.get_table(path)
+    batches = [batch_of(first, BATCH_ROWS) for first in range(0, rows, BATCH_ROWS)]
+
+    async def append() -> None:
+        async with table.new_append().create_writer() as writer:
+            for batch in batches:
+                writer.write_arrow_batch(batch)
+
+    async def scan() -> None:
+        scanner = await table.new_scan().create_record_batch_log_scanner()
+        scanner.subscribe_buckets({0: fluss.EARLIEST_OFFSET})
+        found = (await scanner.to_arrow()).num_rows
+        if found != rows:
+            raise AssertionError(f"rows {found}, expected {rows}")
+
+    await timed("append", rows, append)
+    await timed("scan", rows, scan)
+
+
+async def keys(connection: Any, admin: Any, path: Any, rows: int) -> None:
+    """Upsert, look up and scan a primary-key table."""
+    schema = fluss.Schema(COLUMNS, primary_keys=["id"])
+    await admin.create_table(path, fluss.TableDescriptor(schema, bucket_count=1))
+    table = await connection.get_table(path)
+    order = list(range(rows))
+    random.Random(7).shuffle(order)
+
+    async def upsert() -> None:
+        async with table.new_upsert().create_writer() as writer:
+            for number in order:
+                writer.upsert({"id": number, "name": f"name-{number}", "count": number, "score": number / 2})
+
+    async def scan() -> None:
+        scanner = (
+            table.new_scan()
+            .limit(rows)
+            .create_bucket_batch_scanner(fluss.TableBucket(table.get_table_info().table_id, 0))
+        )
+        found = (await scanner.to_arrow()).num_rows
+        if found != rows:
+            raise AssertionError(f"rows {found}, expected {rows}")
+
+    await timed("insert", rows, upsert)
+    await timed("update", rows, upsert)
+    await timed("limit-scan", rows, scan)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
