@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.arrow_types import arrow_schema, arrow_type
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.log.batches import APPEND_ONLY, walk, write_batch
 from lakebed.streams.schema import Schema
@@ -41,28 +41,56 @@ _END_MARK_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LogRecords:
-    """Records of one bucket that were written together."""
+    """Records of one bucket that were written together; there may be none, and offsets go on all the same."""
 
     bucket: int
     base_offset: int
+    next_offset: int
+    """Where to read on."""
+
     timestamp_ms: int
-    changes: Sequence[int]
+    changes: bytes
     """One a record; see `CHANGES`."""
 
     rows: pa.RecordBatch
+    """In the columns that the reader wants."""
 
-    @property
-    def next_offset(self) -> int:
-        """Where to read on."""
-        return self.base_offset + len(self.changes)
+    def within(self, start: int, end: int) -> LogRecords:
+        """Those from an offset up to another."""
+        first = max(start - self.base_offset, 0)
+        last = max(min(end - self.base_offset, len(self.changes)), first)
+        if last - first == len(self.changes):
+            return self
+        rows, changes = self.rows.slice(first, last - first), self.changes[first:last]
+        return replace(self, base_offset=self.base_offset + first, changes=changes, rows=rows)
 
 
 class StreamLog:
-    """The log of a table, or of one of its partitions."""
+    """The log of a table, or of one of its partitions.
 
-    def __init__(self, calls: StreamCalls, table: ScannedTable) -> None:
+    Batches may be of any schema that the table had: a column is the same if its id is, and null where it was not yet.
+    """
+
+    def __init__(
+        self,
+        calls: StreamCalls,
+        table: ScannedTable,
+        *,
+        columns: Sequence[str] | None = None,
+        bucket_bytes: int = _BUCKET_BYTES,
+    ) -> None:
+        """Of these columns, or all that the table has now. Reasons: INVALID_PROJECTION."""
+        wanted = [table.schema.column(name) for name in (table.schema.names if columns is None else columns)]
+        if None in wanted:
+            raise StreamFailure(Reason.INVALID_PROJECTION, f"no such column. table={table.name} columns={columns}")
+        self._columns = [column for column in wanted if column is not None]
+        self.schema = pa.schema(
+            [pa.field(each.name, arrow_type(each.type), each.type.is_nullable) for each in self._columns]
+        )
+        """Of the rows."""
         self._calls = calls
         self._table = table
+        self._bucket_bytes = bucket_bytes
         self._schemas = {table.schema_id: table.schema}
 
     def offsets(self, which: int) -> Mapping[int, int]:
@@ -83,7 +111,9 @@ class StreamLog:
         table = self._table
         asked = write_fields({1: table.id, 2: False})
         for bucket, offset in offsets.items():
-            asked += write_fields({4: write_fields({1: table.partition_id, 2: bucket, 3: offset, 4: _BUCKET_BYTES})})
+            asked += write_fields(
+                {4: write_fields({1: table.partition_id, 2: bucket, 3: offset, 4: self._bucket_bytes})}
+            )
         answer = self._calls.call(FETCH_LOG, write_fields({1: _CLIENT, 2: _FETCH_BYTES, 3: asked, 4: wait_ms, 5: 1}))
         for found in messages(answer, 1):
             for each in messages(found, 2):
@@ -92,13 +122,21 @@ class StreamLog:
 
     def _records(self, bucket: int, records: bytes) -> Iterator[LogRecords]:
         for batch in walk(records):
-            if not batch.record_count:
-                continue
             body, changes = batch.body, bytes(batch.record_count)
             if not batch.attributes & APPEND_ONLY:
                 changes, body = bytes(body[: batch.record_count]), body[batch.record_count :]
-            rows = pa.ipc.read_record_batch(pa.py_buffer(body), arrow_schema(self._schema(batch.schema_id)))
-            yield LogRecords(bucket, batch.base_offset, batch.timestamp_ms, changes, rows)
+            rows = self._rows(batch.schema_id, body) if batch.record_count else _none_of(self.schema)
+            yield LogRecords(bucket, batch.base_offset, batch.next_offset, batch.timestamp_ms, changes, rows)
+
+    def _rows(self, schema_id: int, body: memoryview) -> pa.RecordBatch:
+        schema = self._schema(schema_id)
+        found = pa.ipc.read_record_batch(pa.py_buffer(body), arrow_schema(schema))
+        by_id = {column.id: array for column, array in zip(schema.columns, found.columns, strict=True)}
+        arrays = [
+            pa.nulls(found.num_rows, field.type) if (array := by_id.get(column.id)) is None else array
+            for column, field in zip(self._columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _schema(self, schema_id: int) -> Schema:
         if schema_id not in self._schemas:
@@ -147,6 +185,10 @@ class StreamLogWriter:
         self._sequences[bucket] += 1
         self._count += 1
         return bucket, number(answer, 5)
+
+
+def _none_of(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _message(rows: pa.RecordBatch) -> bytes:

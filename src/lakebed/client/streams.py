@@ -21,6 +21,7 @@ from lakebed.streams.keys.fields import RowFormat
 from lakebed.streams.schema import Schema
 
 from .stream_connection import StreamConnection
+from .stream_lake import StreamLake
 from .stream_messages import Fields, messages, number, read_fields, text, write_fields
 from .stream_scans import FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
 
@@ -30,7 +31,6 @@ CREATE_TABLE: Final = 1005
 GET_TABLE_INFO: Final = 1007
 LIST_PARTITION_INFOS: Final = 1009
 GET_METADATA: Final = 1012
-GET_LAKE_SNAPSHOT: Final = 1032
 
 
 class StreamClient:
@@ -96,15 +96,8 @@ class StreamClient:
 
     def lake_offsets(self, database: str, table: str) -> dict[tuple[int | None, int], int]:
         """How far a table is in the lake, by partition and bucket; nothing if it is not there. Reasons: NO_TABLE."""
-        try:
-            answer = self.call(GET_LAKE_SNAPSHOT, write_fields({1: write_fields({1: database, 2: table})}))
-        except StreamFailure as failure:
-            if failure.reason is Reason.NO_LAKE_SNAPSHOT:
-                return {}
-            raise
-        return {
-            (number(each, 1) if 1 in each else None, number(each, 2)): number(each, 3) for each in messages(answer, 3)
-        }
+        found = StreamLake(self).latest(database, table)
+        return {} if found is None else dict(found.offsets)
 
     def call(self, key: int, message: bytes) -> Fields:
         """The answer of the server that has the buckets. Raises StreamFailure."""

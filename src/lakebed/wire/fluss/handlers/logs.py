@@ -183,6 +183,7 @@ class LogCalls:
                         f"offset={part.offset} start={log.start_offset} end={log.stable_offset}",
                     )
             except LakebedError as error:
+                part.opened = None
                 part.fail(error)
         return parts
 

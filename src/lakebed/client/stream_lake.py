@@ -1,0 +1,122 @@
+"""What of a stream table is in the lake: what the server knows of it, and what a job that takes it there says.
+
+A round of a job: it is given a table with an epoch (`ask`), writes down how far the table will be (`prepare`), commits
+to the lake, says so (`commit`), and that it has ended (`finish`). It says that it is alive meanwhile (`beat`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.streams.failures import Reason, StreamFailure
+
+from .stream_connection import failure_of
+from .stream_messages import Fields, messages, number, text, write_fields
+from .stream_scans import StreamCalls
+
+__all__ = ["Assignment", "LakeState", "StreamLake"]
+
+COMMIT: Final = 1030
+GET_SNAPSHOT: Final = 1032
+HEARTBEAT: Final = 1042
+PREPARE: Final = 1052
+
+
+@dataclass(frozen=True, slots=True)
+class LakeState:
+    """A snapshot that the server knows to hold a table up to these offsets."""
+
+    snapshot_id: int
+    offsets: Mapping[tuple[int | None, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A table that was given to a job."""
+
+    table_id: int
+    database: str
+    name: str
+    epoch: int
+    coordinator_epoch: int
+
+    @property
+    def message(self) -> bytes:
+        """As the server is told of it."""
+        return write_fields({1: self.table_id, 2: self.coordinator_epoch, 3: self.epoch})
+
+
+class StreamLake:
+    """The calls, over a connection."""
+
+    def __init__(self, calls: StreamCalls) -> None:
+        self._calls = calls
+
+    def latest(self, database: str, name: str) -> LakeState | None:
+        """The snapshot that the server was last told of; None if there is none. Reasons: NO_TABLE."""
+        path = write_fields({1: database, 2: name})
+        try:
+            answer = self._calls.call(GET_SNAPSHOT, write_fields({1: path}))
+        except StreamFailure as failure:
+            if failure.reason is Reason.NO_LAKE_SNAPSHOT:
+                return None
+            raise
+        offsets = {
+            (number(each, 1) if 1 in each else None, number(each, 2)): number(each, 3)
+            for each in messages(answer, 3)
+            if 3 in each
+        }
+        return LakeState(number(answer, 2), offsets)
+
+    def prepare(self, table_id: int, database: str, name: str, offsets: Mapping[tuple[int | None, int], int]) -> str:
+        """Have it written down how far the table will be; under which name. Reasons: UNKNOWN_BUCKET."""
+        buckets = b"".join(
+            write_fields({3: write_fields({1: partition_id, 2: bucket, 4: offset})})
+            for (partition_id, bucket), offset in offsets.items()
+        )
+        head = write_fields({1: table_id, 2: write_fields({1: database, 2: name})})
+        answer = self._calls.call(PREPARE, write_fields({1: head + buckets}))
+        for each in messages(answer, 1):
+            _check(each, 1, 2)
+            return text(each, 4).decode()
+        raise StreamFailure(Reason.UNKNOWN_BUCKET, f"server knows nothing of the table. table={database}.{name}")
+
+    def commit(self, table_id: int, snapshot_id: int, prepared: str) -> None:
+        """The snapshot is in the lake and can be read without the log. Idempotent. Reasons: NO_LAKE_SNAPSHOT."""
+        said = write_fields({1: table_id, 2: snapshot_id, 3: prepared, 4: prepared})
+        for each in messages(self._calls.call(COMMIT, write_fields({2: said})), 1):
+            _check(each, 1, 2)
+
+    def ask(self) -> Assignment | None:
+        """The table that has waited longest, given to this job; None if none waits."""
+        answer = self._calls.call(HEARTBEAT, write_fields({4: True}))
+        for given in messages(answer, 2):
+            (path,) = messages(given, 2)
+            return Assignment(
+                number(given, 1), text(path, 1).decode(), text(path, 2).decode(), number(given, 3), number(answer, 1)
+            )
+        return None
+
+    def beat(self, given: Assignment) -> None:
+        """The job is at it. Reasons: FENCED_TIERING, UNKNOWN_BUCKET."""
+        self._said(1, 3, given.message)
+
+    def finish(self, given: Assignment, records: int) -> None:
+        """The job has ended the round. Reasons: FENCED_TIERING."""
+        self._said(2, 4, given.message + write_fields({4: write_fields({2: records})}))
+
+    def fail(self, given: Assignment) -> None:
+        """The job could not. Reasons: FENCED_TIERING."""
+        self._said(3, 5, given.message)
+
+    def _said(self, field: int, answered: int, message: bytes) -> None:
+        for each in messages(self._calls.call(HEARTBEAT, write_fields({field: message})), answered):
+            for failure in messages(each, 2):
+                _check(failure, 1, 2)
+
+
+def _check(fields: Fields, code_field: int, message_field: int) -> None:
+    if code := number(fields, code_field):
+        raise failure_of(code, text(fields, message_field))

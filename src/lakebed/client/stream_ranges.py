@@ -1,0 +1,64 @@
+"""Reads one bucket of a log from an offset up to another, which is written already: all of it, or it says why not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from lakebed.streams.failures import Reason, StreamFailure
+
+from .stream_logs import LogRecords, StreamLog
+from .stream_scans import StreamCalls
+
+__all__ = ["RANGE_BYTES", "read_range"]
+
+RANGE_BYTES: Final = 8 * 1024 * 1024
+"""How much of a bucket an answer has: more than one that waits for what comes wants."""
+
+GIVE_UP_SECONDS: Final = 60.0
+"""How long what can pass is waited for without a record coming."""
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+
+
+def read_range(
+    calls: StreamCalls,
+    log: StreamLog,
+    bucket: int,
+    start: int,
+    end: int,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Iterator[LogRecords]:
+    """The records of the range, each once. Reasons: OFFSET_OUT_OF_RANGE, NOT_AUTHORIZED, TIMED_OUT."""
+    position, pause, until = start, _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
+    while position < end:
+        failure: StreamFailure | None = None
+        came = False
+        try:
+            for found in log.read({bucket: position}):
+                if found.next_offset <= position:
+                    continue
+                came = True
+                if (records := found.within(position, end)).changes:
+                    yield records
+                position = found.next_offset
+                if position >= end:
+                    return
+        except StreamFailure as raised:
+            if not raised.is_passing:
+                raise
+            failure = raised
+            calls.find_again()
+        if came:
+            pause, until = _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
+            continue
+        if monotonic() + pause > until:
+            raise failure or StreamFailure(
+                Reason.TIMED_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
+            )
+        sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)

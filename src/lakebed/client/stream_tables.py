@@ -1,0 +1,126 @@
+"""What a stream table consists of: columns, partitions and their buckets; and where their logs begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.fields import RowFormat
+from lakebed.streams.schema import Schema
+
+from .stream_logs import StreamLog
+from .stream_messages import Fields, messages, number, text, write_fields
+from .stream_scans import ScannedTable, StreamCalls
+
+__all__ = ["Bucket", "KnownTable", "Partition", "describe", "list_offsets"]
+
+GET_TABLE_INFO: Final = 1007
+LIST_PARTITION_INFOS: Final = 1009
+
+Bucket = tuple[int | None, int]
+"""A log of a table: the id of its partition, if the table has some, and the number of the bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: its id, its name, and the value of each key as text."""
+
+    id: int
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """A table as it is now."""
+
+    database: str
+    name: str
+    id: int
+    schema_id: int
+    schema: Schema
+    bucket_count: int
+    bucket_key: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """Its name, for people."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """All of them, partition after partition."""
+        ids: Sequence[int | None] = [each.id for each in self.partitions] if self.partition_keys else [None]
+        return [(partition, bucket) for partition in ids for bucket in range(self.bucket_count)]
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """Its columns, as Arrow has them."""
+        return arrow_schema(self.schema)
+
+    def scanned(self, partition_id: int | None) -> ScannedTable:
+        """As a scan of keys wants it."""
+        format_ = self.properties.get("table.kv.format", RowFormat.COMPACTED).lower()
+        return ScannedTable(
+            self.database,
+            self.name,
+            self.id,
+            self.schema_id,
+            self.schema,
+            RowFormat(format_),
+            self.bucket_count,
+            next((each.name for each in self.partitions if each.id == partition_id), None),
+            partition_id,
+        )
+
+
+def describe(calls: StreamCalls, database: str, name: str) -> KnownTable:
+    """A table and its partitions. Reasons: NO_TABLE, NOT_AUTHORIZED."""
+    path = write_fields({1: database, 2: name})
+    answer = calls.call(GET_TABLE_INFO, write_fields({1: path}))
+    document: dict[str, Any] = msgspec.json.decode(text(answer, 3))
+    keys = tuple(document.get("partition_key") or ())
+    table = KnownTable(
+        database,
+        name,
+        number(answer, 1),
+        number(answer, 2),
+        Schema.parse(document["schema"]),
+        int(document.get("bucket_count") or 1),
+        tuple(document.get("bucket_key") or ()),
+        keys,
+        properties=dict(document.get("properties") or {}),
+    )
+    if not keys:
+        return table
+    listed = calls.call(LIST_PARTITION_INFOS, write_fields({1: path}))
+    return replace(table, partitions=tuple(_partition(each, keys) for each in messages(listed, 1)))
+
+
+def list_offsets(calls: StreamCalls, table: KnownTable, which: int) -> dict[Bucket, int]:
+    """Where the logs of all buckets begin (`EARLIEST`), or up to where they can be read (`LATEST`)."""
+    ids: Sequence[int | None] = [each.id for each in table.partitions] if table.partition_keys else [None]
+    return {
+        (partition_id, bucket): offset
+        for partition_id in ids
+        for bucket, offset in StreamLog(calls, table.scanned(partition_id)).offsets(which).items()
+    }
+
+
+def _partition(fields: Fields, keys: Sequence[str]) -> Partition:
+    pairs = {
+        text(pair, 1).decode(): text(pair, 2).decode() for spec in messages(fields, 2) for pair in messages(spec, 1)
+    }
+    if set(pairs) != set(keys):
+        raise StreamFailure(Reason.INVALID_PARTITION, f"partition has other keys than its table. found={list(pairs)}")
+    values = tuple(pairs[key] for key in keys)
+    return Partition(number(fields, 1), "$".join(values), values)
