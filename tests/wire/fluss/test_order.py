@@ -47,10 +47,7 @@ async def test_no_append_overtakes_an_earlier_one(sizes: tuple[int, ...]) -> Non
     begun = Begun()
     table = SimpleNamespace(path=("fluss", "t"), is_keyed=False)
     tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(check=nothing)
-    calls = LogCalls(
-        *cast(Any, (tables, None, begun, gate, None)),
-        ManualClock(),
-    )
+    calls = cast(Any, LogCalls)(tables, None, begun, gate, None, ManualClock())
 
     async def send(number: int, buckets: int) -> None:
         request = pb.ProduceLogRequest(acks=-1, table_id=1, timeout_ms=1000)
