@@ -91,8 +91,7 @@ class Buckets:
     async def get(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
         """The bucket, opened if it is not. Reasons: NOT_LEADER, UNKNOWN_BUCKET, and what keeps it from being opened."""
         key = (table.id, partition_id, number)
-        if not self._is_home():
-            raise StreamFailure(Reason.NOT_LEADER, "another server is the home of streams")
+        self._check_home()
         found = self._open.get(key)
         if found is not None and key not in self._openings and not found.has_failed:
             return found
@@ -129,7 +128,21 @@ class Buckets:
             raise _unknown(table, partition_id, number)
         # The table may have been dropped while we waited.
         table = await self._tables.by_id(table.id)
-        return await self._store.open(table, partition, TableBucket(table.id, partition_id, number))
+        opened = await self._store.open(table, partition, TableBucket(table.id, partition_id, number))
+        try:
+            # Or while it was opened, which can take long; and others may be the home by now.
+            await self._tables.by_id(table.id)
+            if partition is not None:
+                await self._partitions.by_id(partition.id)
+            self._check_home()
+        except StreamFailure:
+            await self._store.close(opened)
+            raise
+        return opened
+
+    def _check_home(self) -> None:
+        if not self._is_home():
+            raise StreamFailure(Reason.NOT_LEADER, "another server is the home of streams")
 
     async def close(self) -> None:
         """Let go of all."""

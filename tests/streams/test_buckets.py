@@ -1,0 +1,171 @@
+"""Buckets: opened once, in the order of asking, let go of when they are to, and opened anew when a disk refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from lakebed.streams import buckets as buckets_module
+from lakebed.streams.buckets import Buckets, OpenBucket
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.log.memory import MemoryLog
+from lakebed.streams.partitions import Partition
+from lakebed.streams.purging import Purging
+from lakebed.streams.seam import TableBucket
+from lakebed.streams.table import StreamTable
+
+from .world import StreamWorld
+
+
+class Shelf:
+    """Where buckets are, for tests: in memory, opened when it is let."""
+
+    def __init__(self) -> None:
+        self.may_open = asyncio.Event()
+        self.may_open.set()
+        self.opened: list[TableBucket] = []
+        self.closed: list[TableBucket] = []
+        self.removed: list[tuple[int, int | None]] = []
+        self.refuses = False
+
+    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+        await self.may_open.wait()
+        if self.refuses:
+            raise StreamFailure(Reason.LOG_STORAGE, "no disk")
+        self.opened.append(bucket)
+        return OpenBucket(bucket, RefusingLog())
+
+    async def close(self, opened: OpenBucket) -> None:
+        self.closed.append(opened.bucket)
+
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        self.removed.append((table_id, partition_id))
+
+
+class RefusingLog(MemoryLog):
+    """A log whose disk may refuse."""
+
+    is_broken = False
+
+    @property
+    def failure(self) -> StreamFailure | None:
+        return StreamFailure(Reason.LOG_STORAGE) if self.is_broken else None
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def buckets(light_world: StreamWorld, shelf: Shelf) -> Buckets:
+    return Buckets(shelf, light_world.tables, light_world.partitions)
+
+
+async def test_a_bucket_is_opened_once_however_many_ask(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table(bucket_count=2)
+    shelf.may_open.clear()
+    order: list[int] = []
+
+    async def ask(number: int) -> OpenBucket:
+        found = await buckets.get(table, None, 0)
+        order.append(number)
+        return found
+
+    asking = [asyncio.create_task(ask(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    shelf.may_open.set()
+    found = await asyncio.gather(*asking)
+    assert order == list(range(5))
+    assert all(each is found[0] for each in found)
+    assert shelf.opened == [TableBucket(table.id, None, 0)]
+    assert await buckets.get(table, None, 0) is found[0]
+
+
+@pytest.mark.parametrize(("partition_id", "number"), [(None, 2), (None, -1), (7, 0)])
+async def test_buckets_that_there_are_not(
+    light_world: StreamWorld, buckets: Buckets, partition_id: int | None, number: int
+) -> None:
+    table = await light_world.table(bucket_count=2)
+    with pytest.raises(StreamFailure) as raised:
+        await buckets.get(table, partition_id, number)
+    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+
+
+async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
+    table = await light_world.table(partition_key=["name"])
+    other = await light_world.table("other", partition_key=["name"])
+    await light_world.partitions.add(light_world.root, table, "EU")
+    partition = await light_world.partitions.by_name(table, "EU")
+    assert (await buckets.get(table, partition.id, 0)).bucket == TableBucket(table.id, partition.id, 0)
+    for wrong_table, partition_id in ((table, None), (other, partition.id)):
+        with pytest.raises(StreamFailure) as raised:
+            await buckets.get(wrong_table, partition_id, 0)
+        assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    await light_world.partitions.remove(light_world.root, table, "EU")
+    assert shelf.closed == [TableBucket(table.id, partition.id, 0)]
+    with pytest.raises(StreamFailure) as raised:
+        await buckets.get(table, partition.id, 0)
+    assert raised.value.reason is Reason.NO_PARTITION
+
+
+async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shelf: Shelf) -> None:
+    table = await light_world.table()
+    is_home = False
+    buckets = Buckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
+    with pytest.raises(StreamFailure) as raised:
+        await buckets.get(table, None, 0)
+    assert raised.value.reason is Reason.NOT_LEADER
+
+
+async def test_a_table_dropped_meanwhile_leaves_nothing_open(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table()
+    shelf.may_open.clear()
+    asking = asyncio.create_task(buckets.get(table, None, 0))
+    await asyncio.sleep(0.01)
+    await light_world.tables.drop(light_world.root, *table.path)
+    shelf.may_open.set()
+    with pytest.raises(StreamFailure) as raised:
+        await asking
+    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    assert shelf.closed == shelf.opened
+    assert list(buckets) == []
+
+
+async def test_what_a_disk_refused_is_opened_anew(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets_module, "_REOPENING_SECONDS", 0.0)
+    table = await light_world.table()
+    first = await buckets.get(table, None, 0)
+    told: list[TableBucket] = []
+    buckets.when_closed(told.append)
+    cast(RefusingLog, first.log).is_broken = True
+    shelf.refuses = True
+    with pytest.raises(StreamFailure) as raised:
+        await buckets.get(table, None, 0)
+    assert raised.value.reason is Reason.LOG_STORAGE
+    assert told == shelf.closed == [first.bucket]
+    shelf.refuses = False
+    second = await buckets.get(table, None, 0)
+    assert second is not first
+    assert await buckets.get(table, None, 0) is second
+
+
+async def test_files_of_what_was_dropped_are_removed_once(light_world: StreamWorld, shelf: Shelf) -> None:
+    table = await light_world.table(partition_key=["name"])
+    await light_world.partitions.add(light_world.root, table, "EU")
+    partition = await light_world.partitions.by_name(table, "EU")
+    await light_world.partitions.remove(light_world.root, table, "EU")
+    light_world.clock.advance(1.0)
+    await light_world.tables.drop(light_world.root, *table.path)
+    purging = Purging(light_world.store, shelf, lambda: True)
+    assert await purging.purge() == 2
+    assert shelf.removed == [(table.id, partition.id), (table.id, None)]
+    assert await purging.purge() == 0
