@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
-from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex
+from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex, key_of
 
 
 class TestKeysInMemory(BucketKeysContract):
@@ -14,6 +16,39 @@ class TestKeysInMemory(BucketKeysContract):
     def open_index(self) -> OpenIndex:
         """A new one each time: all is replayed."""
         return MemoryIndex
+
+
+class _Unreadable(MemoryIndex):
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        raise RuntimeError("Corruption: block checksum mismatch")
+
+
+async def test_an_index_that_cannot_be_read_is_told_of_as_such() -> None:
+    bucket = await BucketKeysContract().open(_Unreadable)
+    for call in (bucket.put((1, "a", 1)), bucket.keys.lookup([key_of(1)])):
+        with pytest.raises(StreamFailure) as failed:
+            await call
+        assert failed.value.reason is Reason.KEY_STORAGE
+    assert bucket.log.end_offset == 0
+    await bucket.keys.close()
+
+
+class _Unwritable(MemoryIndex):
+    def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
+        raise RuntimeError("No space left on device")
+
+
+async def test_a_put_that_the_index_does_not_take_is_not_acknowledged_and_ends_the_bucket() -> None:
+    bucket = await BucketKeysContract().open(_Unwritable)
+    for _ in range(2):
+        with pytest.raises(StreamFailure) as failed:
+            await bucket.put((1, "a", 1))
+        assert failed.value.reason is Reason.KEY_STORAGE
+    assert bucket.log.end_offset == 1
+    await bucket.keys.close()
+    again = await BucketKeysContract().open(MemoryIndex, log=bucket.log)
+    assert await again.row(1) == (1, "a", 1)  # the log has it: whoever sends it again is told that it is there
+    await again.keys.close()
 
 
 class TestKeysInRocksDb(BucketKeysContract):

@@ -21,7 +21,7 @@ from tests.contracts.bucket_keys import key_of
 from .putter import KEYS, SCHEMA, opened, table
 
 _WRITERS = (21, 22, 23)
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 300.0
 
 
 class Ledger:

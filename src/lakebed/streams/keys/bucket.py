@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -121,9 +122,10 @@ class KeyBucket:
     async def lookup(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys: schema id and row."""
         self._check_open()
-        if len(keys) <= _FEW:
-            return self._index.get_many(keys)
-        return await asyncio.to_thread(self._index.get_many, keys)
+        with self._reading():
+            if len(keys) <= _FEW:
+                return self._index.get_many(keys)
+            return await asyncio.to_thread(self._index.get_many, keys)
 
     async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The same, once a row of nothing but its key was put for each that has none."""
@@ -139,7 +141,8 @@ class KeyBucket:
     async def lookup_prefixes(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
         """The values of all keys that begin so, in the order of keys."""
         self._check_open()
-        return await asyncio.to_thread(lambda: [self._index.get_prefixed(prefix) for prefix in prefixes])
+        with self._reading():
+            return await asyncio.to_thread(lambda: [self._index.get_prefixed(prefix) for prefix in prefixes])
 
     def scan(self, limit: int | None = None) -> KeyScan:
         """Begin a scan of the rows as they are now."""
@@ -157,6 +160,17 @@ class KeyBucket:
         if under_way:
             await asyncio.wait(under_way)
         await asyncio.to_thread(self._index.close)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Tell of an index that cannot be read, or was closed under way, in words that clients know."""
+        try:
+            yield
+        except StreamFailure:
+            raise
+        except Exception as error:
+            self._check_open()
+            raise StreamFailure(Reason.KEY_STORAGE, f"index cannot be read. error={error}") from error
 
     def _check_open(self) -> None:
         if self._failure is not None:
