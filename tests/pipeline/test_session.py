@@ -99,7 +99,7 @@ def test_java_that_ends_at_once_is_quoted(
     assert dict(os.environ) == before
 
 
-def test_connect_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_server_that_does_not_answer_is_named() -> None:
     with pytest.raises(PipelineUnavailable) as caught:
         start_spark(PipelineSettings(master="sc://127.0.0.1:1"))
     # Whether it is the server or the packages for it that are missing, the fix is named.

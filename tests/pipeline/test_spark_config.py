@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from lakebed.client.access import ServerAccess
+from lakebed.core.errors import InvalidSetting
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import Delegation, PipelineSettings
 from lakebed.pipeline.spark_config import (
     ConfigFormat,
     catalog_properties,
+    connect_address,
     is_connect,
     is_local,
     printed,
@@ -69,6 +71,11 @@ def test_masters_are_told_apart() -> None:
         True,
         *[False] * 3,
     ]
+    assert connect_address("sc://h:15003/;token=a:b") == ("h", 15003)
+    assert connect_address("sc://h") == ("h", 15002)
+    for wrong in ("sc://", "sc://h:port"):
+        with pytest.raises(InvalidSetting, match=r"pipeline\.master: expected sc://HOST:PORT"):
+            connect_address(wrong)
     assert [is_connect(master) for master in ("sc://h:15002", "spark://h", "local[2]")] == [True, False, False]
 
 

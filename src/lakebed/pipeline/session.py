@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ from .spark_config import (
     CATALOG,
     CATALOG_CLASS,
     catalog_properties,
+    connect_address,
     is_connect,
     is_local,
     running_properties,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _INSTALL: Final = "install it: pip install 'lakebed[pipeline]'"
 _TELLING: Final = re.compile(r"unresolved dependency|not found|Exception|Error|refused|Cannot|Could not|Unable", re.I)
 _MAX_QUOTED: Final = 600
+_CONNECT_SECONDS: Final = 10.0
 
 
 def spark_session(
@@ -105,6 +108,8 @@ def _join(settings: PipelineSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     try:
+        # PySpark itself goes on for ten minutes where nothing listens.
+        socket.create_connection(connect_address(settings.master), _CONNECT_SECONDS).close()
         spark = SparkSession.builder.remote(settings.master).getOrCreate()
         _require_extensions(spark, f"the Spark Connect server {settings.master}")
     except ImportError as error:

@@ -12,8 +12,10 @@ import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
+from urllib.parse import urlsplit
 
 from lakebed.client.access import ServerAccess
+from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import PipelineSettings
 from lakebed.core.sizes import MIB
 
@@ -29,6 +31,9 @@ KEY_VARIABLE: Final = "AWS_ACCESS_KEY_ID"
 SECRET_VARIABLE: Final = "AWS_SECRET_ACCESS_KEY"  # noqa: S105  # a name
 TOKEN_VARIABLE: Final = "AWS_SESSION_TOKEN"  # noqa: S105  # a name
 """Where Iceberg looks for the keys to sign with, when its properties name none."""
+
+CONNECT_PORT: Final = 15002
+"""Where Spark Connect listens, if an address does not say."""
 
 _LOCAL_PARTITIONS: Final = "8"
 _CATALOGS: Final = "spark.sql.catalog."
@@ -126,6 +131,18 @@ def is_local(master: str) -> bool:
 def is_connect(master: str) -> bool:
     """Whether it is a Spark Connect server: one that was started by somebody else, and is spoken to over a network."""
     return master.startswith("sc://")
+
+
+def connect_address(master: str) -> tuple[str, int]:
+    """Where a Spark Connect server listens. Raises InvalidSetting."""
+    try:
+        parts = urlsplit(master)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host:
+        raise InvalidSetting(f"pipeline.master: expected sc://HOST:PORT. found={master}")
+    return host, CONNECT_PORT if port is None else port
 
 
 def printed(
