@@ -15,7 +15,9 @@ import msgspec
 from lakebed.core.clock import SystemClock
 from lakebed.events.delivery.delivering import Courier, confirmed
 from lakebed.events.delivery.model import TargetRecord, wish
+from lakebed.events.delivery.queues import queue_of_events
 from lakebed.events.delivery.reading import Feed
+from lakebed.events.delivery.sending import Slots
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.memory import MemorySettings
 from lakebed.events.targets.seam import Message
@@ -93,12 +95,12 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
             Courier(
                 record,
                 counter,
-                feed,
+                queue_of_events(record, outbox, feed),
                 store,
-                outbox,
                 clock,
                 Random(1),
                 confirmed(leases, held),
+                Slots(counter.at_once),
                 region="us-east-1",
                 max_attempts=3,
             )

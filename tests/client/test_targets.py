@@ -24,6 +24,9 @@ def test_targets_are_looked_after_over_the_wire(lakebed_server: RunningServer) -
             shown = targets.get(*named)
             assert (shown.kinds, shown.subject, shown.audit, shown.paused) == (["Nothing"], "lake", True, True)
             assert (shown.settings["secret"], shown.made, shown.dead) == ("***", {}, 0)
+            assert not shown.requests
+            asked = targets.put(*named, {"endpoint": "http://127.0.0.1:9/x"}, requests=True)
+            assert (asked.requests, asked.audit) == (True, False)
             targets.resume(*named)
             assert not targets.get(*named).paused
             failure = targets.test(*named)

@@ -18,7 +18,10 @@ from typing import TypeVar
 import pytest
 
 from lakebed.core.errors import Unavailable, Undeliverable
+from lakebed.events.forms import Form, render
+from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.targets.seam import Message, Target
+from lakebed.meta.outbox import FIRST_REQUEST, Entry
 from tests.fixtures.brokers.service import PASSWORD, WRONG_PASSWORD, Heard, TargetService, Way, heard_until
 
 T = TypeVar("T")
@@ -45,11 +48,24 @@ def make_message(key: str = "sales/in/2026 Q1.csv", *, is_removal: bool = False,
     return Message(marker, name, key, is_removal, 1_772_600_767_089, json.dumps(body).encode())
 
 
+def make_entry() -> Message:
+    """An entry of an audit log as it is sent by default, with its id somewhere in it."""
+    marker = f"evt_{secrets.token_hex(8)}"
+    told = RequestEntry(
+        edge="s3", api="PutObject", bucket="sales", object="in/2026 Q1.csv", status=200, request_id=marker
+    )
+    entry = Entry(FIRST_REQUEST, event_of_request(told, 1_772_600_767_089))
+    return dataclasses.replace(render(entry, Form.AUDIT, region="us-east-1"), id=marker)
+
+
 def record_in(heard: Heard) -> object:
     """The record of a message, in whichever form it arrived."""
     document = json.loads(heard.body)
     if isinstance(document, list):
         (document,) = document
+    if "version" in document:
+        # An entry of an audit log is all there is.
+        return document
     (record,) = document["Event"] if "Event" in document else document["Records"]
     return record
 
@@ -82,6 +98,16 @@ class TargetContract:
         assert record_in(heard) == json.loads(message.body)["Records"][0]
         if service.capabilities.carries_ids:
             assert heard.id == message.id
+
+    async def test_an_entry_of_an_audit_log_arrives(self, service: TargetService, target: Target, place: str) -> None:
+        message = make_entry()
+        async with service.listening(place) as ear:
+            await target.send(message)
+            (heard,) = await heard_until(ear, {message.id})
+        entry = record_in(heard)
+        assert entry == json.loads(message.body)
+        assert isinstance(entry, dict)
+        assert entry["api"]["name"] == "PutObject"
 
     async def test_keys_that_are_not_ascii_arrive(self, service: TargetService, target: Target, place: str) -> None:
         message = make_message('bücket/日本語/😀 it\'s "quoted" \\ 100%')

@@ -88,7 +88,7 @@ async def test_a_stored_webhook_is_a_target_that_signs_with_its_secret_and_stand
 async def test_what_waited_and_what_was_given_up_is_there(old: MetaStore) -> None:
     await migrate(old)
     target = "Ware_house-1:webhook"
-    assert await old.rows(WAITING, target) == [(8, "lane", 4), (9, "lane", 4)]
+    assert await old.rows(WAITING, target, 0, 100) == [(8, "lane", 4), (9, "lane", 4)]
     assert [row[0] for row in await old.rows(DELIVERIES, target, "dead", 0, 10)] == [7]
     assert await old.row(DELIVERY, target, 8) == (
         *(8, "lane", "K", "s", b"\x80", 1, "DROP_TABLE"),

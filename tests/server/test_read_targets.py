@@ -20,6 +20,7 @@ type = "webhook"
 kinds = ["Table*", "AFTER_DROP_VIEW"]
 subject = "lake"
 audit = true
+requests = true
 form = "lakebed"
 paused = true
 
@@ -49,7 +50,7 @@ def test_targets_are_those_of_the_settings() -> None:
             "warehouse",
             "webhook",
             WebhookSettings(endpoint="https://receiver.example/events", secret=SECRET, skip_tls_verify=True),
-            wish(["Table*", "AFTER_DROP_VIEW"], "lake", audit=True),
+            wish(["Table*", "AFTER_DROP_VIEW"], "lake", audit=True, requests=True),
             "lakebed",
             True,
             Origin.SETTINGS,

@@ -37,6 +37,7 @@ def configure_targets(tasks: argparse._SubParsersAction[argparse.ArgumentParser]
     put.add_argument("--kind", metavar="NAME", action="append", default=[], help="send events of this kind; NAME* too")
     put.add_argument("--subject", metavar="NAME", default="", help="of those kinds, what is about this, or in it")
     put.add_argument("--audit", action="store_true", help="send what the audit trail is made of")
+    put.add_argument("--requests", action="store_true", help="send an entry of an audit log for every request")
     put.add_argument("--form", metavar="FORM", default="", help="what events look like to it")
     _add(words, "delete", "remove a target, and what waits for it", _delete)
     _add(words, "test", "ask a target whether it would take an event now", _test)
@@ -88,6 +89,7 @@ def _put(client: LakebedClient, arguments: argparse.Namespace) -> None:
         kinds=arguments.kind,
         subject=arguments.subject,
         audit=arguments.audit,
+        requests=arguments.requests,
         form=arguments.form,
     )
     _print(put, as_json=arguments.json)
@@ -136,12 +138,21 @@ def _print(target: Target, *, as_json: bool) -> None:
     facts = {
         "target": f"{target.name}:{target.type}",
         "arn": target.arn,
-        "sent": ", ".join([*target.kinds, *(["audit"] if target.audit else [])]) or "what bucket rules ask for",
+        "sent": _sent(target),
         "state": "paused" if target.paused else "served",
     }
     facts |= {name: str(value) for name, value in target.settings.items()}
     facts |= {name: f"{value} (made now, shown this once)" for name, value in target.made.items()}
     print_facts(facts, as_json=False)
+
+
+def _sent(target: Target) -> str:
+    words = [*target.kinds]
+    if target.audit:
+        words.append("audit")
+    if target.requests:
+        words.append("every request")
+    return ", ".join(words) or "what bucket rules ask for"
 
 
 def _options(given: list[str]) -> dict[str, object]:

@@ -29,12 +29,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """`settings` or `api`."""
     subject: str = ""
     audit: bool = False
+    requests: bool = False
+    """Whether it is sent an entry of an audit log for every request."""
     form: str = ""
     paused: bool = False
     after: int | None = None
     """The last event that it is done with, or that waits for it."""
     last_seq: int = 0
     """The newest event."""
+    requests_behind: int = 0
+    """Requests that it has not been through."""
     waiting: int = 0
     dead: int = 0
     failure: str | None = None
@@ -105,6 +109,7 @@ class Targets:
         kinds: Sequence[str] = (),
         subject: str = "",
         audit: bool = False,
+        requests: bool = False,
         form: str = "",
     ) -> Target:
         """Add one, or change it; secrets that are not given are kept.
@@ -116,6 +121,7 @@ class Targets:
             "kinds": list(kinds),
             "subject": subject,
             "audit": audit,
+            "requests": requests,
             "form": form,
         }
         return self._connection.read(Target, "PUT", _one(type_, name), document=document)

@@ -4,6 +4,9 @@ s3            `{"EventName", "Key", "Records": [record]}`, as MinIO's targets se
 envelope      neutral: a namespace, an operation, what most want to know, and the record as the payload
 cloudevents   CloudEvents 1.0, structured JSON
 lakebed       as `GET /lakebed/v1/events` has it
+audit         an entry of an audit log, as MinIO's audit targets send it
+
+Requests are written in the same forms as events, and have an entry of an audit log in the place of a record.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -20,7 +23,8 @@ from lakebed.meta.outbox import Entry
 
 from .documents import event_document, payload_text
 from .names import PREFIX, EventName
-from .records import S3Event, other_record_of, record_of, rfc3339, s3_event_of, sequencer_of
+from .records import other_record_of, record_of, rfc3339, s3_event_of, sequencer_of
+from .requests import audit_of_event, audit_of_request, decode_request, is_request
 from .targets.seam import Message
 
 JSON: Final = "application/json"
@@ -37,6 +41,7 @@ class Form(StrEnum):
     ENVELOPE = "envelope"
     CLOUDEVENTS = "cloudevents"
     LAKEBED = "lakebed"
+    AUDIT = "audit"
 
 
 def parse_form(text: str) -> Form:
@@ -49,52 +54,180 @@ def parse_form(text: str) -> Form:
 
 def message_id(entry: Entry) -> str:
     """The same in every attempt, in every form and to everybody."""
-    return f"evt_{entry.seq}"
+    return f"req_{entry.seq}" if is_request(entry) else f"evt_{entry.seq}"
 
 
 def render(entry: Entry, form: Form, rule_id: str = "", *, region: str) -> Message:
     """The event in a form. `rule_id` is that of the bucket's rule which asked for it, if one did."""
-    event = s3_event_of(entry)
-    read = _Read(entry, event, rule_id, region)
+    read: _Read = _OfRequest(entry, region) if is_request(entry) else _OfEvent(entry, rule_id, region)
     body = msgspec.json.encode(_WRITERS[form](read))
     return Message(
         id=message_id(entry),
         name=read.name,
         key=entry.event.subject,
-        is_removal=event is not None and event.name.ends_what_it_names and not event.told.remains,
+        is_removal=read.is_removal,
         occurred_ms=entry.event.occurred_ms,
         body=body,
         content_type=CLOUDEVENTS if form is Form.CLOUDEVENTS else JSON,
     )
 
 
-class _Read(NamedTuple):
-    """An event, and for whom it is written."""
+class _Read(Protocol):
+    """What is written, for whom it is written. Each part is made when a form asks for it."""
 
     entry: Entry
-    event: S3Event | None
-    rule_id: str
-    region: str
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_removal(self) -> bool: ...
+
+    @property
+    def record(self) -> dict[str, Any]: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def operation(self) -> str: ...
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What most want to know; what is not known is left out."""
+        ...
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The source of a cloud event, and the subject in it."""
+        ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def audit(self) -> dict[str, Any]: ...
+
+
+class _OfEvent:
+    """An event."""
+
+    def __init__(self, entry: Entry, rule_id: str, region: str) -> None:
+        self.entry = entry
+        self._event = s3_event_of(entry)
+        self._rule_id = rule_id
+        self._region = region
 
     @property
     def name(self) -> str:
-        return self.entry.event.kind if self.event is None else self.event.name.value
+        return self.entry.event.kind if self._event is None else self._event.name.value
+
+    @property
+    def is_removal(self) -> bool:
+        event = self._event
+        return event is not None and event.name.ends_what_it_names and not event.told.remains
 
     @property
     def record(self) -> dict[str, Any]:
-        if self.event is None:
-            return other_record_of(self.entry, region=self.region)
-        return record_of(self.event, rule_id=self.rule_id, region=self.region)
+        if self._event is None:
+            return other_record_of(self.entry, region=self._region)
+        return record_of(self._event, rule_id=self._rule_id, region=self._region)
 
     @property
     def namespace(self) -> str:
-        if self.event is None:
+        if self._event is None:
             return SOURCE
-        return "storage.object" if self.event.told.key else "storage.bucket"
+        return "storage.object" if self._event.told.key else "storage.bucket"
 
     @property
     def operation(self) -> str:
-        return dashed(self.name.removeprefix("lakebed:")) if self.event is None else operation_of(self.event.name)
+        return dashed(self.name.removeprefix("lakebed:")) if self._event is None else operation_of(self._event.name)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        event, entry = self._event, self.entry
+        sequencer = sequencer_of(entry.seq)
+        if event is None:
+            principal = payload_text(entry.event.payload, "principal")
+            return _known({"subject": entry.event.subject, "sequencer": sequencer, "principalId": principal})
+        told = event.told
+        return _known(
+            {
+                "bucket": told.bucket,
+                "key": told.key,
+                "size": told.size if told.key and not event.name.is_of_removal else None,
+                "eTag": told.etag,
+                "versionId": told.version,
+                "sequencer": sequencer,
+                "principalId": told.principal,
+                "eventVersion": event.name.version,
+            }
+        )
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        if self._event is None:
+            return f"urn:lakebed:events:{self._region}", self.entry.event.subject
+        told = self._event.told
+        return f"urn:lakebed:s3:{self._region}:{told.bucket}", told.key
+
+    @property
+    def type(self) -> str:
+        return ".".join([SOURCE, self.operation] if self._event is None else [SOURCE, self.namespace, self.operation])
+
+    @property
+    def audit(self) -> dict[str, Any]:
+        return audit_of_event(self.entry, event_document(self.entry))
+
+
+class _OfRequest:
+    """A request."""
+
+    namespace = "audit.request"
+    is_removal = False
+
+    def __init__(self, entry: Entry, region: str) -> None:
+        self.entry = entry
+        self._told = decode_request(entry)
+        self._region = region
+
+    @property
+    def name(self) -> str:
+        return self.entry.event.kind
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return self.audit
+
+    @property
+    def operation(self) -> str:
+        return dashed(self.name)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        told = self._told
+        return _known(
+            {
+                "bucket": told.bucket,
+                "key": told.object,
+                "status": told.status,
+                "requestId": told.request_id,
+                "sequencer": sequencer_of(self.entry.seq),
+                "principalId": told.principal,
+            }
+        )
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        return f"urn:lakebed:requests:{self._region}", self._told.request_id
+
+    @property
+    def type(self) -> str:
+        return f"{SOURCE}.{self.namespace}.{self.operation}"
+
+    @property
+    def audit(self) -> dict[str, Any]:
+        return audit_of_request(self.entry, self._told)
 
 
 def _s3(read: _Read) -> dict[str, Any]:
@@ -108,44 +241,18 @@ def _envelope(read: _Read) -> dict[str, Any]:
         "operation": read.operation,
         "timestamp": rfc3339(read.entry.event.occurred_ms),
         "source": SOURCE,
-        "metadata": _metadata(read),
+        "metadata": read.metadata,
         "payload": read.record,
     }
 
 
-def _metadata(read: _Read) -> dict[str, Any]:
-    """What is not known is left out."""
-    event = read.event
-    sequencer = sequencer_of(read.entry.seq)
-    if event is None:
-        principal = payload_text(read.entry.event.payload, "principal")
-        found: dict[str, Any] = {"subject": read.entry.event.subject, "sequencer": sequencer, "principalId": principal}
-    else:
-        told = event.told
-        found = {
-            "bucket": told.bucket,
-            "key": told.key,
-            "size": told.size if told.key and not event.name.is_of_removal else None,
-            "eTag": told.etag,
-            "versionId": told.version,
-            "sequencer": sequencer,
-            "principalId": told.principal,
-            "eventVersion": event.name.version,
-        }
-    return {name: value for name, value in found.items() if value not in (None, "")}
-
-
 def _cloudevent(read: _Read) -> dict[str, Any]:
-    event = read.event
-    if event is None:
-        source, subject = f"urn:lakebed:events:{read.region}", read.entry.event.subject
-    else:
-        source, subject = f"urn:lakebed:s3:{read.region}:{event.told.bucket}", event.told.key
+    source, subject = read.origin
     document: dict[str, Any] = {
         "specversion": "1.0",
         "id": message_id(read.entry),
         "source": source,
-        "type": ".".join([SOURCE, read.operation] if event is None else [SOURCE, read.namespace, read.operation]),
+        "type": read.type,
     }
     if subject:
         # One that is there may not be empty.
@@ -162,11 +269,20 @@ def _lakebed(read: _Read) -> dict[str, Any]:
     return event_document(read.entry)
 
 
+def _audit(read: _Read) -> dict[str, Any]:
+    return read.audit
+
+
+def _known(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
 _WRITERS: Final[Mapping[Form, Callable[[_Read], dict[str, Any]]]] = {
     Form.S3: _s3,
     Form.ENVELOPE: _envelope,
     Form.CLOUDEVENTS: _cloudevent,
     Form.LAKEBED: _lakebed,
+    Form.AUDIT: _audit,
 }
 
 _SPECIAL: Final[Mapping[EventName, str]] = {

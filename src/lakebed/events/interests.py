@@ -1,4 +1,5 @@
-"""What live listeners ask for of what changes nothing, known to every process of a server within about a second.
+"""What live listeners ask for of what changes nothing, and whether anybody is sent requests: known to every process of
+a server within about a second.
 
 Reads are not told of unless somebody asks, and who asks may have connected to another process than the one that
 serves the read. So each process writes down, for a short time and again while it lasts, what its listeners ask for,
@@ -32,6 +33,7 @@ _BITS: Final[Mapping[str, int]] = {name.kind: name.mask for name in SINGLES if n
 
 _OF_OTHERS: Final = "SELECT bucket, mask FROM event_listeners WHERE holder <> ? AND expires_ms > ?"
 _FORGET: Final = "DELETE FROM event_listeners WHERE holder = ? OR expires_ms <= ?"
+_ASK_FOR_REQUESTS: Final = "SELECT name FROM request_log_cursors LIMIT 1"
 _ADD: Final = "INSERT INTO event_listeners (holder, bucket, mask, expires_ms) VALUES (?, ?, ?, ?)"
 
 
@@ -62,6 +64,8 @@ class Interests:
         """What the store has of this process; None while that is not known."""
         self._renew_ms = 0
         self._news = asyncio.Event()
+        self.wants_requests = False
+        """Whether a target is sent every request. Looked at by every request."""
 
     def want(self, bucket: Bucket, kind: str) -> bool:
         """Whether a rule of the bucket or a listener asks for events of a kind that changes nothing."""
@@ -117,8 +121,13 @@ class Interests:
         own = _united([*self._own, *self._lasting])
         if own != self._written or (own and now_ms >= self._renew_ms):
             await self._write(own)
+        await self.look_for_requests()
         self._others = _united(await self._meta.rows(_OF_OTHERS, self._holder, now_ms))
         self._unite()
+
+    async def look_for_requests(self) -> None:
+        """See whether a target is sent every request."""
+        self.wants_requests = await self._meta.row(_ASK_FOR_REQUESTS) is not None
 
     async def _write(self, own: Mapping[str, int]) -> None:
         if not own and self._written == {}:

@@ -12,32 +12,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from lakebed.core.operations import AFTER, under_way
 
 from ._bell import Bell
 from .seam import MetaStore, Reader, Transaction
 
-_APPEND = "INSERT INTO outbox (kind, subject, payload, occurred_ms, operation) VALUES (?, ?, ?, ?, ?) RETURNING seq"
-_APPEND_IN_TURN = """
-WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(?))
-INSERT INTO outbox (kind, subject, payload, occurred_ms, operation) SELECT ?, ?, ?, ?, ? FROM turn RETURNING seq
-"""
-_READ = "SELECT seq, kind, subject, payload, occurred_ms, operation FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
-_READ_KINDS = """
-SELECT seq, kind, subject, payload, occurred_ms, operation FROM outbox
-WHERE seq > ? AND seq <= ? AND kind IN (%s) ORDER BY seq
-"""
-_FIRST = "SELECT seq FROM outbox ORDER BY seq LIMIT 1"
-_LAST = "SELECT seq FROM outbox ORDER BY seq DESC LIMIT 1"
-_FIRST_AGES = "SELECT seq, occurred_ms FROM outbox WHERE seq <= ? ORDER BY seq LIMIT ?"
-_CURSOR = "SELECT seq FROM outbox_cursors WHERE name = ?"
-_OPEN_CURSOR = "INSERT INTO outbox_cursors (name, seq) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-_ADVANCE = "UPDATE outbox_cursors SET seq = ? WHERE name = ? AND seq < ?"
-_SLOWEST = "SELECT seq FROM outbox_cursors ORDER BY seq LIMIT 1"
 
-_ORDER_LOCK = 0x6C616B65_6F757462
-"""The advisory lock that orders appends on PostgreSQL: a number of our own among those of its users."""
+class LogTables(NamedTuple):
+    """Where a log is stored: what it holds, and how far its readers have come."""
+
+    entries: str
+    cursors: str
+    order_lock: int
+    """The advisory lock that orders appends on PostgreSQL: a number of our own among those of its users."""
+
+
+CHANGES: Final = LogTables("outbox", "outbox_cursors", 0x6C616B65_6F757462)
+REQUESTS: Final = LogTables("request_log", "request_log_cursors", 0x6C616B65_72657173)
+"""The log of requests is written and read as the outbox is, and has nothing else to do with it."""
+
+FIRST_REQUEST: Final = 2**52
+"""Where the numbers of requests begin: those of changes never come that far."""
+
+
+class _Statements:
+    """The statements of one log."""
+
+    def __init__(self, tables: LogTables) -> None:
+        entries, cursors, self.order_lock = tables
+        columns = "kind, subject, payload, occurred_ms, operation"
+        # The names are ours.
+        self.append = f"INSERT INTO {entries} ({columns}) VALUES (?, ?, ?, ?, ?) RETURNING seq"  # noqa: S608
+        self.append_in_turn = (
+            "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(?)) "  # noqa: S608
+            f"INSERT INTO {entries} ({columns}) SELECT ?, ?, ?, ?, ? FROM turn RETURNING seq"
+        )
+        self.read = f"SELECT seq, {columns} FROM {entries} WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608
+        self.read_kinds = (
+            f"SELECT seq, {columns} FROM {entries} WHERE seq > ? AND seq <= ? AND kind IN (%s) ORDER BY seq"  # noqa: S608
+        )
+        self.first = f"SELECT seq FROM {entries} ORDER BY seq LIMIT 1"  # noqa: S608
+        self.last = f"SELECT seq FROM {entries} ORDER BY seq DESC LIMIT 1"  # noqa: S608
+        self.first_ages = f"SELECT seq, occurred_ms FROM {entries} WHERE seq <= ? ORDER BY seq LIMIT ?"  # noqa: S608
+        self.delete = f"DELETE FROM {entries} WHERE seq <= ?"  # noqa: S608
+        self.cursor = f"SELECT seq FROM {cursors} WHERE name = ?"  # noqa: S608
+        self.all_cursors = f"SELECT name, seq FROM {cursors} ORDER BY name"  # noqa: S608
+        self.open_cursor = f"INSERT INTO {cursors} (name, seq) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"  # noqa: S608
+        self.advance = f"UPDATE {cursors} SET seq = ? WHERE name = ? AND seq < ?"  # noqa: S608
+        self.drop_cursor = f"DELETE FROM {cursors} WHERE name = ?"  # noqa: S608
+        self.slowest = f"SELECT seq FROM {cursors} ORDER BY seq LIMIT 1"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +93,9 @@ class Entry:
 class Outbox:
     """Appending, reading by cursor, trimming and waiting for news."""
 
-    def __init__(self, store: MetaStore) -> None:
+    def __init__(self, store: MetaStore, tables: LogTables = CHANGES) -> None:
         self._store = store
+        self._sql = _Statements(tables)
         self._news = Bell()
 
     async def append(self, tx: Transaction, event: Event) -> int:
@@ -82,9 +108,9 @@ class Outbox:
             event.operation or under_way.get(),
         )
         if self._store.dialect == "postgres":
-            appended = await tx.row(_APPEND_IN_TURN, _ORDER_LOCK, *columns)
+            appended = await tx.row(self._sql.append_in_turn, self._sql.order_lock, *columns)
         else:
-            appended = await tx.row(_APPEND, *columns)
+            appended = await tx.row(self._sql.append, *columns)
         if appended is None:
             raise RuntimeError("an insert returned no row")
         tx.on_commit(self._news.ring)
@@ -92,7 +118,7 @@ class Outbox:
 
     async def read_after(self, reader: Reader, seq: int, limit: int) -> list[Entry]:
         """The events after `seq`, oldest first. Some may be visible only: use `read_durable` to tell the world."""
-        return [Entry(number, Event(*event)) for number, *event in await reader.rows(_READ, seq, limit)]
+        return [Entry(number, Event(*event)) for number, *event in await reader.rows(self._sql.read, seq, limit)]
 
     async def read_durable(self, seq: int, limit: int) -> list[Entry]:
         """The events after `seq` that will still be there after a power loss: what may be told to others."""
@@ -106,17 +132,17 @@ class Outbox:
 
         For readers of a few kinds among many: the others are passed over where they are stored.
         """
-        statement = _READ_KINDS % ", ".join("?" * len(kinds))
+        statement = self._sql.read_kinds % ", ".join("?" * len(kinds))
         return [Entry(number, Event(*event)) for number, *event in await reader.rows(statement, seq, up_to, *kinds)]
 
     async def last_seq(self, reader: Reader) -> int:
         """The newest event's number; 0 if there is none."""
-        found = await reader.row(_LAST)
+        found = await reader.row(self._sql.last)
         return int(found[0]) if found else 0
 
     async def first_seq(self, reader: Reader) -> int:
         """The oldest event's number; 0 if there is none. What was before it is trimmed."""
-        found = await reader.row(_FIRST)
+        found = await reader.row(self._sql.first)
         return int(found[0]) if found else 0
 
     async def wait_for_news(self, seq: int, timeout_seconds: float) -> bool:
@@ -129,7 +155,7 @@ class Outbox:
 
     async def open_cursor(self, tx: Transaction, name: str, *, at_seq: int = 0) -> int:
         """Make a cursor at `at_seq` unless it exists; where it stands. From now on trimming waits for it."""
-        await tx.run(_OPEN_CURSOR, name, at_seq)
+        await tx.run(self._sql.open_cursor, name, at_seq)
         position = await self.cursor(tx, name)
         if position is None:
             raise RuntimeError("a cursor vanished inside a transaction")
@@ -137,20 +163,20 @@ class Outbox:
 
     async def cursor(self, reader: Reader, name: str) -> int | None:
         """The number of the last event that the cursor's owner is done with; None if there is no such cursor."""
-        found = await reader.row(_CURSOR, name)
+        found = await reader.row(self._sql.cursor, name)
         return int(found[0]) if found else None
 
     async def cursors(self, reader: Reader) -> Sequence[tuple[str, int]]:
         """All cursors and where they stand, by name."""
-        return [(name, seq) for name, seq in await reader.rows("SELECT name, seq FROM outbox_cursors ORDER BY name")]
+        return [(name, seq) for name, seq in await reader.rows(self._sql.all_cursors)]
 
     async def advance(self, tx: Transaction, name: str, seq: int) -> bool:
         """Move a cursor forward; False if it stands there or further already, or does not exist."""
-        return await tx.run(_ADVANCE, seq, name, seq) > 0
+        return await tx.run(self._sql.advance, seq, name, seq) > 0
 
     async def drop_cursor(self, tx: Transaction, name: str) -> None:
         """Forget a cursor: trimming no longer waits for it. Idempotent."""
-        await tx.run("DELETE FROM outbox_cursors WHERE name = ?", name)
+        await tx.run(self._sql.drop_cursor, name)
 
     async def trim(self, *, occurred_before_ms: int, limit: int = 1000) -> int:
         """Remove up to `limit` of the oldest events that every cursor passed and that are older; how many went.
@@ -159,13 +185,13 @@ class Outbox:
         """
 
         async def work(tx: Transaction) -> int:
-            slowest = await tx.row(_SLOWEST)
+            slowest = await tx.row(self._sql.slowest)
             passed = int(slowest[0]) if slowest else await self.last_seq(tx)
             last = 0
-            for seq, occurred_ms in await tx.rows(_FIRST_AGES, passed, limit):
+            for seq, occurred_ms in await tx.rows(self._sql.first_ages, passed, limit):
                 if occurred_ms >= occurred_before_ms:
                     break
                 last = seq
-            return await tx.run("DELETE FROM outbox WHERE seq <= ?", last) if last else 0
+            return await tx.run(self._sql.delete, last) if last else 0
 
         return await self._store.transact(work)

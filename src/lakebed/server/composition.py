@@ -62,6 +62,7 @@ from .live_events import LiveEvents, wire_live_events
 from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
+from .request_log import Requests, wire_requests
 from .selects import wire_selects
 from .table_chores import TableChores
 from .tokens import wire_tokens
@@ -97,6 +98,7 @@ class Parts:
     outbound: PooledHttp
     """Connections to other catalogs."""
     live: LiveEvents
+    requests: Requests
 
 
 @asynccontextmanager
@@ -110,6 +112,7 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
         try:
             parts = _wire(settings, identity, master, metrics, clock, meta, storage, open_writer)
             try:
+                await parts.requests.begin()
                 yield parts
             finally:
                 parts.decisions.close()
@@ -204,7 +207,7 @@ def _wire(
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
     instruments = Instruments(metrics)
-    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets)
+    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
     services = S3Services.on(
         facilities,
         authenticator,
@@ -288,10 +291,23 @@ def _wire(
         await meta.row("SELECT version FROM schema_versions LIMIT 1")
 
     admin = AdminApplication(check, metrics.render)
+    interests = ground.live.interests
+    requests = wire_requests(
+        meta,
+        telling.requests,
+        clock,
+        master,
+        interests,
+        telling.records.sent_requests,
+        instruments.unrecorded.add,
+    )
+    attend = requests.witness.attend
 
     async def application(request: Request) -> Response:
         if admin.handles(request.raw_path):
             return await admin(request)
+        if interests.wants_requests:
+            attend(request)
         if tokens.application.handles(request.raw_path):
             return await tokens.application(request)
         if catalog.application.handles(request.raw_path):
@@ -326,4 +342,5 @@ def _wire(
         decisions=ground.decisions,
         outbound=outbound,
         live=ground.live,
+        requests=requests,
     )

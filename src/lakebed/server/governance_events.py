@@ -10,7 +10,8 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
-from lakebed.events.delivery import TargetRecords, Targets
+from lakebed.events.delivery import RequestLog, TargetRecords, Targets
+from lakebed.events.interests import Interests
 from lakebed.governance.attempts import AttemptRecorder
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
 from lakebed.governance.vault import MasterKeys
@@ -22,7 +23,7 @@ from lakebed.wire.announcing import Announcer
 from lakebed.wire.governed_routes import OPERATION_OF
 from lakebed.wire.refusals import Refused, refusal_notes
 
-from .targets import wire_targets
+from .targets import request_log, wire_targets
 
 HOOKS_AT_ONCE: Final = 16
 """Requests to hooks under way at once in one process: operations wait for them."""
@@ -36,6 +37,7 @@ class GovernanceEvents:
     recorder: AttemptRecorder
     targets: Targets
     records: TargetRecords
+    requests: RequestLog
     tasks: TaskQueue
     arrivals: Arrivals
 
@@ -49,9 +51,13 @@ def wire_governance_events(
     master: MasterKeys,
     listeners: ListenersSettings | None = None,
     targets: TargetsSettings | None = None,
+    interests: Interests | None = None,
 ) -> GovernanceEvents:
-    """All of it as the settings have it, or without any listener and target. Raises InvalidSetting."""
-    listeners = listeners or ListenersSettings()
+    """All of it as the settings have it, or without any listener and target.
+
+    Without interests, they are some that no request of this process is asked by. Raises InvalidSetting.
+    """
+    listeners, targets = listeners or ListenersSettings(), targets or TargetsSettings()
     f, clock = facilities, facilities.clock
     announcer = Announcer(
         Listeners(read_listeners(listeners, clock)),
@@ -61,9 +67,10 @@ def wire_governance_events(
         told_reads=parse_operations(listeners.after_reads),
     )
     tasks = TaskQueue(f.meta, clock, random.SystemRandom())
-    administered, records = wire_targets(f, master, targets or TargetsSettings(), tasks)
+    requests = request_log(f.meta, targets)
+    administered, records = wire_targets(f, master, targets, tasks, requests, interests or Interests(f.meta, clock, ""))
     return GovernanceEvents(
-        announcer, AttemptRecorder(f.meta, f.outbox, clock), administered, records, tasks, Arrivals(f)
+        announcer, AttemptRecorder(f.meta, f.outbox, clock), administered, records, requests, tasks, Arrivals(f)
     )
 
 

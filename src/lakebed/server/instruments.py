@@ -101,6 +101,9 @@ class DeliveryInstruments:
         self._failed = metrics.counter("lakebed_target_failed_total", "Attempts to deliver that failed.", labels)
         self._given_up = metrics.counter("lakebed_target_given_up_total", "Events that became dead letters.", labels)
         self._skipped = metrics.counter("lakebed_target_skipped_total", "Events passed over: not asked for.", labels)
+        self._lost = metrics.counter(
+            "lakebed_target_lost_total", "Requests that a target was too far behind to be sent.", labels
+        )
         self._behind = metrics.gauge("lakebed_target_behind", "Events not gone through yet, asked for or not.", labels)
         self._waiting = metrics.gauge("lakebed_target_waiting", "Events that wait to be tried again.", labels)
         self._dead = metrics.gauge("lakebed_target_dead", "Dead letters.", labels)
@@ -114,6 +117,7 @@ class DeliveryInstruments:
             (self._failed, tally.failed),
             (self._given_up, tally.given_up),
             (self._skipped, tally.skipped),
+            (self._lost, tally.lost),
         ):
             if count:
                 family.of(*labels).add(count)
@@ -195,6 +199,9 @@ class Instruments:
         # Another process counts these. Here they are declared: what nobody knows of here is not told by this process.
         DeliveryInstruments(metrics)
         StreamInstruments(metrics)
+        self.unrecorded = metrics.counter(
+            "lakebed_requests_unrecorded_total", "Requests that targets are not told of: too many waited."
+        ).of()
         self.tended = metrics.counter(
             "lakebed_tables_tended_total", "What the catalog's chores did and removed, by kind.", ("kind",)
         )

@@ -9,7 +9,16 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidSetting, NotSupported
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import TargetEntry, TargetsSettings
-from lakebed.events.delivery import Dispatcher, Origin, TargetRecord, TargetRecords, Targets, wish
+from lakebed.events.delivery import (
+    Dispatcher,
+    Origin,
+    RequestLog,
+    TargetRecord,
+    TargetRecords,
+    Targets,
+    check_requests,
+    wish,
+)
 from lakebed.events.delivery.model import check_form
 from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.interests import Interests
@@ -25,15 +34,22 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
 from lakebed.tables.upkeep.arrivals import Arrival, Destination, Intake
 
+from .request_log import own_messages
+
 
 def wire_targets(
-    facilities: Facilities, master: MasterKeys, settings: TargetsSettings, tasks: TaskQueue
+    facilities: Facilities,
+    master: MasterKeys,
+    settings: TargetsSettings,
+    tasks: TaskQueue,
+    requests: RequestLog,
+    interests: Interests,
 ) -> tuple[Targets, TargetRecords]:
     """Those who look after targets, as the settings have them. Raises InvalidSetting."""
     f = facilities
     kinds = target_kinds(settings, f.clock, _noted_by(Intake(f.meta, f.outbox, f.clock, tasks)))
     records = _records(f.meta, master, settings, kinds)
-    return Targets(f, records, kinds), records
+    return Targets(f, records, kinds, requests, interests), records
 
 
 def wire_dispatcher(
@@ -60,9 +76,16 @@ def wire_dispatcher(
         interests,
         holder,
         random.SystemRandom(),
+        request_log(meta, settings),
+        own_messages(master).prove,
         region=region,
         max_attempts=settings.max_attempts,
     )
+
+
+def request_log(meta: MetaStore, settings: TargetsSettings) -> RequestLog:
+    """The log of requests, kept as the settings have it."""
+    return RequestLog(meta, most_kept=settings.requests_kept)
 
 
 def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, kinds: TargetKinds) -> TargetRecords:
@@ -94,7 +117,7 @@ def read_targets(settings: TargetsSettings, kinds: TargetKinds) -> dict[str, Tar
             record = _read(name, entry, kinds)
         except InvalidInput as error:
             path = f"targets.named.{name}"
-            if error.argument in ("type", "form", "kinds", "subject"):
+            if error.argument in ("type", "form", "kinds", "subject", "requests"):
                 path += f".{error.argument}"
             elif error.argument == "kind":
                 path += ".kinds"
@@ -112,12 +135,15 @@ def _read(name: str, entry: TargetEntry, kinds: TargetKinds) -> TargetRecord:
     settings = kinds.read(entry.type, _revealed(entry.settings))
     settings.validate()
     # Whether it can be made: what only this server refuses is found here.
-    kinds.find(entry.type).make(settings)
+    kind = kinds.find(entry.type)
+    kind.make(settings)
+    asked = wish(entry.kinds, entry.subject, audit=entry.audit, requests=entry.requests)
+    check_requests(kind, asked)
     return TargetRecord(
         name,
         entry.type,
         settings,
-        wish(entry.kinds, entry.subject, audit=entry.audit),
+        asked,
         check_form(entry.form),
         entry.paused,
         Origin.SETTINGS,

@@ -61,6 +61,7 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(parts.telling.recorder.run()),
             asyncio.create_task(parts.live.interests.run()),
             asyncio.create_task(parts.live.accesses.run()),
+            asyncio.create_task(parts.requests.behind.run()),
             asyncio.create_task(parts.worker_starter.run()),
             asyncio.create_task(parts.trace.run()),
         ]

@@ -39,7 +39,12 @@ class Named(NamedTuple):
     @property
     def subject(self) -> str:
         """As events have it."""
-        return "/".join(part for part in (self.catalog, display(self.namespace), self.name) if part)
+        return "/".join(part for part in (self.catalog, self.inside) if part)
+
+    @property
+    def inside(self) -> str:
+        """The same, but for the catalog."""
+        return "/".join(part for part in (display(self.namespace), self.name) if part)
 
 
 def named_by_path(names: Mapping[str, str]) -> Named:

@@ -16,6 +16,7 @@ from lakebed.events.delivery import (
     Asked,
     Dispatcher,
     Origin,
+    RequestLog,
     Standing,
     Tally,
     TargetRecord,
@@ -27,6 +28,7 @@ from lakebed.events.delivery.delivering import Courier
 from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.interests import Interests
 from lakebed.events.matching import Matcher
+from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.memory import NAME, Mailbox, MemorySettings, MemoryTarget
 from lakebed.events.targets.registry import TargetKinds
@@ -104,6 +106,7 @@ class Office:
     targets: Targets
     dispatcher: Dispatcher
     interests: Interests
+    requests: RequestLog
 
     async def tell(self, *subjects: str, kind: str = "TableCommitted", operation: str = "", table: str = "") -> None:
         """Have something happen."""
@@ -116,9 +119,19 @@ class Office:
 
         await self.facilities.meta.transact(work)
 
-    async def put(self, name: str = "r", kinds: Sequence[str] = ("TableCommitted",)) -> None:
+    async def ask(self, *request_ids: str) -> None:
+        """Have requests come, and be written down."""
+
+        async def work(tx: Transaction) -> None:
+            for request_id in request_ids:
+                told = RequestEntry(edge="s3", api="GetObject", request_id=request_id, status=200)
+                await self.requests.log.append(tx, event_of_request(told, self.clock.now_ms()))
+
+        await self.facilities.meta.transact(work)
+
+    async def put(self, name: str = "r", kinds: Sequence[str] = ("TableCommitted",), *, requests: bool = False) -> None:
         """Add a target in memory."""
-        await self.targets.put(ROOT, name, NAME, Asked({"place": name}, kinds=kinds))
+        await self.targets.put(ROOT, name, NAME, Asked({"place": name}, kinds=kinds, requests=requests))
 
     async def counts(self, name: str = "r") -> tuple[int, int]:
         """What waits for a target, and what was given up."""
@@ -126,11 +139,15 @@ class Office:
         return status.waiting, status.dead
 
     async def courier(self, name: str = "r") -> Courier:
-        """Somebody who serves a target, with the lease that it takes."""
+        """Somebody who serves a target with events, with the lease that it takes."""
+        return (await self.couriers(name))[0]
+
+    async def couriers(self, name: str = "r") -> Sequence[Courier]:
+        """Who serve it with whatever it asks for."""
         assert await self.dispatcher._held.take()
         found = await self.records.find(self.facilities.meta, name, NAME)
         assert found is not None
-        return self.dispatcher.courier(found, self.receiver.kind.make(MemorySettings(place=name)))
+        return self.dispatcher.couriers(found, self.receiver.kind.make(MemorySettings(place=name)))
 
     async def drain(self, courier: Courier) -> None:
         """Rounds until there is nothing to do at once."""
@@ -138,9 +155,10 @@ class Office:
             pass
 
 
-def a_target(name: str = "r", *kinds: str) -> TargetRecord:
+def a_target(name: str = "r", *kinds: str, requests: bool = False) -> TargetRecord:
     """A target of the settings."""
-    return TargetRecord(name, NAME, MemorySettings(place=name), wish(kinds or ("*",)), origin=Origin.SETTINGS)
+    wanted = wish(kinds or ("*",), requests=requests)
+    return TargetRecord(name, NAME, MemorySettings(place=name), wanted, origin=Origin.SETTINGS)
 
 
 def open_office(
@@ -150,12 +168,14 @@ def open_office(
     *stated: TargetRecord,
     holder: str = "one",
     matcher: Matcher | None = None,
+    most_kept: int = 1000,
 ) -> Office:
     """One process on the store."""
     master = MasterKeys({"first": b"1" * 32}, active="first")
     kinds = TargetKinds([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
     interests = Interests(facilities.meta, clock, holder)
     records = TargetRecords(facilities.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
+    requests = RequestLog(facilities.meta, most_kept=most_kept)
     dispatcher = Dispatcher(
         facilities.meta,
         facilities.outbox,
@@ -166,11 +186,13 @@ def open_office(
         interests,
         holder,
         Random(1),
+        requests,
+        lambda message_id: f"proof of {message_id}",
         region=facilities.region,
         max_attempts=3,
     )
-    targets = Targets(facilities, records, kinds)
-    return Office(facilities, clock, receiver, records, targets, dispatcher, interests)
+    targets = Targets(facilities, records, kinds, requests, interests)
+    return Office(facilities, clock, receiver, records, targets, dispatcher, interests, requests)
 
 
 @pytest.fixture

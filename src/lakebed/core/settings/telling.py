@@ -81,6 +81,9 @@ class TargetEntry:
     audit: bool = False
     """Send it what the audit trail is made of, too."""
 
+    requests: bool = False
+    """Send it an entry of an audit log for every request, too."""
+
     form: str = ""
     """What events look like to it."""
 
@@ -103,6 +106,10 @@ class TargetsSettings:
 
     rules_per_bucket: Annotated[int, Within(1, 10_000)] = 100
     """How many rules the notification configuration of a bucket has at most; 100 with Amazon's S3."""
+
+    requests_kept: Annotated[int, Within(1, 1_000_000_000)] = 1_000_000
+    """How many requests are kept for a target that is sent every request and takes none: a million are about a
+    gigabyte. It loses what is beyond, oldest first."""
 
     allow_http: bool = False
     """Post webhooks by plain HTTP, beyond this machine too."""

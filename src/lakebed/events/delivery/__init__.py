@@ -3,7 +3,8 @@
 from .dispatching import Dispatcher, Observer, Standing, Tally
 from .model import Delivery, DeliveryState, Origin, TargetRecord, Wish, wish
 from .records import TargetRecords
-from .service import Asked, Put, Targets, TargetStatus, shown_settings
+from .request_log import RequestLog
+from .service import Asked, Put, Targets, TargetStatus, check_requests, shown_settings
 
 __all__ = [
     "Asked",
@@ -13,6 +14,7 @@ __all__ = [
     "Observer",
     "Origin",
     "Put",
+    "RequestLog",
     "Standing",
     "Tally",
     "TargetRecord",
@@ -20,6 +22,7 @@ __all__ = [
     "TargetStatus",
     "Targets",
     "Wish",
+    "check_requests",
     "shown_settings",
     "wish",
 ]

@@ -1,4 +1,4 @@
-"""Delivers the events of one target, behind its cursor in the outbox.
+"""Delivers the events of one target, behind its cursor in the outbox; and requests, behind that in their log.
 
 A round sends what is new and what is due again, and writes what came of it: the cursor moves past all that was sent,
 and in the same transaction what could not be sent goes to the store, with a copy of itself, to wait. So a crash loses
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, groupby
 from random import Random
 from typing import Final, NamedTuple
@@ -22,7 +23,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import NotFound
 from lakebed.meta.holding import HeldLease
 from lakebed.meta.leases import Leases
-from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.outbox import Entry
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import retry_delay_seconds
 
@@ -32,7 +33,8 @@ from . import rows
 from .lanes import Outgoing, sort_into_lanes
 from .model import DeliveryState, TargetRecord, delivery_from
 from .outage import Outage
-from .reading import Batch, Feed
+from .queues import Queue
+from .reading import Batch
 from .sending import Failed, Outcome, Slots, Watch, send_lanes
 
 MOST_WAITING: Final = 1000
@@ -73,28 +75,27 @@ class _Waiting(NamedTuple):
 
 
 class Courier:
-    """Serves one target."""
+    """Serves one target from one log."""
 
     def __init__(
         self,
         record: TargetRecord,
         target: Target,
-        feed: Feed,
+        queue: Queue,
         meta: MetaStore,
-        outbox: Outbox,
         clock: Clock,
         random: Random,
         confirm: ConfirmLease,
+        slots: Slots,
         *,
         region: str,
         max_attempts: int,
     ) -> None:
         self._record = record
         self._target = target
-        self._slots = Slots(target.at_once)
-        self._feed = feed
+        self._slots = slots
+        self._queue = queue
         self._meta = meta
-        self._outbox = outbox
         self._clock = clock
         self._random = random
         self._confirm = confirm
@@ -109,11 +110,6 @@ class Courier:
         """Up to where they are done with, as the store has it."""
         self._moved_ms = 0
         self._is_ending = False
-
-    @property
-    def under_way(self) -> int:
-        """How many events are being sent at this moment."""
-        return self._slots.taken
 
     def finish(self) -> None:
         """Begin nothing new: rounds end with what is under way, and write down what came of it."""
@@ -142,10 +138,13 @@ class Courier:
             # There is, and nothing can be done about it yet.
             await asyncio.sleep(longest_seconds)
         elif not done.more:
-            await self._outbox.wait_for_news(self._read_seq or 0, longest_seconds)
+            await self._queue.log.wait_for_news(self._read_seq or 0, longest_seconds)
 
     async def _waiting(self) -> list[_Waiting]:
-        return [_Waiting(*row) for row in await self._meta.rows(rows.WAITING, self._record.id)]
+        numbers = self._queue.numbers
+        return [
+            _Waiting(*row) for row in await self._meta.rows(rows.WAITING, self._record.id, numbers.start, numbers.stop)
+        ]
 
     # -- what waits ---------------------------------------------------------------------------------------------
 
@@ -224,7 +223,7 @@ class Courier:
     async def send_new(self) -> Round:
         """Send what was not read yet, but for what has to wait behind something of its lane. Raises as `step`."""
         if self._read_seq is None:
-            self._read_seq = await self._outbox.cursor(self._meta, self._record.cursor)
+            self._read_seq = await self._queue.log.cursor(self._meta, self._queue.cursor)
             self._cursor_seq = self._read_seq or 0
         if self._read_seq is None:
             raise self._gone()
@@ -233,7 +232,7 @@ class Courier:
         waiting = await self._waiting()
         if len(waiting) >= MOST_WAITING:
             return Round(is_held=True)
-        batch = await self._feed.after(self._read_seq)
+        batch = await self._queue.feed.after(self._read_seq)
         if not batch.entries:
             if self._read_seq > self._cursor_seq:
                 await self._move(self._read_seq, Outcome(), [])
@@ -251,7 +250,7 @@ class Courier:
 
     def _wanted(self, batch: Batch) -> Iterator[tuple[Entry, str]]:
         """What it is to be sent, once each, with the rule that asks for it if one does."""
-        me, takes = self._record.id, self._record.wish.takes
+        me, takes = self._record.id, self._queue.takes
         for entry, rules in batch.pairs():
             rule = rules.get(me)
             if rule is not None:
@@ -276,7 +275,7 @@ class Courier:
                 await self._add(tx, failed.one, state, attempts, due_ms, failed.why, now_ms)
             for one in waits:
                 await self._add(tx, one, DeliveryState.WAITING, 0, now_ms, "", now_ms)
-            await self._outbox.advance(tx, self._record.cursor, seq)
+            await self._queue.log.advance(tx, self._queue.cursor, seq)
             return given_up
 
         given_up = await self._meta.transact(work)
@@ -333,11 +332,13 @@ class Courier:
         return outcome
 
     def _render(self, one: Outgoing) -> Message:
-        return render(one.entry, parse_form(self._record.form_for(one.rule)), one.rule, region=self._region)
+        queue = self._queue
+        message = render(one.entry, parse_form(queue.form_for(one.rule)), one.rule, region=self._region)
+        return message if queue.prove is None else replace(message, proof=queue.prove(message.id))
 
     async def _check(self, tx: Transaction) -> None:
         await self._confirm(tx)
-        if await self._outbox.cursor(tx, self._record.cursor) is None:
+        if await self._queue.log.cursor(tx, self._queue.cursor) is None:
             raise self._gone()
 
     def _gone(self) -> NotFound:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
@@ -26,8 +26,11 @@ from ..targets.seam import Target
 from . import rows
 from .delivering import Courier, Round, confirmed
 from .model import DeliveryState, Origin, TargetRecord, target_id, target_of
+from .queues import EVENTS, REQUESTS, NoRules, Prove, Queue, queue_of_events, queue_of_requests
 from .reading import Feed
 from .records import TargetRecords, release_place
+from .request_log import RequestLog
+from .sending import Slots
 
 log = logging.getLogger("lakebed.events")
 
@@ -37,7 +40,7 @@ LEASE_SECONDS: Final = 20.0
 
 DEAD_KEPT_MS: Final = 30 * 86_400_000
 MOST_DEAD: Final = 10_000
-"""Dead letters of a target; older ones make room."""
+"""Dead letters of a target, of either log; older ones make room."""
 
 _LOOK_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 1.0
@@ -55,6 +58,8 @@ class Tally(NamedTuple):
     failed: int
     given_up: int
     skipped: int
+    lost: int = 0
+    """Requests that were kept for it for as long as there was room."""
 
 
 class Standing(NamedTuple):
@@ -102,6 +107,8 @@ class Dispatcher:
         interests: Interests,
         holder: str,
         random: Random,
+        requests: RequestLog,
+        prove: Prove,
         *,
         region: str,
         max_attempts: int,
@@ -113,6 +120,9 @@ class Dispatcher:
         self._records = records
         self._kinds = kinds
         self._feed = Feed(outbox, matcher)
+        self._requests = requests
+        self._requests_feed = Feed(requests.log, NoRules())
+        self._prove = prove
         self._interests = interests
         self._leases = Leases(meta, clock)
         self._held = HeldLease(meta, self._leases, clock, LEASE, holder, LEASE_SECONDS)
@@ -120,7 +130,7 @@ class Dispatcher:
         self._region = region
         self._max_attempts = max_attempts
         self._served: dict[str, _Served] = {}
-        self._couriers: dict[str, Courier] = {}
+        self._slots: dict[str, Slots] = {}
         self._measured: set[str] = set()
         self._forgot_ms = 0
         self._measured_ms = 0
@@ -157,19 +167,28 @@ class Dispatcher:
                 task = asyncio.create_task(self._serve(record, observer), name=f"target {name}")
                 self._served[name] = _Served(record, task)
         await self._forget(present)
+        await self._trim_requests(observer)
         await self._measure(present, observer)
 
-    def courier(self, record: TargetRecord, target: Target) -> Courier:
-        """Somebody who serves a target under this process's lease."""
+    def couriers(self, record: TargetRecord, target: Target) -> Sequence[Courier]:
+        """Who serve a target under this process's lease: with events, and with requests if it asks for these."""
+        queues = [queue_of_events(record, self._outbox, self._feed)]
+        if record.wish.requests:
+            queues.append(queue_of_requests(record, self._requests.log, self._requests_feed, self._prove))
+        # One for both: as many as may be under way to the target are so whatever they are.
+        slots = self._slots[record.id] = Slots(target.at_once)
+        return [self._courier(record, target, queue, slots) for queue in queues]
+
+    def _courier(self, record: TargetRecord, target: Target, queue: Queue, slots: Slots) -> Courier:
         return Courier(
             record,
             target,
-            self._feed,
+            queue,
             self._meta,
-            self._outbox,
             self._clock,
             self._random,
             confirmed(self._leases, self._held),
+            slots,
             region=self._region,
             max_attempts=self._max_attempts,
         )
@@ -178,15 +197,15 @@ class Dispatcher:
         """What is new and what is tried again do not wait for each other: an attempt may take long."""
         target = await self._made(record)
         try:
-            courier = self._couriers[record.id] = self.courier(record, target)
             async with asyncio.TaskGroup() as group:
-                for step, wait in (
-                    (courier.send_new, courier.wait_for_news),
-                    (courier.send_again, courier.wait_until_due),
-                ):
-                    group.create_task(self._repeat(record, courier, step, wait, observer))
+                for courier in self.couriers(record, target):
+                    for step, wait in (
+                        (courier.send_new, courier.wait_for_news),
+                        (courier.send_again, courier.wait_until_due),
+                    ):
+                        group.create_task(self._repeat(record, courier, step, wait, observer))
         finally:
-            self._couriers.pop(record.id, None)
+            self._slots.pop(record.id, None)
             await target.close()
 
     async def _made(self, record: TargetRecord) -> Target:
@@ -223,7 +242,8 @@ class Dispatcher:
                 self._held.lose()
                 return
             except NotFound:
-                return
+                # Whatever else serves it ends too; if it is there after all, it is served anew.
+                raise
             except LakebedError as error:
                 log.warning("events could not be delivered; it is tried again", extra=_facts(record), exc_info=error)
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -241,7 +261,9 @@ class Dispatcher:
         outbox = self._outbox
         known = {name for cursor, _ in await outbox.cursors(self._meta) if (name := target_of(cursor))}
         missing, left = present.keys() - known, known - present.keys()
-        if not missing and not left:
+        asking = {name for name, record in present.items() if record.wish.requests}
+        unsettled = asking ^ {name for name, _ in await self._requests.log.cursors(self._meta)}
+        if not missing and not left and not unsettled:
             return
 
         async def work(tx: Transaction) -> None:
@@ -254,6 +276,11 @@ class Dispatcher:
                     await outbox.open_cursor(tx, present[name].cursor, at_seq=last_seq)
             for name in left - stored:
                 await release_place(outbox, tx, name)
+            who_ask = {target_id(*row) for row in await tx.rows(rows.WHO_ASK_FOR_REQUESTS)}
+            for name in unsettled:
+                stated = self._records.stated.get(name)
+                asks = name in who_ask if stated is None else stated.wish.requests
+                await self._requests.settle(tx, name, asks=asks)
 
         await self._meta.transact(work)
 
@@ -267,9 +294,16 @@ class Dispatcher:
         async def work(tx: Transaction) -> None:
             await tx.run(rows.FORGET_DEAD, now_ms - DEAD_KEPT_MS)
             for name in present:
-                await tx.run(rows.FORGET_MANY_DEAD, name, name, MOST_DEAD)
+                # Of each log: requests, of which there are many, must not make events give way.
+                for first, end in ((EVENTS.start, EVENTS.stop), (REQUESTS.start, REQUESTS.stop)):
+                    await tx.run(rows.FORGET_MANY_DEAD, name, first, name, first, end, MOST_DEAD)
 
         await self._meta.transact(work)
+
+    async def _trim_requests(self, observer: Observer) -> None:
+        for name, lost in (await self._requests.trim()).items():
+            log.warning("a target lost requests: it is too far behind", extra={"target": name, "lost": lost})
+            observer.count(name, Tally(0, 0, 0, 0, lost))
 
     async def _measure(self, present: Mapping[str, TargetRecord], observer: Observer) -> None:
         now_ms = self._clock.now_ms()
@@ -281,10 +315,10 @@ class Dispatcher:
         last_seq = await self._outbox.last_seq(self._meta)
         for name in present:
             standing = Standing(
-                max(0, last_seq - places.get(name, last_seq)),
+                max(0, last_seq - places.get(name, last_seq)) + await self._requests.behind(name),
                 counts.get((name, DeliveryState.WAITING.value), 0),
                 counts.get((name, DeliveryState.DEAD.value), 0),
-                self._couriers[name].under_way if name in self._couriers else 0,
+                self._slots[name].taken if name in self._slots else 0,
             )
             observer.measure(name, standing)
         for name in self._measured - present.keys():

@@ -21,7 +21,9 @@ MAX_SUBJECT_CHARS: Final = 2048
 
 BY_RULE: Final = "s3"
 BY_WISH: Final = "lakebed"
-"""The forms of what a target is sent because of a bucket's rule and because of its own wish, if it names none."""
+OF_REQUESTS: Final = "audit"
+"""The forms of what a target is sent because of a bucket's rule and because of its own wish, and of requests, if it
+names none."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -43,6 +45,8 @@ class Wish:
     """Of those kinds, what is about this, or in it."""
     audit: bool = False
     """What the audit trail is made of, too."""
+    requests: bool = False
+    """An entry of an audit log for every request, too."""
     selections: tuple[Selection, ...] = ()
 
     def takes(self, event: Event) -> bool:
@@ -50,7 +54,7 @@ class Wish:
         return any(selection.takes(event) for selection in self.selections)
 
 
-def wish(kinds: Sequence[str] = (), subject: str = "", *, audit: bool = False) -> Wish:
+def wish(kinds: Sequence[str] = (), subject: str = "", *, audit: bool = False, requests: bool = False) -> Wish:
     """A wish of these words. Raises InvalidInput."""
     selections: list[Selection] = []
     if any("\0" in word for word in (*kinds, subject)):
@@ -63,7 +67,7 @@ def wish(kinds: Sequence[str] = (), subject: str = "", *, audit: bool = False) -
         raise InvalidInput("subject is for the kinds of events that are asked for: name some", argument="kinds")
     if audit:
         selections.append(AUDIT)
-    return Wish(tuple(kinds), subject, audit, tuple(selections))
+    return Wish(tuple(kinds), subject, audit, requests, tuple(selections))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,11 @@ class TargetRecord:
     def form_for(self, rule: str) -> str:
         """The form of an event that a rule asked for, or the target itself if that is empty."""
         return self.form or (BY_RULE if rule else BY_WISH)
+
+    @property
+    def form_of_requests(self) -> str:
+        """The form of requests."""
+        return self.form or OF_REQUESTS
 
 
 class DeliveryState(StrEnum):

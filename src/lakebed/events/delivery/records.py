@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -45,6 +45,11 @@ class TargetRecords:
         self.stated = dict(stated)
         self._unreadable: set[str] = set()
 
+    @property
+    def sent_requests(self) -> Sequence[str]:
+        """Those of the settings that are sent requests."""
+        return [name for name, record in self.stated.items() if record.wish.requests]
+
     async def all(self) -> list[TargetRecord]:
         """Every target, by name. One that cannot be read is told of in the log, and holds no other up."""
         found = dict(self.stated)
@@ -81,7 +86,7 @@ class TargetRecords:
         )
 
     def _read(self, row: Row) -> TargetRecord:
-        name, type_, shown, sealed, form, kinds, subject, audit, is_paused = row
+        name, type_, shown, sealed, form, kinds, subject, audit, is_paused, requests = row
         opened = self._vault.open(sealed, _context(name, type_))
         # A webhook that was stored before there were targets of other kinds has its secret here, and nothing else.
         secrets = msgspec.json.decode(opened) if opened.startswith(b"{") else {_SIGNING_SECRET: opened.decode()}
@@ -89,7 +94,7 @@ class TargetRecords:
             settings = self._kinds.read(type_, msgspec.json.decode(shown) | secrets)
         except InvalidInput as error:
             raise Corrupted(f"a stored target cannot be read: {error}. target={id_of(name, type_)}") from error
-        asked = wish(kinds.split(",") if kinds else (), subject, audit=bool(audit))
+        asked = wish(kinds.split(",") if kinds else (), subject, audit=bool(audit), requests=bool(requests))
         return TargetRecord(name, type_, settings, asked, form, bool(is_paused), Origin.API)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-_TARGET: Final = "name, type, settings, secrets, form, kinds, subject, audit, is_paused"
+_TARGET: Final = "name, type, settings, secrets, form, kinds, subject, audit, is_paused, requests"
 TARGETS: Final = f"SELECT {_TARGET} FROM targets ORDER BY name, type"  # noqa: S608 - ours
 TARGET: Final = f"SELECT {_TARGET} FROM targets WHERE name = ? AND type = ?"  # noqa: S608 - ours
 IDS: Final = "SELECT name, type FROM targets"
+WHO_ASK_FOR_REQUESTS: Final = "SELECT name, type FROM targets WHERE requests = 1"
 PUT_TARGET: Final = f"""
-INSERT INTO targets ({_TARGET}, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO targets ({_TARGET}, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name, type) DO UPDATE
 SET settings = excluded.settings, secrets = excluded.secrets, form = excluded.form, kinds = excluded.kinds,
-    subject = excluded.subject, audit = excluded.audit, changed_ms = excluded.changed_ms
+    subject = excluded.subject, audit = excluded.audit, requests = excluded.requests,
+    changed_ms = excluded.changed_ms
 """  # noqa: S608 - ours
 PAUSE_TARGET: Final = "UPDATE targets SET is_paused = ?, changed_ms = ? WHERE name = ? AND type = ?"
 DELETE_TARGET: Final = "DELETE FROM targets WHERE name = ? AND type = ?"
@@ -21,7 +23,8 @@ _COLUMNS: Final = (
     "seq, lane, kind, subject, payload, occurred_ms, operation, rule, state, attempts, due_ms, failure, changed_ms"
 )
 WAITING: Final = """
-SELECT seq, lane, due_ms FROM deliveries WHERE target = ? AND state = 'waiting' ORDER BY lane, seq
+SELECT seq, lane, due_ms FROM deliveries
+WHERE target = ? AND state = 'waiting' AND seq >= ? AND seq < ? ORDER BY lane, seq
 """
 DELIVERY: Final = f"SELECT {_COLUMNS} FROM deliveries WHERE target = ? AND seq = ?"  # noqa: S608 - ours
 DELIVERIES: Final = f"""
@@ -48,9 +51,11 @@ WHERE target = ? AND state = 'dead'
 """
 REDRIVE_ONE: Final = f"{REDRIVE_ALL} AND seq = ?"
 FORGET_ALL: Final = "DELETE FROM deliveries WHERE target = ?"
+FORGET_REQUESTS: Final = "DELETE FROM deliveries WHERE target = ? AND seq >= ?"
 FORGET_DEAD: Final = "DELETE FROM deliveries WHERE state = 'dead' AND changed_ms < ?"
 FORGET_MANY_DEAD: Final = """
-DELETE FROM deliveries WHERE target = ? AND state = 'dead' AND seq <= (
-    SELECT seq FROM deliveries WHERE target = ? AND state = 'dead' ORDER BY seq DESC LIMIT 1 OFFSET ?
+DELETE FROM deliveries WHERE target = ? AND state = 'dead' AND seq >= ? AND seq <= (
+    SELECT seq FROM deliveries WHERE target = ? AND state = 'dead' AND seq >= ? AND seq < ?
+    ORDER BY seq DESC LIMIT 1 OFFSET ?
 )
 """

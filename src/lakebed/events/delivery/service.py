@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from lakebed.core.errors import Corrupted, LakebedError, NotFound, StateConflict
+from lakebed.core.errors import Corrupted, InvalidInput, LakebedError, NotFound, StateConflict
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
+from ..interests import Interests
 from ..rules import buckets_naming
 from ..targets.registry import TargetKinds
 from ..targets.seam import TargetKind, TargetSettings
@@ -25,6 +26,7 @@ from .model import (
     Delivery,
     DeliveryState,
     TargetRecord,
+    Wish,
     check_form,
     check_name,
     delivery_from,
@@ -33,6 +35,7 @@ from .model import (
     wish,
 )
 from .records import TargetRecords, release_place, settings_document
+from .request_log import RequestLog
 
 MANAGE_TARGETS: Final = "lakebed:ManageTargets"
 """Whoever may has the server call others: not among the rights of any canned policy but the administrator's."""
@@ -65,6 +68,7 @@ class Asked:
     kinds: Sequence[str] = ()
     subject: str = ""
     audit: bool = False
+    requests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ class TargetStatus:
     dead: int
     failure: str
     """Why the last attempt failed, of what is not delivered yet."""
+    requests_behind: int = 0
+    """Requests that it has not been through."""
 
 
 class Put(NamedTuple):
@@ -95,10 +101,19 @@ class Put(NamedTuple):
 class Targets:
     """The use cases. Everything raises AccessDenied."""
 
-    def __init__(self, facilities: Facilities, records: TargetRecords, kinds: TargetKinds) -> None:
+    def __init__(
+        self,
+        facilities: Facilities,
+        records: TargetRecords,
+        kinds: TargetKinds,
+        requests: RequestLog,
+        interests: Interests,
+    ) -> None:
         self._f = facilities
         self._records = records
         self._kinds = kinds
+        self._requests = requests
+        self._interests = interests
 
     async def list(self, caller: Caller) -> Sequence[TargetStatus]:
         """All of them, by name."""
@@ -126,7 +141,8 @@ class Targets:
         check_name(name)
         check_form(asked.form)
         kind = self._kinds.find(type_)
-        wanted = wish(asked.kinds, asked.subject, audit=asked.audit)
+        wanted = wish(asked.kinds, asked.subject, audit=asked.audit, requests=asked.requests)
+        check_requests(kind, wanted)
         self._refuse_stated(name, type_)
         before = await self._before(name, type_)
         settings, made = self._settings(kind, asked.settings, None if before is None else before.settings)
@@ -153,14 +169,19 @@ class Targets:
                 wanted.subject,
                 int(wanted.audit),
                 0,
+                int(wanted.requests),
                 now_ms,
                 now_ms,
             )
+            await self._requests.settle(tx, record.id, asks=wanted.requests)
             await f.outbox.open_cursor(tx, record.cursor, at_seq=await f.outbox.last_seq(tx))
             await self._tell(tx, "TargetCreated" if is_new else "TargetChanged", caller, record.id)
             return Put(record, target_arn(f.region, record.id), is_new, made)
 
-        return await f.meta.transact(work)
+        put = await f.meta.transact(work)
+        # Here at once; the other processes look within a second.
+        await self._interests.look_for_requests()
+        return put
 
     async def delete(self, caller: Caller, name: str, type_: str) -> None:
         """Remove a target, and what waits for it. Raises NotFound, StateConflict while a bucket's rule names it."""
@@ -179,9 +200,11 @@ class Targets:
                     f" buckets={', '.join(buckets[:10])}"
                 )
             await release_place(self._f.outbox, tx, target)
+            await self._requests.settle(tx, target, asks=False)
             await self._tell(tx, "TargetDeleted", caller, target)
 
         await self._f.meta.transact(work)
+        await self._interests.look_for_requests()
 
     async def pause(self, caller: Caller, name: str, type_: str, *, is_paused: bool) -> None:
         """Send it nothing until it is resumed, or resume it; the outbox keeps what it has not had.
@@ -292,6 +315,7 @@ class Targets:
             counts.get(DeliveryState.WAITING.value, 0),
             counts.get(DeliveryState.DEAD.value, 0),
             "" if failure is None else failure[0],
+            await self._requests.behind(record.id),
         )
 
     async def _tell(self, tx: Transaction, kind: str, caller: Caller, target: str, *, redriven: int = 0) -> None:
@@ -311,6 +335,12 @@ def shown_settings(settings: TargetSettings) -> dict[str, Any]:
     """Settings as everybody may see them. Any: JSON."""
     document = settings_document(settings)
     return {name: HIDDEN if name in settings.secrets else value for name, value in document.items()}
+
+
+def check_requests(kind: TargetKind[Any], wanted: Wish) -> None:
+    """Return unless requests are asked for by a kind of target that has no use for them. Raises InvalidInput."""
+    if wanted.requests and not kind.takes_requests:
+        raise InvalidInput(f"a target of the type {kind.name} is not sent requests", argument="requests")
 
 
 def _no_such(target: str) -> NotFound:

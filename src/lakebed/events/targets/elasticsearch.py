@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
+from lakebed.core.own_messages import HEADER
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
 
 from .addresses import check_one_of, check_pair, parse_address
@@ -106,7 +107,7 @@ class ElasticsearchTarget(ConnectedTarget[HttpConnections]):
             method, path, document, taken = "DELETE", f"/_doc/{_id_of(message.key)}", b"", (404,)
         else:
             method, path = "PUT", f"/_doc/{_id_of(message.key)}"
-        answer = await self._ask(connection, method, path, document)
+        answer = await self._ask(connection, method, path, document, message.proof)
         if 200 <= answer.status < 300 or answer.status in taken:
             return
         if answer.status in _NEVER:
@@ -118,8 +119,12 @@ class ElasticsearchTarget(ConnectedTarget[HttpConnections]):
         if answer.status != 200:
             raise self._refusal(answer)
 
-    async def _ask(self, http: HttpConnections, method: str, path: str, body: bytes = b"") -> HttpAnswer:
+    async def _ask(
+        self, http: HttpConnections, method: str, path: str, body: bytes = b"", proof: str = ""
+    ) -> HttpAnswer:
         headers = {"Content-Type": "application/json", "User-Agent": "lakebed"}
+        if proof:
+            headers[HEADER] = proof
         if self._settings.username is not None:
             who = f"{self._settings.username}:{self._settings.password}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(who).decode()}"

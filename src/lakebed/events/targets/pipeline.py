@@ -134,4 +134,4 @@ def _object_of(message: Message) -> _Object:
 
 def pipeline_kind(arrive: Arrive) -> TargetKind[Any]:  # Any: as kinds are kept
     """Targets that start jobs of this server."""
-    return TargetKind(NAME, PipelineSettings, lambda settings: PipelineTarget(settings, arrive))
+    return TargetKind(NAME, PipelineSettings, lambda settings: PipelineTarget(settings, arrive), takes_requests=False)

@@ -24,6 +24,8 @@ class Message:
     occurred_ms: int
     body: bytes
     content_type: str = "application/json"
+    proof: str = ""
+    """What tells this server, should the message come to itself over HTTP, that it sent it; empty for most."""
 
 
 class Target(Protocol):
@@ -82,3 +84,5 @@ class TargetKind(Generic[S]):
     make: Callable[[S], Target]
     prepare: Callable[[S], Awaitable[None]] | None = None
     """What is done once, when a target is added: a table that is created, say. Raises Unavailable, InvalidInput."""
+    takes_requests: bool = True
+    """Whether an entry for every request is something that such a target can be sent."""

@@ -15,6 +15,7 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
+from lakebed.core.own_messages import HEADER
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import check_secret, new_secret, signed_headers
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
@@ -111,6 +112,8 @@ class WebhookTarget:
     async def send(self, message: Message) -> None:
         """Post it. Raises Unavailable when there is no answer, or none of success; Undeliverable if it is too large."""
         headers = {**self._headers, "Content-Type": message.content_type}
+        if message.proof:
+            headers[HEADER] = message.proof
         if self._secret is not None:
             headers |= signed_headers(self._secret, message.id, self._clock.now_ms(), message.body)
         answer = await self._http(

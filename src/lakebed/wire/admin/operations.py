@@ -36,4 +36,4 @@ def admin_mount() -> Mount:
         *delegations.ROUTES,
         *connections.ROUTES,
     ]
-    return Mount(BASE, "/v1/", RouteTable(routes))
+    return Mount(BASE, "/v1/", RouteTable(routes), "admin")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lakebed.core.access import Session
 
     from .body import RequestBody
+    from .witness import Testimony
 
 Headers = list[tuple[str, str]]
 """Response headers, in order."""
@@ -45,6 +46,7 @@ class Request:
         "raw_query",
         "request_id",
         "scheme",
+        "testimony",
         "tls_version",
     )
 
@@ -79,6 +81,8 @@ class Request:
         """Who asks, once an edge has found out; for logs."""
         self.delegated: Session | None = None
         """What came with keys that the catalog handed out, if it was sent with such; for logs and the trace."""
+        self.testimony: Testimony | None = None
+        """What is noted of it, while somebody is sent requests."""
         self._query: dict[str, str] | None = None
 
     @property

@@ -301,7 +301,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
         except BaseException:
             # The server ends, or the handler waited for something that was given up: nobody will answer.
             self._give_up()
+            if request.testimony is not None:
+                request.testimony.end(request, None)
             raise
+        if request.testimony is not None:
+            request.testimony.answer()
         if not request.body.finished and not self._can_skip(request.body):
             self._responder.keep_alive = False
         is_head = request.method == "HEAD"
@@ -316,10 +320,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._give_up()
         except Exception:
             log.exception("an answer could not be sent", extra={"request_id": request.request_id})
-            self._cut_short(request)
+            response = self._cut_short(request) or response
         except BaseException:
             self._give_up()
             raise
+        finally:
+            if request.testimony is not None:
+                request.testimony.end(request, response, self._responder.sent_bytes)
         self._finish(request)
 
     def _crash_answer(self, request: Request) -> Response:
@@ -327,14 +334,16 @@ class HttpProtocol(asyncio.BufferedProtocol):
         response.close = True
         return response
 
-    def _cut_short(self, request: Request) -> None:
+    def _cut_short(self, request: Request) -> Response | None:
         """An answer broke: another one in its place if nothing of it was sent."""
         if self._responder.started or self._transport.is_closing():
             # Its head has promised a body that will not come: only the connection's end tells the client.
             self._give_up()
-        else:
-            self._responder.keep_alive = False
-            self._responder.send_now(self._crash_answer(request))
+            return None
+        self._responder.keep_alive = False
+        answer = self._crash_answer(request)
+        self._responder.send_now(answer)
+        return answer
 
     def _give_up(self) -> None:
         self._closing = True

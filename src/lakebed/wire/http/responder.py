@@ -64,6 +64,7 @@ class Responder:
         "_zero_copy",
         "keep_alive",
         "last_progress",
+        "sent_bytes",
         "started",
     )
 
@@ -77,6 +78,8 @@ class Responder:
         self.keep_alive = True
         self.started = False
         """Whether something of the answer was written."""
+        self.sent_bytes = 0
+        """Of the body of the answer that is under way, or was last."""
         self.last_progress = 0.0
         """When a client that had let us wait last took bytes of a file."""
 
@@ -84,6 +87,7 @@ class Responder:
         """A request has arrived: note how its answer has to end."""
         self.keep_alive = keep_alive
         self.started = False
+        self.sent_bytes = 0
         self._version_1_0 = version_1_0
 
     def send_continue(self) -> None:
@@ -103,7 +107,11 @@ class Responder:
         head = self._head(response, len(body) if response.length is None else response.length)
         self._check_alive()
         self.started = True
-        self._transport.write(head if is_head or response.status in _BARE else head + body)
+        if is_head or response.status in _BARE:
+            self._transport.write(head)
+        else:
+            self._transport.write(head + body)
+            self.sent_bytes = len(body)
 
     async def send_long(self, response: Response, *, is_head: bool) -> None:
         """Write an answer of files or of a stream, and close those, whatever happens.
@@ -135,6 +143,7 @@ class Responder:
             for piece in response.files:
                 if isinstance(piece, bytes):
                     self._transport.write(piece)
+                    self.sent_bytes += len(piece)
                     await self.drained()
                 else:
                     await (self._sendfile(piece) if self._zero_copy else self._copyfile(piece))
@@ -151,6 +160,7 @@ class Responder:
                 raise BrokenPromise(f"a stream is longer than its answer said. promised={length}")
             await self.drained()
             self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            self.sent_bytes = sent
         if length is not None and sent < length:
             raise BrokenPromise(f"a stream is shorter than its answer said. sent={sent} promised={length}")
         await self.drained()
@@ -174,6 +184,7 @@ class Responder:
             offset += sent
             left -= sent
             turn -= sent
+            self.sent_bytes += sent
             if turn <= 0:
                 await asyncio.sleep(0)
                 self._check_alive()
@@ -188,6 +199,7 @@ class Responder:
                 raise BrokenPromise(f"a file is shorter than its object. missing={left}")
             await self.drained()
             self._transport.write(data)
+            self.sent_bytes += len(data)
             offset += len(data)
             left -= len(data)
         await self.drained()

@@ -11,7 +11,7 @@ from lakebed.core.errors import AlreadyAnswered, LakebedError, Unauthenticated
 from lakebed.objects.model import Caller
 from lakebed.tables.idempotency import Answer, RequestKey
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.path_names import named_by_path
+from lakebed.wire.path_names import Named, named_by_path
 from lakebed.wire.refusals import Refused
 from lakebed.wire.s3.authenticate import Authenticated
 
@@ -63,10 +63,11 @@ class CatalogApplication:
     async def __call__(self, request: Request) -> Response:
         """Answer one request; never raises but for cancellation."""
         started = self._clock.monotonic()
-        operation = "Unknown"
+        edge, operation = "", "Unknown"
         found: Found | None = None
         try:
             mount = next(mount for mount in self._mounts if request.raw_path.startswith(mount.prefix))
+            edge = mount.edge
             found = mount.routes.find(request.method, request.raw_path[len(mount.base) :])
             operation = found.route.name
             response = await self._answer(request, mount.base, found)
@@ -82,6 +83,9 @@ class CatalogApplication:
             log.exception("request crashed", extra=_facts(request, operation))
             response = error_response(CATALOG_ERRORS[LakebedError], _CRASHED, is_head=request.method == "HEAD")
         response.headers.append(("x-request-id", request.request_id))
+        if request.testimony is not None:
+            named = Named() if found is None else named_by_path(found.names)
+            request.testimony.name(edge, operation, named.catalog, named.inside)
         if self._observe is not None:
             self._observe(operation, request, response, self._clock.monotonic() - started)
         return response

@@ -46,7 +46,7 @@ def passing_on(mount: Mount) -> Mount:
     """The same routes, which pass requests on where their catalog is backed by another."""
     routes = mount.routes.routes
     served = frozenset(route.endpoint for route in routes if route.name in PASSED)
-    return Mount(mount.base, mount.root, RouteTable([_passing_on(route, served) for route in routes]))
+    return mount._replace(routes=RouteTable([_passing_on(route, served) for route in routes]))
 
 
 def _passing_on(route: Route, served: frozenset[str]) -> Route:

@@ -47,6 +47,8 @@ class Mount(NamedTuple):
     root: str
     """How all paths of the routes begin: `/v1/`."""
     routes: RouteTable
+    edge: str = "iceberg"
+    """What the protocol is called in the log of requests."""
 
     @property
     def prefix(self) -> str:

@@ -25,7 +25,7 @@ MANAGEMENT_ROUTES: Final = (
 
 def management_mount(services: ManagementServices) -> Mount:
     """The routes behind `/api/management/v1/`, on these services."""
-    return Mount(BASE, "/v1/", RouteTable([_bound(route, services) for route in MANAGEMENT_ROUTES]))
+    return Mount(BASE, "/v1/", RouteTable([_bound(route, services) for route in MANAGEMENT_ROUTES]), "management")
 
 
 def _bound(route: ManagementRoute, services: ManagementServices) -> Route:

@@ -26,7 +26,7 @@ def polaris_routes() -> RouteTable:
 
 def polaris_mounts(routes: RouteTable) -> list[Mount]:
     """The routes behind every base path of the catalog, as clients of Polaris look for them, and at the root."""
-    return [Mount(base, ROOT, routes) for base in ("", *MOUNTS)]
+    return [Mount(base, ROOT, routes, "polaris") for base in ("", *MOUNTS)]
 
 
 def polaris_endpoints(routes: RouteTable) -> list[str]:

@@ -116,6 +116,9 @@ class S3Application:
             response.headers += await self._cors(request, exchange)
         response.headers.append(("x-amz-request-id", request.request_id))
         response.headers.append(("x-amz-id-2", self._host_id))
+        if request.testimony is not None:
+            key = "" if exchange.asked is None else exchange.asked.key
+            request.testimony.name("s3", exchange.operation, exchange.bucket, key)
         if self._observe is not None:
             self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
         if request.delegated is not None and self._trace is not None:

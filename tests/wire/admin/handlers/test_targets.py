@@ -24,6 +24,7 @@ async def test_a_target_is_made_shown_changed_and_removed(admin: Admin) -> None:
         "settings": {"endpoint": URL, "secret": "***"},
         "kinds": ["Table*"],
         "audit": False,
+        "requests": False,
         "paused": False,
         "origin": "api",
         "after": last - 1,
@@ -36,6 +37,9 @@ async def test_a_target_is_made_shown_changed_and_removed(admin: Admin) -> None:
     assert (changed.status, changed.document["kinds"]) == (200, ["*"])
     assert [changed.document[name] for name in ("subject", "audit", "form")] == ["lake", True, "lakebed"]
     assert secret not in changed.body.decode()
+    audited = await admin.call("PUT", "/targets/webhook/r", {"settings": {"endpoint": URL}, "requests": True})
+    assert (audited.status, audited.document["requests"]) == (200, True)
+    assert (await admin.call("GET", "/targets/webhook/r")).document["requests-behind"] == 0
     listed = (await admin.call("GET", "/targets")).document["targets"]
     assert [one["name"] for one in listed] == ["r"]
     assert (await admin.call("GET", "/targets/arns")).document == {"arns": ["arn:lakebed:sqs:us-east-1:r:webhook"]}

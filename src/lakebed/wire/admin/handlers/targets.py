@@ -29,6 +29,7 @@ class TargetDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True)
     kinds: list[str] = []
     subject: str = ""
     audit: bool = False
+    requests: bool = False
 
 
 class RedriveDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,7 +64,7 @@ async def put_target(services: CatalogServices, request: CatalogRequest) -> Resp
     put = await services.admin.targets.put(
         request.caller,
         *_named(request),
-        Asked(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit),
+        Asked(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit, asked.requests),
     )
     document = _described(put.record, put.arn)
     if put.made:
@@ -131,6 +132,8 @@ def status_document(status: TargetStatus) -> dict[str, Any]:
         "waiting": status.waiting,
         "dead": status.dead,
     }
+    if status.record.wish.requests:
+        document["requests-behind"] = status.requests_behind
     if status.after is not None:
         document["after"] = status.after
     if status.failure:
@@ -159,6 +162,7 @@ def _described(record: TargetRecord, arn: str) -> dict[str, Any]:
         "settings": shown_settings(record.settings),
         "kinds": record.wish.kinds,
         "audit": record.wish.audit,
+        "requests": record.wish.requests,
         "paused": record.is_paused,
         "origin": record.origin,
     }

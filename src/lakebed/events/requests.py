@@ -1,0 +1,144 @@
+"""Requests as audit logs tell of them: one entry for each, whichever protocol it came by. Pure.
+
+The document is MinIO's, so that what reads audit logs of MinIO or RustFS reads these. What is not known is left out,
+and no secret was ever put in (`wire/disclosure.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http.client import responses
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.meta.outbox import FIRST_REQUEST, Entry, Event
+
+from .documents import payload_text
+from .records import rfc3339
+
+VERSION: Final = "1"
+INCOMING: Final = "incoming"
+"""What has led to an entry: somebody asked. MinIO has others for what a server does by itself."""
+
+
+class RequestEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The payload of an entry of the log of requests."""
+
+    edge: str = ""
+    """Which protocol: `s3`, `iceberg`, `management`, `admin`, `oauth`."""
+    api: str = ""
+    """The operation that was asked for, by the name that its protocol has for it."""
+    method: str = ""
+    bucket: str = ""
+    """The bucket, or the catalog."""
+    object: str = ""
+    """The key in it, or the namespace and what is in that."""
+    status: int = 0
+    """0 if the request was never answered."""
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    """Of bodies."""
+    first_byte_ns: int = 0
+    """From the end of the request's head to the beginning of the answer."""
+    response_ns: int = 0
+    """From there to the end of the answer."""
+    request_id: str = ""
+    source_ip: str = ""
+    host: str = ""
+    path: str = ""
+    user_agent: str = ""
+    query: dict[str, str] = {}
+    request_headers: dict[str, str] = {}
+    response_headers: dict[str, str] = {}
+    principal: str = ""
+    """Who it was; empty if nobody showed that they are anybody."""
+    access_key: str = ""
+    """The key that the request was signed with, or is said to be where `principal` is empty."""
+    delegation: str = ""
+    """The keys that the catalog handed out, if it came with such."""
+    node: str = ""
+    """Which server it came to."""
+
+
+_decode: Final = msgspec.msgpack.Decoder(RequestEntry).decode
+
+
+def event_of_request(entry: RequestEntry, occurred_ms: int) -> Event:
+    """The entry as the log keeps it. Each is about itself: none waits for another."""
+    return Event(f"{entry.edge}:{entry.api}", entry.request_id, msgspec.msgpack.encode(entry), occurred_ms)
+
+
+def is_request(entry: Entry) -> bool:
+    """Whether an entry is of the log of requests, and not of the outbox."""
+    return entry.seq >= FIRST_REQUEST
+
+
+def decode_request(entry: Entry) -> RequestEntry:
+    """What is told of a request. One that cannot be read is empty: whoever delivers goes on behind it."""
+    try:
+        return _decode(entry.event.payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return RequestEntry(request_id=entry.event.subject)
+
+
+def audit_of_request(entry: Entry, told: RequestEntry) -> dict[str, Any]:
+    """The entry of an audit log."""
+    api = {
+        "name": told.api,
+        "bucket": told.bucket,
+        "object": told.object,
+        "status": responses.get(told.status, ""),
+        "statusCode": told.status,
+        "rx": told.received_bytes,
+        "tx": told.sent_bytes,
+        "timeToFirstByte": f"{told.first_byte_ns}ns",
+        "timeToFirstByteInNS": str(told.first_byte_ns),
+        "timeToResponse": f"{told.response_ns}ns",
+        "timeToResponseInNS": str(told.response_ns),
+    }
+    tags = {"protocol": told.edge, "method": told.method, "principal": told.principal, "delegation": told.delegation}
+    if not told.principal:
+        tags["claimedAccessKey"] = told.access_key
+    return _known(
+        {
+            "version": VERSION,
+            "time": rfc3339(entry.event.occurred_ms),
+            "event": entry.event.kind,
+            "trigger": INCOMING,
+            "api": {name: value for name, value in api.items() if value != ""},
+            "remotehost": told.source_ip,
+            "requestID": told.request_id,
+            "userAgent": told.user_agent,
+            "requestPath": told.path,
+            "requestHost": told.host,
+            "requestNode": told.node,
+            "requestQuery": told.query,
+            "requestHeader": told.request_headers,
+            "responseHeader": told.response_headers,
+            "tags": _known(tags),
+            "accessKey": told.access_key if told.principal else "",
+        }
+    )
+
+
+def audit_of_event(entry: Entry, document: Mapping[str, Any]) -> dict[str, Any]:
+    """An event in the same frame, for a target that has everything so; `document` is the event, under the tags."""
+    event = entry.event
+    return _known(
+        {
+            "version": VERSION,
+            "time": rfc3339(event.occurred_ms),
+            "event": event.kind,
+            "trigger": event.type or "event",
+            "api": _known({"name": event.operation}),
+            "remotehost": payload_text(event.payload, "source_ip"),
+            "requestID": payload_text(event.payload, "request_id"),
+            "tags": _known({"subject": event.subject, "principal": payload_text(event.payload, "principal")})
+            | {"event": document},
+        }
+    )
+
+
+def _known(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value not in ("", {})}
