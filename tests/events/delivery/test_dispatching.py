@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.ids import BucketId
 from lakebed.events.delivery import Standing, dispatching
+from lakebed.events.delivery.delivering import Courier
 from lakebed.events.targets.memory import NAME, MemorySettings, MemoryTarget
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.meta.outbox import Entry
@@ -118,6 +119,36 @@ async def test_what_is_under_way_at_the_end_is_written_down_and_not_sent_again(
     async with Running(open_office(office.facilities, office.clock, receiver, holder="two")):
         await until(lambda: "c" in receiver.subjects)
     assert sorted(receiver.subjects) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("happen", [Office.tell, Office.ask], ids=["events", "requests"])
+async def test_nothing_new_is_begun_at_the_end_of_either_log(
+    office: Office, receiver: Receiver, happen: Callable[..., Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, finishing = Courier.finish, asyncio.Event()
+
+    def noted(courier: Courier) -> None:
+        finish(courier)
+        finishing.set()
+
+    monkeypatch.setattr(Courier, "finish", noted)
+    answered = asyncio.Event()
+    receiver.box().pause = lambda message: answered
+    await office.put(requests=True)
+    await happen(office, *"abcdef")
+    running = Running(office)
+    counts = await running.__aenter__()
+    await until(lambda: len(receiver.box().under_way) == 4)
+    begun = sorted(receiver.box().under_way)
+    ending = asyncio.create_task(running.__aexit__())
+    await finishing.wait()
+    answered.set()
+    await ending
+    assert sorted(receiver.subjects) == begun
+    assert counts.delivered == 4
+    async with Running(open_office(office.facilities, office.clock, receiver, holder="two")):
+        await until(lambda: len(receiver.subjects) >= 6)
+    assert sorted(receiver.subjects) == list("abcdef"), "each once"
 
 
 async def test_what_takes_too_long_at_the_end_goes_back_to_the_queue(
