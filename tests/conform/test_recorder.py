@@ -90,6 +90,8 @@ def test_every_file_of_client_tests_is_named_for_a_client() -> None:
     assert [file for file in files if client_of(file)[0] == "lakebed"] == []
 
 
+@pytest.mark.slow
+@pytest.mark.integration  # the program is made if there is none
 @pytest.mark.parametrize("client", VERSIONS)
 def test_client_s_version_begins_with_a_number(client: str) -> None:
     assert VERSIONS[client]().lstrip("v")[0].isdigit()
