@@ -18,6 +18,8 @@ from tests.pipeline.bench import Bench, new_bench
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.pipeline.stream_tables import StreamBench
+
 
 @pytest.fixture(scope="session")
 def lake(lakebed_server: RunningServer) -> Lake:
@@ -62,3 +64,16 @@ def signed_bench(spark: SparkSession, lake: Lake, engineer: User) -> Bench:
 def root_bench(spark: SparkSession, lake: Lake) -> Bench:
     """Spark as root, who may also read what is no table's."""
     return new_bench(spark, lake, root_keys(lake.server))
+
+
+@pytest.fixture(scope="session")
+def stream_bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamBench]:
+    """Spark as root, with the streams and a table bucket of a server of their own."""
+    # Not above: pyfluss and the data source are for few of the tests.
+    from lakebed.pipeline.stream_source import StreamSource
+    from tests.clients.streams.serving import running_streams
+    from tests.pipeline.stream_tables import StreamBench
+
+    with running_streams(tmp_path_factory.mktemp("streams") / "data") as streams:
+        spark.dataSource.register(StreamSource)
+        yield StreamBench(new_bench(spark, new_lake(streams.server), root_keys(streams.server)), streams)

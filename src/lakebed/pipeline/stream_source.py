@@ -1,0 +1,276 @@
+"""`spark.read.format("lakebed-stream")`: stream tables, as tables and as streams of Spark.
+
+    spark.dataSource.register(StreamSource)
+    spark.read.format("lakebed-stream").option("table", "fluss.orders").load()
+
+Options: `table`; `mode`: `log` (records that were appended; the default of a table without keys), `snapshot` (the rows
+that keys have now; the default of one with keys) or `changelog` (what became of them, with `_change_type`); `origin`
+(`true` adds `__bucket`, `__offset` and `__timestamp`; not of a snapshot); `from` and `to`: `earliest`, `latest`, or
+offsets in JSON (`stream_offsets`); `columns`, with commas. And how the server is reached: `streams` (`HOST:PORT`),
+`endpoint`, `access-key-id`, `secret-access-key`, or the driver's environment.
+
+A task of Spark reads one bucket. What there is of a table is found out on the driver, and goes to the tasks with them:
+all read the table as it was then, whatever columns it gets meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from lakebed.client.access import find_access
+from lakebed.client.stream_access import StreamAccess, stream_access
+from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog
+from lakebed.client.stream_ranges import RANGE_BYTES, read_range
+from lakebed.client.stream_scans import KvBatchScanner
+from lakebed.client.stream_tables import KnownTable, describe, list_offsets
+from lakebed.client.streams import StreamClient
+from lakebed.core.errors import InvalidInput
+
+from .stream_columns import CHANGE, ORIGIN, fitted, spark_schema, with_origin
+from .stream_offsets import Offsets, ReadSpan, TableOffsets, plan_spans
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_OPTIONS: Final = frozenset(
+    {
+        "table",
+        "path",
+        "mode",
+        "origin",
+        "from",
+        "to",
+        "columns",
+        "streams",
+        "endpoint",
+        "access-key-id",
+        "secret-access-key",
+    }
+)
+_EARLIEST, _LATEST = "earliest", "latest"
+
+
+class Mode(StrEnum):
+    """What of a table is read."""
+
+    LOG = "log"
+    SNAPSHOT = "snapshot"
+    CHANGELOG = "changelog"
+
+
+class StreamSource(DataSource):
+    """The data source, by its name."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What follows `format(`."""
+        return "lakebed-stream"
+
+    def schema(self) -> StructType:
+        """The columns of the table, and those that were asked for."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return from_arrow_schema(_Asked.of(self.options).schema, prefer_timestamp_ntz=True)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch."""
+        return _Batch(_Asked.of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For a stream."""
+        asked = _Asked.of(self.options)
+        if asked.mode is Mode.SNAPSHOT:
+            raise InvalidInput("a snapshot is no stream: read `changelog`, or it as a batch", argument="mode")
+        if asked.until != _LATEST:
+            raise InvalidInput("a stream has no end: leave out `to`, or read a batch", argument="to")
+        return _Stream(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for, checked, with the table as it is."""
+
+    table: KnownTable
+    access: StreamAccess
+    mode: Mode
+    columns: tuple[str, ...]
+    has_origin: bool
+    since: str
+    until: str
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> _Asked:
+        given = {name.lower(): value for name, value in options.items()}
+        if unknown := sorted(given.keys() - _OPTIONS):
+            raise InvalidInput(f"no such option. found={', '.join(unknown)} known={', '.join(sorted(_OPTIONS))}")
+        database, _, name = (given.get("table") or given.get("path") or "").partition(".")
+        if not database or not name:
+            raise InvalidInput("option `table` is DATABASE.TABLE", argument="table")
+        keys = find_access(
+            given.get("endpoint"),
+            access_key_id=given.get("access-key-id"),
+            secret_access_key=given.get("secret-access-key"),
+        )
+        access = stream_access(keys, given.get("streams"))
+        with access.connect() as client:
+            table = describe(client, database, name)
+        mode = _mode(given.get("mode"), table)
+        if mode is not Mode.SNAPSHOT and table.properties.get("table.log.format", "ARROW").upper() != "ARROW":
+            raise InvalidInput(f"only logs in Arrow are read. table={table.path}", argument="table")
+        columns = tuple(word for text in given.get("columns", "").split(",") if (word := text.strip()))
+        for column in columns:
+            if table.schema.column(column) is None:
+                raise InvalidInput(f"no such column. table={table.path} column={column}", argument="columns")
+        has_origin = given.get("origin", "false").strip().lower() == "true"
+        if mode is Mode.SNAPSHOT and (has_origin or {"from", "to"} & given.keys()):
+            raise InvalidInput(
+                "rows of a snapshot have no offsets: leave out `origin`, `from` and `to`", argument="mode"
+            )
+        return cls(
+            table,
+            access,
+            mode,
+            columns or table.schema.names,
+            has_origin,
+            given.get("from", _EARLIEST),
+            given.get("to", _LATEST),
+        )
+
+    @property
+    def rows(self) -> pa.Schema:
+        """The columns of the table that are read."""
+        import pyarrow as pa
+
+        whole = self.table.arrow
+        return spark_schema(pa.schema([whole.field(name) for name in self.columns]))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        import pyarrow as pa
+
+        fields = list(self.rows)
+        if self.mode is Mode.CHANGELOG:
+            fields.append(pa.field(CHANGE, pa.string(), nullable=False))
+        return pa.schema(fields + (list(ORIGIN) if self.has_origin else []))
+
+    def offsets(self, client: StreamClient, where: str) -> Offsets:
+        """What a word, or what was written down, stands for now. Raises InvalidInput."""
+        if where in (_EARLIEST, _LATEST):
+            return list_offsets(client, self.table, EARLIEST if where == _EARLIEST else LATEST)
+        found = TableOffsets.parse(where)
+        if found.table_id != self.table.id:
+            raise InvalidInput(
+                f"these are offsets of another table. table={self.table.path} id={self.table.id} found={found.table_id}"
+            )
+        return found.offsets
+
+
+@dataclass
+class _Part(InputPartition):
+    """What one task of Spark reads."""
+
+    span: ReadSpan
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+class _Batch(DataSourceReader):
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+
+    def partitions(self) -> Sequence[InputPartition]:
+        asked = self._asked
+        if asked.mode is Mode.SNAPSHOT:
+            return [_Part(ReadSpan(bucket, 0, 0)) for bucket in asked.table.buckets]
+        with asked.access.connect() as client:
+            begin = list_offsets(client, asked.table, EARLIEST)
+            since = begin if asked.since == _EARLIEST else asked.offsets(client, asked.since)
+            return [_Part(span) for span in plan_spans(since, {}, asked.offsets(client, asked.until))]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if partition is None:  # of a table without a partition or a record
+            return iter(())
+        span = cast("_Part", partition).span
+        return _snapshot(self._asked, span) if self._asked.mode is Mode.SNAPSHOT else _records(self._asked, span)
+
+
+class _Stream(DataSourceStreamReader):
+    """A stream's offset is how far all buckets are."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+
+    def initialOffset(self) -> dict[str, Any]:  # Any: JSON
+        return self._at(self._asked.since)
+
+    def latestOffset(self) -> dict[str, Any]:  # Any: JSON
+        return self._at(_LATEST)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # Any: JSON
+        spans = plan_spans(TableOffsets.parse(start).offsets, {}, TableOffsets.parse(end).offsets)
+        return [_Part(span) for span in spans]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _records(self._asked, cast("_Part", partition).span)
+
+    def _at(self, where: str) -> dict[str, Any]:  # Any: JSON
+        asked = self._asked
+        with asked.access.connect() as client:
+            # Partitions come and go while a stream runs.
+            found = describe(client, asked.table.database, asked.table.name)
+            now = _Asked(found, asked.access, asked.mode, asked.columns, asked.has_origin, asked.since, asked.until)
+            return TableOffsets(found.id, now.offsets(client, where)).document()
+
+
+def _records(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
+    """Records of a bucket. A generator: the connection is open while it is read."""
+    import numpy as np
+    import pyarrow as pa
+
+    schema, rows = asked.schema, asked.rows
+    signs = pa.array(CHANGES, pa.string())
+    partition_id, bucket = span.bucket
+    with asked.access.connect() as client:
+        log = StreamLog(client, asked.table.scanned(partition_id), columns=asked.columns, bucket_bytes=RANGE_BYTES)
+        for found in read_range(client, log, bucket, span.start, span.end):
+            columns = fitted(found.rows, rows)
+            if asked.mode is Mode.CHANGELOG:
+                columns.append(signs.take(pa.array(np.frombuffer(found.changes, np.uint8))))
+            if asked.has_origin:
+                columns = with_origin(columns, len(found.changes), bucket, found.base_offset, found.timestamp_ms)
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _snapshot(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
+    """The rows of a bucket's keys, all as of one moment."""
+    import pyarrow as pa
+
+    partition_id, bucket = span.bucket
+    schema = asked.schema
+    with (
+        asked.access.connect() as client,
+        KvBatchScanner(client, asked.table.scanned(partition_id), buckets=[bucket], columns=asked.columns) as scan,
+    ):
+        for batch in scan:
+            yield pa.RecordBatch.from_arrays(fitted(batch, schema), schema=schema)
+
+
+def _mode(word: str | None, table: KnownTable) -> Mode:
+    if word is None:
+        return Mode.SNAPSHOT if table.schema.is_keyed else Mode.LOG
+    try:
+        mode = Mode(word.strip().lower())
+    except ValueError as error:
+        raise InvalidInput(f"option `mode` is one of {', '.join(Mode)}. found={word!r}", argument="mode") from error
+    if table.schema.is_keyed == (mode is Mode.LOG):
+        known = "snapshot, changelog" if table.schema.is_keyed else "log"
+        raise InvalidInput(f"the table is read as {known}. table={table.path} mode={mode}", argument="mode")
+    return mode
