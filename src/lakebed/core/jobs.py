@@ -26,6 +26,7 @@ class JobKind(StrEnum):
     EXPORT_EVENTS = "export-events"
     COPY_RESTRICTED = "copy-restricted"
     INGEST = "ingest-files"
+    TIER_STREAM = "tier-stream"
 
 
 Option: TypeAlias = str | int | float | bool | list[str]

@@ -21,6 +21,7 @@ MODULES: Final[Mapping[JobKind, str]] = {
     JobKind.EXPORT_EVENTS: "events",
     JobKind.COPY_RESTRICTED: "restricted_copies",
     JobKind.INGEST: "ingestion",
+    JobKind.TIER_STREAM: "tier_stream",
 }
 
 

@@ -37,7 +37,7 @@ MAX_REASON_CHARS: Final = 1024
 _AFTER_ALL: Final = "\U0010ffff"
 """Greater than any key."""
 
-_MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST})
+_MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST, JobKind.TIER_STREAM})
 """Jobs whose table may come into being by them."""
 
 
@@ -77,6 +77,9 @@ class Admission:
                 await self._gate.check(caller, warehouse, Action.CREATE_TABLE)
                 check_own(warehouse, "run a job")
                 return plain
+        if order.job is JobKind.TIER_STREAM:
+            # It reads a stream with the rights of workers: only who may do what they do can have it done.
+            await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         identifier = check_identifier(order.namespace, order.table)
         named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
         sought = await self._entries.seek(self._f.meta, order.warehouse, identifier)

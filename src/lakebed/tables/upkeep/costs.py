@@ -22,6 +22,7 @@ BYTES_PER_SECOND: Final[Mapping[JobKind, int]] = {
     JobKind.IMPORT: 32 * MIB,
     JobKind.COPY_RESTRICTED: 32 * MIB,
     JobKind.INGEST: 32 * MIB,
+    JobKind.TIER_STREAM: 32 * MIB,
     # Decoded and looked at.
     JobKind.COMPUTE_STATISTICS: 64 * MIB,
     JobKind.VERIFY: 128 * MIB,

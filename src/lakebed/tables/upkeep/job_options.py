@@ -48,6 +48,7 @@ JOB_OPTIONS: Final[Mapping[JobKind, Mapping[str, Reading]]] = {
     JobKind.EXPORT_EVENTS: {"batch-limit": whole(1)},
     JobKind.COPY_RESTRICTED: {},
     JobKind.INGEST: {"batch-limit": whole(1), "batch-bytes": whole(1)},
+    JobKind.TIER_STREAM: {"stream": TEXT, "streams": TEXT},
 }
 """All that a job can be told."""
 

@@ -1,0 +1,302 @@
+"""Tiering: what came into a stream table is added to a table of the lake, exactly once.
+
+How far the stream is in the table stands in the snapshot that made it so: rows and offsets are committed together or
+not at all, and whoever comes next goes on from what the table itself says. A round writes to a branch that begins at
+the snapshot whose offsets it has read, and has the table follow the branch only if it is still at that snapshot: of two
+jobs at the same time one gives way, and so does one that met another commit. Rows of logs are appended; of changes of
+keys the last of each key is merged (ADR 34).
+
+The server is told afterwards. If that is lost, the next round finds it in the table and tells it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lakebed.client.stream_access import StreamAccess, stream_access
+from lakebed.client.stream_lake import StreamLake
+from lakebed.client.stream_logs import EARLIEST, LATEST
+from lakebed.client.stream_tables import KnownTable, describe, list_offsets
+from lakebed.client.streams import StreamClient
+from lakebed.core.errors import CommitConflict, InvalidInput
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline.conflicts import giving_way
+from lakebed.pipeline.failures import is_of_spark
+from lakebed.pipeline.job import Job
+from lakebed.pipeline.options import Options, Text
+from lakebed.pipeline.procedures import call, rows
+from lakebed.pipeline.progress import Progress
+from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.shape import current_snapshot, measure
+from lakebed.pipeline.stream_columns import ORIGIN
+from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
+from lakebed.pipeline.stream_offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
+from lakebed.pipeline.stream_source import Mode, StreamSource
+from lakebed.pipeline.submit import run_program
+from lakebed.pipeline.table_ref import CatalogTable, quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OFFSETS: Final = "lakebed.stream-offsets"
+"""In a snapshot's summary: how far the stream is in the table (`TableOffsets`)."""
+PREPARED: Final = "fluss-offsets"
+"""In a snapshot's summary: what the server calls the same."""
+COMMITTER: Final = "commit-user"
+USER: Final = "__fluss_lake_tiering"
+
+_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
+_NO_ANCESTOR: Final = "is not an ancestor of"
+_BRANCH_DAYS: Final = 1
+"""How long a branch stays that nobody removed: its job was killed."""
+
+OPTIONS: Final = (
+    Text("stream", "DATABASE.TABLE of the stream; by default the namespace and the name of the table"),
+    Text("streams", "HOST:PORT where streams are served; by default LAKEBED_STREAMS, or port 9123 of the server"),
+)
+
+
+def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
+    """Add all that is in the stream by now."""
+    draft = Draft(JobKind.TIER_STREAM, table, dry_run=dry_run)
+    database, name = stream_of(table, options.text("stream"))
+    access = stream_access(table.access, options.text("streams"))
+    with access.connect() as client:
+        progress.stage("looking at the stream")
+        source = describe(client, database, name)
+        is_there = spark.catalog.tableExists(table.sql)
+        if dry_run and not is_there:
+            ends = list_offsets(client, source, LATEST)
+            draft.read = Amount(rows=sum(span.count for span in plan_spans({}, {}, ends)))
+            draft.skip("table", "it is not there yet, and would be made")
+            return draft.end()
+        tiering = _Tiering(spark, table, access, client, source, draft)
+        if not dry_run:
+            tiering.see_to_table(is_there=is_there)
+        made = giving_way(spark, table, progress, lambda: tiering.round(progress))
+    if made is not None:
+        draft.snapshots = [made]
+        draft.changed = True
+        draft.after = measure(spark, table)
+    elif not draft.read.rows:
+        draft.skip("stream", "nothing is in it that is not in the table")
+    return draft.end()
+
+
+def stream_of(table: CatalogTable, given: str | None) -> tuple[str, str]:
+    """The stream that is tiered into a table. Raises InvalidInput."""
+    database, separator, name = (given or ".".join((*table.ref.namespace[-1:], table.ref.table))).partition(".")
+    if not separator or not database or not name:
+        raise InvalidInput(f"a stream is DATABASE.TABLE. found={given!r}", argument="stream")
+    return database, name
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a snapshot says of the stream."""
+
+    snapshot: int
+    offsets: TableOffsets
+    prepared: str
+
+
+def last_told(snapshots: Sequence[Mapping[str, object]], current: int | None) -> Told | None:
+    """What the newest says, from the current one back, that says anything. Pure."""
+    by_id = {row["snapshot_id"]: row for row in snapshots}
+    row = by_id.get(current)
+    while row is not None:
+        summary = row["summary"]
+        if isinstance(summary, Mapping) and OFFSETS in summary:
+            offsets = TableOffsets.parse(str(summary[OFFSETS]))
+            return Told(int(str(row["snapshot_id"])), offsets, str(summary.get(PREPARED, "")))
+        row = by_id.get(row["parent_id"])
+    return None
+
+
+class _Tiering:
+    """One stream into one table."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: CatalogTable,
+        access: StreamAccess,
+        client: StreamClient,
+        source: KnownTable,
+        draft: Draft,
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._access = access
+        self._client = client
+        self._lake = StreamLake(client)
+        self._source = source
+        self._draft = draft
+
+    def see_to_table(self, *, is_there: bool) -> None:
+        """Have a table with all columns of the stream. Raises InvalidInput for one that is something else."""
+        spark, table = self._spark, self._table
+        if not is_there:
+            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.namespace_sql}")
+            spark.sql(create_statement(table.sql, self._source))
+        there = [field.name for field in spark.table(table.sql).schema.fields]
+        if missing := [name for name in ORIGIN.names if name not in there]:
+            raise InvalidInput(
+                f"the table was not made for a stream: name another, which is made. table={table}"
+                f" missing={', '.join(missing)}",
+                argument="table",
+            )
+        for added in missing_columns(self._source, there):
+            spark.sql(f"ALTER TABLE {table.sql} ADD COLUMN {added}")
+
+    def round(self, progress: Progress) -> int | None:
+        """Add what is in the stream and not in the table; the snapshot, if there is one."""
+        base = current_snapshot(self._spark, self._table)
+        done = self._done(base)
+        begin, end = (list_offsets(self._client, self._source, which) for which in (EARLIEST, LATEST))
+        self._check_gone(missing_spans(done, begin))
+        spans = plan_spans(done, begin, end)
+        self._draft.read = Amount(rows=sum(span.count for span in spans))
+        if not spans or self._draft.dry_run:
+            return None
+        reached = {bucket: max(last, done.get(bucket, 0)) for bucket, last in end.items()}
+        source = self._source
+        prepared = self._lake.prepare(source.id, source.database, source.name, reached)
+        progress.stage(f"adding {self._draft.read.rows} records")
+        told = {OFFSETS: TableOffsets(source.id, reached).text(), PREPARED: prepared, COMMITTER: USER}
+        with self._branch(base) as branch, self._saying(told):
+            self._write(branch, self._frame(spans))
+            self._follow(branch)
+        snapshot = current_snapshot(self._spark, self._table)
+        self._draft.wrote = self._draft.read
+        progress.stage("telling the server")
+        self._publish(self._last_told(snapshot))
+        return snapshot
+
+    def _done(self, base: int | None) -> Offsets:
+        """How far the stream is in the table. Raises InvalidInput for a table of something else."""
+        told = self._last_told(base)
+        if told is not None:
+            if told.offsets.table_id != self._source.id:
+                raise InvalidInput(
+                    f"the table holds another stream, which had the same name or was dropped. table={self._table}"
+                    f" stream={self._source.path} id={self._source.id} found={told.offsets.table_id}",
+                    argument="stream",
+                )
+            if not self._draft.dry_run:
+                self._publish(told)
+            return told.offsets.offsets
+        if base is None:
+            return {}
+        # All snapshots that said it are expired. The server was told of each before the next round began.
+        known = self._lake.latest(self._source.database, self._source.name)
+        if known is None:
+            raise InvalidInput(
+                f"the table has rows, and nothing says how far the stream is in it. table={self._table}"
+                f" stream={self._source.path}",
+                argument="table",
+            )
+        return known.offsets
+
+    def _last_told(self, snapshot: int | None) -> Told | None:
+        found = rows(self._spark, f"SELECT snapshot_id, parent_id, summary FROM {self._table.inside('snapshots')}")
+        return last_told(found, snapshot)
+
+    def _publish(self, told: Told | None) -> None:
+        """Tell the server of a snapshot, unless it knows."""
+        source = self._source
+        if told is None:
+            return
+        known = self._lake.latest(source.database, source.name)
+        if known is None or known.snapshot_id != told.snapshot:
+            self._lake.commit(source.id, told.snapshot, told.prepared)
+
+    def _check_gone(self, gone: Sequence[ReadSpan]) -> None:
+        """Records that are gone before they were read: a hole in a log, but rows that are wrong in a table of keys."""
+        for span in gone:
+            detail = f"partition={span.bucket[0]} bucket={span.bucket[1]} offsets={span.start} to {span.end - 1}"
+            if self._source.schema.is_keyed:
+                raise InvalidInput(
+                    "changes are gone that were not merged yet: the stream keeps them for too short a time"
+                    f" (table.log.ttl). table={self._table} stream={self._source.path} {detail}"
+                )
+            self._draft.find(self._source.path, "missing", f"the stream keeps these records no more: {detail}")
+
+    def _frame(self, spans: Sequence[ReadSpan]) -> DataFrame:
+        source, keys = self._source, self._table.access
+        since = TableOffsets(source.id, {span.bucket: span.start for span in spans})
+        until = TableOffsets(source.id, {span.bucket: span.end for span in spans})
+        self._spark.dataSource.register(StreamSource)
+        return (
+            self._spark.read.format(StreamSource.name())
+            .option("table", source.path)
+            .option("mode", Mode.CHANGELOG if source.schema.is_keyed else Mode.LOG)
+            .option("origin", "true")
+            .option("columns", ",".join(source.schema.names))
+            .option("from", since.text())
+            .option("to", until.text())
+            .option("streams", self._access.address)
+            .option("endpoint", keys.endpoint)
+            .option("access-key-id", keys.access_key_id)
+            .option("secret-access-key", keys.secret_access_key.reveal())
+            .load()
+        )
+
+    def _write(self, branch: str, frame: DataFrame) -> None:
+        name = f"{self._table.sql}.{quoted_name(f'branch_{branch}')}"
+        if not self._source.schema.is_keyed:
+            frame.writeTo(name).append()
+            return
+        view = f"changes_{branch}"
+        frame.createOrReplaceTempView(view)
+        try:
+            self._spark.sql(merge_statement(name, view, self._source))
+        finally:
+            self._spark.catalog.dropTempView(view)
+
+    def _follow(self, branch: str) -> None:
+        """Have the table be what the branch is. Raises CommitConflict if it is not what the branch began with."""
+        try:
+            call(self._spark, self._table, "fast_forward", branch="main", to=branch)
+        except Exception as error:
+            if is_of_spark(error) and _NO_ANCESTOR in str(error):
+                raise CommitConflict(f"somebody else committed first. table={self._table}") from error
+            raise
+
+    @contextmanager
+    def _branch(self, base: int | None) -> Iterator[str]:
+        """A branch that begins at a snapshot, or with nothing, and goes in any case."""
+        branch = f"lakebed_tiering_{uuid.uuid4().hex}"
+        start = "" if base is None else f" AS OF VERSION {base}"
+        self._spark.sql(f"ALTER TABLE {self._table.sql} CREATE BRANCH {branch}{start} RETAIN {_BRANCH_DAYS} DAYS")
+        try:
+            yield branch
+        finally:
+            self._spark.sql(f"ALTER TABLE {self._table.sql} DROP BRANCH IF EXISTS {branch}")
+
+    @contextmanager
+    def _saying(self, told: Mapping[str, str]) -> Iterator[None]:
+        """Have snapshots say these things."""
+        for key, value in told.items():
+            self._spark.conf.set(f"{_PROPERTY}{key}", value)
+        try:
+            yield
+        finally:
+            for key in told:
+                self._spark.conf.unset(f"{_PROPERTY}{key}")
+
+
+JOB: Final = Job(JobKind.TIER_STREAM, "Adds what came into a stream to a table, each record once", OPTIONS, run)
+
+
+def main() -> int:
+    """Run as a program."""
+    return run_program(JOB)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.client.stream_tables import KnownTable
+from lakebed.core.errors import InvalidInput
+from lakebed.pipeline.jobs.tier_stream import OFFSETS, PREPARED, last_told
+from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
+from lakebed.pipeline.stream_offsets import TableOffsets
+from lakebed.streams.schema import Schema
+from lakebed.streams.types import DataType, Root
+
+COLUMNS = [("id", DataType(Root.BIGINT)), ("day", DataType(Root.STRING)), ("at", DataType(Root.TIMESTAMP, precision=3))]
+
+
+def table(*, keyed: bool = False, **others: object) -> KnownTable:
+    schema = Schema.of(COLUMNS, primary_key=["id", "day"] if keyed else [])
+    return KnownTable("fluss", "t", 7, 1, schema, 4, **others)  # type: ignore[arg-type]
+
+
+def test_columns_of_the_stream_come_first_and_then_where_records_were() -> None:
+    made = create_statement("`l`.`n`.`t`", table())
+    assert (
+        "(`id` bigint, `day` string, `at` timestamp_ntz, `__bucket` int NOT NULL, `__offset` bigint NOT NULL,"
+        " `__timestamp` timestamp NOT NULL)" in made
+    )
+    assert "PARTITIONED BY (`__bucket`)" in made
+    assert "'write.distribution-mode' = 'none'" in made
+
+
+def test_files_are_divided_as_the_stream_is() -> None:
+    assert "PARTITIONED BY (`day`, `__bucket`)" in create_statement("t", table(partition_keys=("day",)))
+    icebergs = table(bucket_key=("id",), properties={"table.datalake.format": "iceberg"})
+    assert "PARTITIONED BY (bucket(4, `id`))" in create_statement("t", icebergs)
+    # Buckets that were computed in another way are not those of Iceberg.
+    assert "PARTITIONED BY (`__bucket`)" in create_statement("t", table(bucket_key=("id",)))
+
+
+def test_columns_that_the_stream_has_got_are_put_where_they_are_in_it() -> None:
+    assert missing_columns(table(), ["id", "day", "at", "__bucket", "__offset", "__timestamp"]) == []
+    assert missing_columns(table(), ["day", "__bucket"]) == ["`id` bigint FIRST", "`at` timestamp_ntz AFTER `day`"]
+
+
+def test_the_last_change_of_a_key_decides() -> None:
+    made = merge_statement("t", "changes", table(keyed=True))
+    assert "PARTITION BY `id`, `day`, `__bucket` ORDER BY __offset DESC" in made
+    assert "ON t.`id` = s.`id` AND t.`day` = s.`day` AND t.`__bucket` = s.`__bucket`" in made
+    assert "WHEN MATCHED AND s._change_type = '-D' THEN DELETE" in made
+    assert "WHEN NOT MATCHED AND s._change_type <> '-D' THEN INSERT" in made
+
+
+# -- what snapshots say ------------------------------------------------------------------------------------------------
+
+
+def snapshot(number: int, parent: int | None, at: int | None = None) -> dict[str, object]:
+    told = {} if at is None else {OFFSETS: TableOffsets(7, {(None, 0): at}).text(), PREPARED: f"p{at}"}
+    return {"snapshot_id": number, "parent_id": parent, "summary": {"operation": "append", **told}}
+
+
+def test_the_newest_snapshot_that_says_how_far_the_stream_is_counts() -> None:
+    found = [snapshot(1, None, 10), snapshot(2, 1, 20), snapshot(3, 2), snapshot(4, 2, 99)]
+    told = last_told(found, 3)
+    assert told is not None
+    assert (told.snapshot, told.offsets.offsets, told.prepared) == (2, {(None, 0): 20}, "p20")
+
+
+def test_a_branch_that_the_table_did_not_follow_says_nothing() -> None:
+    assert last_told([snapshot(1, None), snapshot(2, 1, 20)], 1) is None
+    assert last_told([], None) is None
+    # What came before is expired.
+    assert last_told([snapshot(5, 4)], 5) is None
+
+
+def test_offsets_that_are_none_are_refused() -> None:
+    broken = {"snapshot_id": 1, "parent_id": None, "summary": {OFFSETS: "?"}}
+    with pytest.raises(InvalidInput):
+        last_told([broken], 1)
