@@ -24,7 +24,8 @@ from tests.clients.iceberg.lake import new_lake
 from tests.clients.people import make_user, user_who_may
 from tests.clients.tls import make_certificate, running_tls_server
 from tests.fixtures.minio import MinioServer, minio
-from tests.fixtures.server import RunningServer, free_port, lakebed_server
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import RunningServer, lakebed_server
 from tests.fixtures.versitygw import Gateway, Suite, running_gateway, versitygw
 
 __all__ = ["lakebed_server", "minio", "versitygw"]

@@ -13,7 +13,8 @@ from lakebed.client import LakebedClient
 from lakebed.client.policies import namespace_target
 from lakebed.core.errors import InvalidInput, InvalidName, NoSuchTable, NotFound, Unavailable
 from tests.client.conftest import Lake, access_to
-from tests.fixtures.server import free_port, running_server
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import running_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

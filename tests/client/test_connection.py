@@ -13,8 +13,8 @@ from lakebed.client.connection import ATTEMPTS, Connection
 from lakebed.core.errors import InvalidInput, InvalidSetting, StorageFull, Unavailable
 from lakebed.core.secrets import Secret
 from tests.clients.tls import make_certificate, running_tls_server
+from tests.fixtures.ports import free_port
 from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
-from tests.fixtures.server import free_port
 
 OK = Answer(200, b'{"n": 1}')
 BUSY = Answer(503, b'{"error": {"message": "busy", "type": "ServiceUnavailableException", "code": 503}}')

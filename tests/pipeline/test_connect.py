@@ -17,7 +17,7 @@ import pyspark
 import pytest
 
 from tests.clients.people import User
-from tests.fixtures.server import free_port
+from tests.fixtures.ports import free_port
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, Bench
 

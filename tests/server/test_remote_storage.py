@@ -15,7 +15,8 @@ from lakebed.core.secrets import Secret
 from lakebed.core.settings import ConditionalPut, RetrySettings, S3StorageSettings
 from lakebed.server.remote_storage import open_remote
 from lakebed.storage.seam import Key
-from tests.fixtures.server import RunningServer, free_port
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import RunningServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.ports import free_port
 from tests.fixtures.raw_http import Connection, Signer
-from tests.fixtures.server import RunningServer, free_port, launch_server, running_server, start_server
+from tests.fixtures.server import RunningServer, launch_server, running_server, start_server
 
 from .processes import ask, children_of, is_alive, kill_worker, plain, wait_ended, wait_until, worker_of, workers_of
 

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import ServerSettings, Settings
 from lakebed.server import worker
-from tests.fixtures.server import RunningServer, free_port, launch_server
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import RunningServer, launch_server
 from tests.wire.http.certificate import Certificate, make_certificate
 
 from .processes import wait_until

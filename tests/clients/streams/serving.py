@@ -11,7 +11,8 @@ from typing import Any
 import fluss
 import pyarrow
 
-from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, RunningServer, free_port, start_server
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, RunningServer, start_server
 
 ROWS = pyarrow.schema([("id", pyarrow.int32()), ("name", pyarrow.string()), ("score", pyarrow.float64())])
 """What most tables here have."""

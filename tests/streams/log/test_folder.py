@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,9 @@ def leave(log: FolderLog, folder: Path, to: Path) -> Path:
     """A copy of a log's files as a crash would leave them."""
     to.mkdir()
     for name in os.listdir(folder):
-        (to / name).write_bytes((folder / name).read_bytes())
+        # What is being replaced has another name by the time that it is read.
+        with suppress(FileNotFoundError):
+            (to / name).write_bytes((folder / name).read_bytes())
     return to
 
 
