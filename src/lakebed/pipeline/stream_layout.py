@@ -31,7 +31,7 @@ _OF_KEYS: Final = {
     "write.update.mode": "merge-on-read",
     "write.delete.mode": "merge-on-read",
 }
-"""A round changes few rows of many files (ADR 34)."""
+"""A round changes few rows of many files (ADR 33)."""
 
 _NUMBER: Final = "_number"
 

@@ -4,7 +4,7 @@ How far the stream is in the table stands in the snapshot that made it so: rows 
 not at all, and whoever comes next goes on from what the table itself says. A round writes to a branch that begins at
 the snapshot whose offsets it has read, and has the table follow the branch only if it is still at that snapshot: of two
 jobs at the same time one gives way, and so does one that met another commit. Rows of logs are appended; of changes of
-keys the last of each key is merged (ADR 34).
+keys the last of each key is merged (ADR 33).
 
 The server is told afterwards. If that is lost, the next round finds it in the table and tells it.
 """
