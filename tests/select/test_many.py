@@ -24,6 +24,7 @@ from lakebed.select.model import (
     SelectLimits,
 )
 from lakebed.select.service import RunningSelect, Selects
+from tests.fixtures.descriptors import open_descriptors, opened_since
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
 from .running import DOCUMENT, HEADED, request
@@ -180,9 +181,11 @@ async def test_who_may_not_list_or_read_any_of_them_may_not_ask(store: ObjectSto
 
 async def test_a_query_that_is_closed_lets_go_of_all_objects(store: ObjectStore, selects: Selects) -> None:
     await put(store, *(b"%d\n" % number * 100_000 for number in range(40)))
+    before = open_descriptors()
     running = await selects.open_all(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))
     pieces = aiter(running)
     await anext(pieces)
     await running.aclose()
     assert selects.running == 0
+    assert not opened_since(before)
     assert running.counts.scanned < 40 * 200_000

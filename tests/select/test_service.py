@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +13,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, NoSuchKey, SelectFailure, Throttled, Unavailable
 from lakebed.select.model import CsvInput, Input, ParquetInput, SelectLimits, SelectRequest
 from lakebed.select.service import RunningSelect, Selects
+from tests.fixtures.descriptors import open_descriptors, opened_since
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
 from .running import request
@@ -79,14 +79,14 @@ async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, se
 @pytest.mark.parametrize("encrypt", [False, True])
 async def test_a_small_object_that_nobody_reads_is_let_go(store: ObjectStore, selects: Selects, encrypt: bool) -> None:
     await store.put("bucket", "k", numbers(5000), encrypt=encrypt)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     for _ in range(3):
         running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
         await running.aclose()
         with pytest.raises(Unavailable):
             await read(running)
     assert selects.running == 0
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not opened_since(before)
 
 
 async def test_a_small_object_with_something_wrong_in_it_leaves_nothing_open(
@@ -192,7 +192,7 @@ async def test_a_query_has_a_time_to_end_in(store: ObjectStore) -> None:
 async def test_a_query_that_is_closed_leaves_nothing(store: ObjectStore, selects: Selects) -> None:
     await store.put("bucket", "k", numbers(600_000))
     await read(await selects.open(ROOT, "bucket", "k", request("SELECT COUNT(*) FROM S3Object")))
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     for expression in ("SELECT * FROM S3Object", ENDLESS):
         running = await selects.open(ROOT, "bucket", "k", request(expression))
         if expression != ENDLESS:
@@ -207,7 +207,7 @@ async def test_a_query_that_is_closed_leaves_nothing(store: ObjectStore, selects
         assert running.counts.scanned <= 14 * 1024 * 1024
     gc.collect()
     assert selects.running == 0
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert not opened_since(before)
 
 
 async def test_a_query_that_needs_too_much_memory_ends(store: ObjectStore) -> None:

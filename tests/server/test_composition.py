@@ -24,9 +24,9 @@ from lakebed.server.metrics import Metrics
 from lakebed.storage.credentials.http import HttpRequest
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import FileSlice, HeadFault, Request, Response
+from tests.fixtures.descriptors import open_descriptors, opened_since
 from tests.fixtures.raw_http import Connection, Signer, request_bytes
 from tests.fixtures.server import RunningServer, running_server
-from tests.wire.http.serving import open_descriptors
 
 from .processes import plain
 
@@ -140,7 +140,7 @@ async def test_parts_that_were_opened_are_closed_when_another_cannot_be(tmp_path
         async with compose(settings, identity, metrics):
             raise AssertionError("unreachable: it cannot be composed")
     metrics.close()
-    assert open_descriptors() == before
+    assert not opened_since(before)
 
 
 async def test_damaged_metadata_is_corrupted(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from lakebed.core.errors import Corrupted
 from lakebed.core.settings import ServerSettings, Settings
 from lakebed.server.deliveries import NICENESS, compose
 from lakebed.server.identity import establish_identity
+from tests.fixtures.descriptors import open_descriptors, opened_since
 from tests.fixtures.raw_http import Connection
 from tests.fixtures.server import running_server
-from tests.wire.http.serving import open_descriptors
 
 from .processes import deliveries_of, plain, wait_until, workers_of
 
@@ -36,15 +36,15 @@ async def test_nothing_is_left_open_when_it_ends_or_cannot_begin(tmp_path: Path)
     identity = establish_identity(settings)
     before = open_descriptors()
     async with compose(settings, identity, "here:run-a"):
-        assert open_descriptors() != before
-    assert open_descriptors() == before
+        assert opened_since(before)
+    assert not opened_since(before)
     for file in settings.server.data.glob("meta.db*"):
         file.unlink()
     (settings.server.data / "meta.db").write_bytes(os.urandom(50_000))
     with pytest.raises(Corrupted):
         async with compose(settings, identity, "here:run-a"):
             raise AssertionError("unreachable: it cannot be composed")
-    assert open_descriptors() == before
+    assert not opened_since(before)
 
 
 @pytest.mark.integration

@@ -15,6 +15,7 @@ from random import Random
 
 import pytest
 from tests.contracts.storage import StorageContract, keys_of, open_uploads, put_all, streamed
+from tests.fixtures.descriptors import open_descriptors, opened_since
 
 from lakebed.core.clock import ManualClock, SystemClock
 from lakebed.core.errors import (
@@ -555,23 +556,23 @@ class TestTogether:
     async def test_closed_streams_hold_no_descriptors(self, tmp_path: Path) -> None:
         storage = FolderStorage(tmp_path / "other", SystemClock())
         await storage.put(KEY, b"x" * 3_000_000)
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_descriptors()
         for _ in range(5):
             pieces = storage.stream(KEY)
             await anext(pieces)
             await pieces.aclose()  # type: ignore[attr-defined]  # the folder's streams are generators
         await storage.close()
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert not opened_since(before)
 
     async def test_stream_may_outlive_its_store(self, tmp_path: Path) -> None:
         storage = FolderStorage(tmp_path / "other", SystemClock())
         await storage.put(KEY, b"x" * 3_000_000)
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_descriptors()
         pieces = storage.stream(KEY)
         await anext(pieces)
         await storage.close()
         await pieces.aclose()  # type: ignore[attr-defined]  # the folder's streams are generators
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert not opened_since(before)
 
     async def test_of_two_completions_of_one_upload_one_finds_it_gone(self, folder: FolderStorage) -> None:
         upload = await folder.start_multipart(KEY)

@@ -69,6 +69,8 @@ class ObjectWalk:
         with self._turn:
             while self._held:
                 self._held.popleft().source.close()
+            if self._ahead is not None and self._ahead.done():
+                self._forget_late(self._ahead)  # opened before this, and asked for by nobody
 
     def _fetch(self) -> Future[list[Supplied]]:
         future = asyncio.run_coroutine_threadsafe(self._open_some(), self._loop)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -133,15 +132,6 @@ async def later() -> float:
     before = loop.time()
     await wait_until(lambda: loop.time() > before)
     return loop.time()
-
-
-def open_descriptors() -> dict[int, str]:
-    """Every open file, pipe and socket of this process; not what a loop opens for itself."""
-    found = {}
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # the one that listed them
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
-    return {number: what for number, what in found.items() if not what.startswith(("/dev/null", "anon_inode"))}
 
 
 class _PlainEnd:

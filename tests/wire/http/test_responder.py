@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.wire.http.message import FileSlice, Request, Response
+from tests.fixtures.descriptors import open_descriptors, opened_since
 
-from .serving import GUARD_SECONDS, Serving, answering, later, open_descriptors, request_of, serving, settle, wait_until
+from .serving import GUARD_SECONDS, Serving, answering, later, request_of, serving, settle, wait_until
 
 MIB = 1024 * 1024
 
@@ -132,7 +133,7 @@ async def test_a_client_that_leaves_while_a_file_is_sent_leaves_no_descriptor(la
             getattr(client, leave)()
             await server.wait_ended()
         await wait_until(lambda: uses(large) == 0)
-    assert open_descriptors() == before
+    assert not opened_since(before)
 
 
 async def test_a_client_that_left_before_its_answer_leaves_no_descriptor(numbered: Path) -> None:
@@ -155,7 +156,7 @@ async def test_a_client_that_left_before_its_answer_leaves_no_descriptor(numbere
         await done.wait()
         await settle()
         assert uses(numbered) == 0
-    assert open_descriptors() == before
+    assert not opened_since(before)
 
 
 async def test_a_late_answer_never_reaches_whoever_has_the_number_of_the_socket_now(numbered: Path) -> None:

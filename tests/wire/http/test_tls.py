@@ -11,8 +11,9 @@ import pytest
 
 from lakebed.wire.http.body import CHUNK_BYTES
 from lakebed.wire.http.message import FileSlice, Request, Response
+from tests.fixtures.descriptors import open_descriptors
 
-from .serving import answering, echo, open_descriptors, request_of, serving, wait_until
+from .serving import answering, echo, request_of, serving, wait_until
 
 MIB = 1024 * 1024
 
