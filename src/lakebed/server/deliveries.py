@@ -30,8 +30,9 @@ from .targets import wire_dispatcher
 
 log = logging.getLogger("lakebed.server")
 
-NICENESS: Final = 10
-"""How far behind the processes that answer: where a processor is wanted by both, it has about a tenth of it."""
+NICENESS: Final = 19
+"""How far behind the processes that answer: as far as can be. Where a processor is wanted by both, it has a hundredth
+of it, and all of it when those wait for their disks."""
 
 _PAUSE_SECONDS: Final = 5.0
 

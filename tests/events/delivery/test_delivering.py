@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,29 @@ async def test_what_happens_after_it_was_added_arrives_in_order(office: Office, 
     assert receiver.subjects == ["a", "b", "c"]
     status = await office.targets.get(ROOT, "r", NAME)
     assert (status.waiting, status.dead, status.failure) == (0, 0, "")
+
+
+async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await office.put()
+    await office.tell(*"ab")
+    courier = await office.courier()
+    courier._queue = replace(
+        courier._queue, feed=Feed(office.facilities.outbox, RuleMatcher(office.facilities.meta), batch=2)
+    )
+    # Before them is that the target was made.
+    behind, level = await courier.send_new(), await courier.send_new()
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await courier.wait_for_news(behind, 1.0)
+    assert (behind.delivered, behind.is_level, rests) == (1, False, [])
+    await courier.wait_for_news(level, 1.0)
+    assert (level.delivered, level.is_level, rests) == (1, True, [0.1])
 
 
 async def test_a_new_courier_goes_on_where_the_last_one_stood(office: Office, receiver: Receiver) -> None:

@@ -51,6 +51,14 @@ async def test_who_is_behind_reads_without_taking_it_from_the_others(office: Off
     assert outbox.reads == 2
 
 
+async def test_a_batch_knows_whether_it_took_all_there_was(office: Office, outbox: Counting) -> None:
+    await office.tell(*"abcde")
+    feed = Feed(outbox, RuleMatcher(office.facilities.meta), batch=3)
+    assert (await feed.after(0)).has_followers
+    assert (await feed.after(1)).has_followers
+    assert not (await feed.after(3)).has_followers
+
+
 async def test_what_comes_later_is_read_when_it_is_there(office: Office, outbox: Counting) -> None:
     feed = Feed(outbox, RuleMatcher(office.facilities.meta))
     assert seqs(await feed.after(0)) == []

@@ -24,6 +24,8 @@ class Batch(NamedTuple):
     after: int
     entries: Sequence[Entry] = ()
     rules: Sequence[Mapping[str, str]] = ()
+    has_followers: bool = False
+    """Whether there were more events than a batch takes."""
 
     @property
     def last_seq(self) -> int:
@@ -33,7 +35,7 @@ class Batch(NamedTuple):
     def behind(self, seq: int) -> Batch:
         """What of it is behind a number in it."""
         start = bisect_right(self.entries, seq, key=lambda entry: entry.seq)
-        return self if not start else Batch(seq, self.entries[start:], self.rules[start:])
+        return self if not start else self._replace(after=seq, entries=self.entries[start:], rules=self.rules[start:])
 
     def pairs(self) -> Iterator[tuple[Entry, Mapping[str, str]]]:
         """Events, each with who is named for it."""
@@ -64,7 +66,8 @@ class Feed:
 
     async def _read(self, seq: int) -> Batch:
         entries = await self._outbox.read_durable(seq, self._batch)
-        batch = Batch(seq, entries, await self._matcher.matches(entries) if entries else ())
+        rules = await self._matcher.matches(entries) if entries else ()
+        batch = Batch(seq, entries, rules, has_followers=len(entries) == self._batch)
         if entries and seq >= self._newest.after:
             self._newest = batch
         return batch
