@@ -9,11 +9,10 @@ import pytest
 
 from lakebed.cli.main import FAILED
 from lakebed.core.clock import ManualClock
-from lakebed.meta.migrations import migrate
 from lakebed.server.composition import BYTES_FOLDER
 from lakebed.server.metadata import SQLITE_FILE
 from lakebed.storage.folder import FolderStorage
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated_file
 from tests.objects.stores import wire
 from tests.tables.catalogs import Catalog, name, wire_catalog
 
@@ -38,8 +37,7 @@ def admin(lakebed: Lakebed, data: Path) -> Admin:
 async def catalog_in(data: Path) -> AsyncIterator[Catalog]:
     """The catalog of the data folder, as a server has it."""
     clock = ManualClock()
-    meta = await open_store(f"sqlite:{data / SQLITE_FILE}")
-    await migrate(meta)
+    meta = await open_migrated_file(data / SQLITE_FILE)
     storage = FolderStorage(data / BYTES_FOLDER, clock)
     store = wire(meta, storage, clock)
     try:

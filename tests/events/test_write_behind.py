@@ -3,15 +3,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from lakebed.core.errors import Unavailable
 from lakebed.events.write_behind import AT_ONCE, WriteBehind
-from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import FIRST_REQUEST, REQUESTS, Event, Outbox
 from lakebed.meta.seam import MetaStore, T, Work
-from lakebed.meta.sqlite import SqliteStore
+from tests.meta.stores import open_migrated_file
 
 
 class Watched:
@@ -30,9 +30,8 @@ class Watched:
 
 
 @pytest.fixture
-async def meta() -> AsyncIterator[MetaStore]:
-    store = await SqliteStore.temporary()
-    await migrate(store)
+async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
+    store = await open_migrated_file(tmp_path / "meta.db")
     yield store
     await store.close()
 

@@ -9,10 +9,10 @@ from lakebed.core.access import Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
-from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.sqlite import SqliteStore
+from tests.meta.stores import open_migrated_file
 
 from .documents import OWNER
 
@@ -34,8 +34,7 @@ def root() -> Credential:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = await SqliteStore.open(tmp_path / "meta.db")
-    await migrate(opened)
+    opened = await open_migrated_file(tmp_path / "meta.db")
     yield opened
     await opened.close()
 

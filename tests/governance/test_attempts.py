@@ -22,16 +22,14 @@ from lakebed.core.errors import (
 )
 from lakebed.governance import attempts
 from lakebed.governance.attempts import Attempt, AttemptEvent, AttemptRecorder, Outcome, outcome_of, shortened
-from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.outbox import Entry, Outbox
 from lakebed.meta.seam import MetaStore, T, Work
-from lakebed.meta.sqlite import SqliteStore
+from tests.meta.stores import open_migrated_file
 
 
 @pytest.fixture
 async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
-    store = await SqliteStore.open(tmp_path / "meta.db")
-    await migrate(store, product_migrations())
+    store = await open_migrated_file(tmp_path / "meta.db")
     yield store
     await store.close()
 

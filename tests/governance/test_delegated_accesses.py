@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.governance.delegated_accesses import Access, AccessPlace, AccessTally, DelegatedAccesses, Holder
-from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore
 from tests.meta.conftest import address
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated
 
 from .failing import Failing
 
@@ -35,8 +34,7 @@ places = st.builds(
 
 @pytest.fixture
 async def store(address: str) -> AsyncIterator[MetaStore]:
-    opened = await open_store(address)
-    await migrate(opened)
+    opened = await open_migrated(address)
     yield opened
     await opened.close()
 

@@ -13,10 +13,9 @@ from lakebed.governance import delegations
 from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, DelegatedAccesses, Holder
 from lakebed.governance.delegations import Delegation, DelegationFilter, DelegationKind, Delegations, Purpose
 from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
-from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore
 from tests.meta.conftest import address
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated
 
 __all__ = ["address"]
 
@@ -39,8 +38,7 @@ VENDED = Delegation(
 
 @pytest.fixture
 async def store(address: str) -> AsyncIterator[MetaStore]:
-    opened = await open_store(address)
-    await migrate(opened)
+    opened = await open_migrated(address)
     yield opened
     await opened.close()
 

@@ -22,7 +22,7 @@ from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Entry, Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.sqlite import SqliteStore
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated
 
 from .documents import OWNER, policy, statement
 
@@ -36,8 +36,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     address = f"sqlite:{tmp_path / 'meta.db'}"
     if request.param == "postgres":
         address = request.getfixturevalue("postgres_dsn")
-    opened = await open_store(address)
-    await migrate(opened)
+    opened = await open_migrated(address)
     yield opened
     await opened.close()
 

@@ -8,9 +8,8 @@ import pytest
 
 from lakebed.core.errors import InvalidSetting
 from lakebed.governance import MasterKeys, confirm_master_keys
-from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated
 
 ONE, TWO, THREE = b"1" * 32, b"2" * 32, b"3" * 32
 
@@ -26,8 +25,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def store(address: str) -> AsyncIterator[MetaStore]:
-    opened = await open_store(address)
-    await migrate(opened)
+    opened = await open_migrated(address)
     yield opened
     await opened.close()
 
@@ -87,11 +85,11 @@ async def test_a_key_that_was_never_active_may_change_and_go(store: MetaStore) -
     await confirm_master_keys(store, MasterKeys({"one": ONE, "next": TWO}, active="one"))
     await confirm_master_keys(store, MasterKeys({"one": ONE, "next": THREE}, active="one"))
     await confirm_master_keys(store, MasterKeys({"one": ONE}, active="one"))
+    assert await recorded(store) == ["one"]
 
 
 async def test_of_servers_that_start_first_together_with_keys_of_their_own_one_wins(address: str) -> None:
-    stores = [await open_store(address) for _ in range(5)]
-    await migrate(stores[0])
+    stores = [await open_migrated(address) for _ in range(5)]
     held = [MasterKeys({f"generated-{number}": bytes([number]) * 32}, f"generated-{number}") for number in range(5)]
     outcomes = await asyncio.gather(*map(confirm_master_keys, stores, held), return_exceptions=True)
     winners = [keys.active for keys, outcome in zip(held, outcomes, strict=True) if outcome is None]
@@ -105,8 +103,7 @@ async def test_of_servers_that_start_first_together_with_keys_of_their_own_one_w
 
 
 async def test_workers_of_one_server_that_start_together_agree(address: str) -> None:
-    stores = [await open_store(address) for _ in range(5)]
-    await migrate(stores[0])
+    stores = [await open_migrated(address) for _ in range(5)]
     keys = MasterKeys({"one": ONE}, active="one")
     await asyncio.gather(*(confirm_master_keys(store, keys) for store in stores))
     assert await recorded(stores[0]) == ["one"]

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from lakebed.core.errors import InvalidInput, StateConflict
 from lakebed.meta.migrations import Migration, in_dialect, migrate, product_migrations
-from lakebed.meta.seam import MetaStore, Transaction
-from tests.meta.stores import open_store
+from lakebed.meta.seam import MetaStore, Row, Transaction
+from lakebed.meta.sqlite import SqliteStore
+from tests.meta.stores import open_migrated_file, open_store
 
 FIRST = Migration(1, "first", "CREATE TABLE one (id {serial}, name {text} NOT NULL, body {blob}, size {bigint});")
 SECOND = Migration(
@@ -52,6 +54,22 @@ async def test_the_whole_schema_of_the_product_applies(store: MetaStore) -> None
     steps = product_migrations()
     assert await migrate(store) == steps[-1].version
     assert await migrate(store) == steps[-1].version
+
+
+async def test_a_copy_of_a_migrated_file_is_what_migrating_makes(tmp_path: Path) -> None:
+    async def told(store: MetaStore) -> list[Row]:
+        return await store.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name")
+
+    migrated, copied = (
+        await SqliteStore.open(tmp_path / "migrated.db"),
+        await open_migrated_file(tmp_path / "copied.db"),
+    )
+    await migrate(migrated)
+    assert await told(copied) == await told(migrated)
+    assert await copied.rows("SELECT * FROM schema_versions") == await migrated.rows("SELECT * FROM schema_versions")
+    assert (tmp_path / "copied.db").stat().st_mode == (tmp_path / "migrated.db").stat().st_mode
+    await migrated.close()
+    await copied.close()
 
 
 async def test_many_that_start_at_once_apply_each_step_once(address: str) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.meta.migrations import migrate
-from lakebed.meta.sqlite import SqliteStore
 from tests.meta.conftest import address
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated, open_migrated_file
 
 from .world import StreamWorld
 
@@ -27,9 +25,8 @@ def clock() -> ManualClock:
 @pytest.fixture
 async def world(address: str, clock: ManualClock) -> AsyncIterator[StreamWorld]:
     """On SQLite and on PostgreSQL."""
-    store = await open_store(address)
+    store = await open_migrated(address)
     try:
-        await migrate(store)
         yield StreamWorld(store, clock)
     finally:
         await store.close()
@@ -38,9 +35,8 @@ async def world(address: str, clock: ManualClock) -> AsyncIterator[StreamWorld]:
 @pytest.fixture
 async def light_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[StreamWorld]:
     """On SQLite, for rules that the stores have no part in."""
-    store = await SqliteStore.open(tmp_path / "meta.db")
+    store = await open_migrated_file(tmp_path / "meta.db")
     try:
-        await migrate(store)
         yield StreamWorld(store, clock)
     finally:
         await store.close()

@@ -10,16 +10,14 @@ import pytest_asyncio
 from lakebed.core.clock import ManualClock
 from lakebed.core.settings import Address
 from lakebed.meta.leases import Lease, Leases
-from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore
-from lakebed.meta.sqlite import SqliteStore
 from lakebed.streams.home import Home
+from tests.meta.stores import open_migrated_file
 
 
 @pytest_asyncio.fixture
 async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
-    store = await SqliteStore.open(tmp_path / "meta.db")
-    await migrate(store)
+    store = await open_migrated_file(tmp_path / "meta.db")
     yield store
     await store.close()
 

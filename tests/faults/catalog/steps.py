@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from lakebed.core.clock import ManualClock
-from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work
-from lakebed.meta.sqlite import SqliteStore
 from lakebed.server.composition import BYTES_FOLDER
 from lakebed.server.metadata import SQLITE_FILE
 from lakebed.storage.folder import FolderStorage
 from lakebed.storage.seam import ByteSource, FileWriter, Key
+from tests.meta.stores import open_migrated_file
 from tests.objects.stores import wire
 from tests.wire.iceberg.lake import BASE, Lake, wire_lake
 
@@ -151,9 +150,8 @@ async def opened_catalog(data: Path, step: Steps, *, hours_later: int = 0) -> As
     """A catalog on a folder, at the present time or later."""
     clock = ManualClock(time.time_ns() // 1_000_000 + hours_later * 3_600_000)
     async with AsyncExitStack() as stack:
-        meta = await SqliteStore.open(data / SQLITE_FILE)
+        meta = await open_migrated_file(data / SQLITE_FILE)
         stack.push_async_callback(meta.close)
-        await migrate(meta)
         storage = CountedFolder(data / BYTES_FOLDER, clock, step)
         stack.push_async_callback(storage.close)
         store = wire(CountedStore(meta, step), storage, clock)

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.sqlite import SqliteStore
 from tests.meta.conftest import address
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated, open_migrated_file
 
 from .world import World
 
@@ -22,9 +20,8 @@ __all__ = ["address"]
 @pytest.fixture
 async def world(address: str, clock: ManualClock) -> AsyncIterator[World]:
     """Catalogs `lake`, with tables in it, and `pond`, on SQLite and on PostgreSQL."""
-    store = await open_store(address)
+    store = await open_migrated(address)
     try:
-        await migrate(store)
         yield await filled(World(store, clock, Outbox(store)))
     finally:
         await store.close()
@@ -33,9 +30,8 @@ async def world(address: str, clock: ManualClock) -> AsyncIterator[World]:
 @pytest.fixture
 async def light_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[World]:
     """The same on SQLite, for rules that the stores have no part in."""
-    store = await SqliteStore.open(tmp_path / "meta.db")
+    store = await open_migrated_file(tmp_path / "meta.db")
     try:
-        await migrate(store)
         yield await filled(World(store, clock, Outbox(store)))
     finally:
         await store.close()

@@ -17,10 +17,9 @@ from lakebed.governance.tokens import (
     TokenIssuer,
     TokenVerifier,
 )
-from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
-from tests.meta.stores import open_store
+from tests.meta.stores import open_migrated
 
 ISSUER = "lakebed-test"
 
@@ -31,8 +30,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     address = f"sqlite:{tmp_path / 'meta.db'}"
     if request.param == "postgres":
         address = request.getfixturevalue("postgres_dsn")
-    opened = await open_store(address)
-    await migrate(opened)
+    opened = await open_migrated(address)
     yield opened
     await opened.close()
 

@@ -8,7 +8,6 @@ from rocksdict import Options, Rdict
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Fenced
-from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.memory import MemoryStorage
@@ -17,6 +16,7 @@ from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.seam import TableBucket
+from tests.meta.stores import open_migrated_file
 
 MEMORY = RocksMemory(8 << 20, 8 << 20)
 
@@ -53,8 +53,7 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    meta = await SqliteStore.open(tmp_path / "meta.db")
-    await migrate(meta)
+    meta = await open_migrated_file(tmp_path / "meta.db")
     await with_table(meta)
     place = Place(meta, tmp_path)
     yield place

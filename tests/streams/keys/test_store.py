@@ -4,8 +4,6 @@ import shutil
 from pathlib import Path
 
 from lakebed.core.clock import ManualClock
-from lakebed.meta.migrations import migrate
-from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.memory import MemoryStorage
 from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.bucket import KeyBucket
@@ -18,6 +16,7 @@ from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put, TableBucket
 from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.meta.stores import open_migrated_file
 
 from .test_snapshots import unfenced, with_table
 
@@ -59,8 +58,7 @@ async def test_keys_are_where_they_were_left(tmp_path: Path) -> None:
 
 
 async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
-    meta = await SqliteStore.open(tmp_path / "meta.db")
-    await migrate(meta)
+    meta = await open_migrated_file(tmp_path / "meta.db")
     await with_table(meta)
     clock = ManualClock()
     storage = MemoryStorage(clock)

@@ -15,7 +15,6 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.meta.leases import Lease, Leases
-from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.backoff import Retrier, RetryPolicy
@@ -46,6 +45,7 @@ from tests.contracts.stream_log import (
     refused,
     rows,
 )
+from tests.meta.stores import open_migrated_file
 
 SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
 PLACE = LogPlace(TableBucket(7, None, 0), "db", "events")
@@ -171,8 +171,7 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    meta = await SqliteStore.open(tmp_path / "meta.db")
-    await migrate(meta)
+    meta = await open_migrated_file(tmp_path / "meta.db")
     made = World(tmp_path, meta)
     yield made
     await made.end()

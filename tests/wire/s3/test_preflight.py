@@ -8,14 +8,13 @@ import pytest
 import urllib3
 from tests.clients.boto import connected
 from tests.fixtures.server import RunningServer
+from tests.meta.stores import open_migrated_file
 
 from lakebed.core.access import Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.sqlite import SqliteStore
 from lakebed.objects.config.cors import CorsConfiguration, CorsRule
 from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import Facilities
@@ -58,8 +57,7 @@ class NoCredentials:
 async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
     """The real services, with a bucket that has rules and one that has none."""
     clock = ManualClock()
-    meta = await SqliteStore.open(tmp_path / "meta.db")
-    await migrate(meta)
+    meta = await open_migrated_file(tmp_path / "meta.db")
     storage = MemoryStorage(clock)
     keys = KeyRing({"k": bytes(32)}, "k")
     authorizer = PolicyAuthorizer(clock)
