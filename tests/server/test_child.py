@@ -46,11 +46,23 @@ def test_an_error_of_an_edge_is_heard_as_an_error_of_ours() -> None:
     assert str(child.told_failure(b"annotations\nno error at all")) == "no error at all"
 
 
+def test_the_supervisor_hears_in_one_line_what_a_child_crashed_of() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child.tell_crash(theirs, ModuleNotFoundError("No module named\n'rocks'"))
+        said = ours.recv(65536)
+    assert said.startswith(child.CRASHED)
+    assert child.told_crash(said) == "ModuleNotFoundError: No module named 'rocks'"
+
+
 def test_telling_a_supervisor_that_is_gone_is_no_error() -> None:
     ours, theirs = socket.socketpair()
     ours.close()
     with theirs:
         child.tell_failure(theirs, Corrupted("nobody hears it"))
+        child.tell_crash(theirs, RuntimeError("nor this"))
+        with pytest.raises(BrokenPipeError):
+            theirs.send(child.READY)
 
 
 # -- what it takes from it -------------------------------------------------------------------------------------------

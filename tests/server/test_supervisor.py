@@ -301,47 +301,74 @@ sys.exit(main(["serve", "--data", {str(data)!r}, "--listen", "127.0.0.1:{free_po
     assert "Permission denied" in complaint(ended)
 
 
-def test_workers_that_crash_at_once_end_the_server(tmp_path: Path) -> None:
+def broken_server(setup: str, data: Path, port: int, *flags: str) -> list[str]:
+    """A server in which something was broken first. It tries again sooner than others, to be done sooner."""
     code = f"""
-import sys
+import os, sys
 from lakebed.cli import main
-from lakebed.server import worker
-def broken(*_): raise RuntimeError("a bug")
-worker.serve = broken
-sys.exit(main(["serve", "--data", {str(tmp_path / "data")!r}, "--listen", "127.0.0.1:{free_port()}"]))
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr.splitlines()[-1].startswith("lakebed: the server's workers end as soon as they are started")
-    assert ended.stderr.count("RuntimeError: a bug") == 5
-
-
-def with_deliveries_that_raise(error: str, data: Path, port: int) -> list[str]:
-    """A server whose process for events cannot begin."""
-    code = f"""
-import sys
-from lakebed.cli import main
-from lakebed.core.errors import Corrupted
-from lakebed.server import deliveries
-def broken(*_): raise {error}
-deliveries.serve = broken
-sys.exit(main(["serve", "--data", {str(data)!r}, "--listen", "127.0.0.1:{port}", "--workers", "1"]))
+from lakebed.core.errors import Corrupted, Unavailable
+from lakebed.server import child, deliveries, restarts, worker
+restarts._FIRST_PAUSE_SECONDS = 0.01
+def crash(*_): raise RuntimeError("a bug")
+{setup}
+sys.exit(main(["serve", "--data", {str(data)!r}, "--listen", "127.0.0.1:{port}", "--workers", "1", *{flags!r}]))
 """
     return [sys.executable, "-c", code]
 
 
+@pytest.mark.parametrize("role", ["worker", "deliveries"])
+def test_a_role_that_crashes_whenever_it_is_started_ends_the_server(tmp_path: Path, role: str) -> None:
+    command = broken_server(f"{role}.serve = crash", tmp_path / "data", free_port())
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("lakebed: a process of the server ends whenever it is started")
+    name = {"worker": "lakebed-worker", "deliveries": "lakebed-events"}[role]
+    assert last.endswith(f"process={name} starts=5 error=RuntimeError: a bug")
+    assert ended.stderr.count('"a child of the server crashed"') == 5
+    assert '"ready"' not in ended.stderr
+
+
+def test_a_process_that_is_killed_whenever_it_is_started_ends_the_server(tmp_path: Path) -> None:
+    setup = "deliveries.serve = lambda _: os.kill(os.getpid(), 11)"
+    command = broken_server(setup, tmp_path / "data", free_port())
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].endswith("process=lakebed-events starts=5 error=it was ended by SIGSEGV")
+
+
 def test_what_keeps_deliveries_from_the_first_start_is_said_in_one_line(tmp_path: Path) -> None:
-    command = with_deliveries_that_raise('Corrupted("it is damaged")', tmp_path / "data", free_port())
+    setup = """
+def broken(*_): raise Corrupted("it is damaged")
+deliveries.serve = broken"""
+    command = broken_server(setup, tmp_path / "data", free_port())
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert complaint(ended).startswith("lakebed: it is damaged")
 
 
-def test_deliveries_that_crash_at_once_stop_nobody_from_being_served(tmp_path: Path) -> None:
+WAITING = """
+def waiting(*_): raise Unavailable("the store is away")
+deliveries.serve = waiting"""
+
+BEGUN_ONCE = """
+def once(station):
+    if os.path.exists("begun"): crash()
+    open("begun", "x").close()
+    station.channel.send(child.READY)
+    return 1
+deliveries.serve = once"""
+
+
+@pytest.mark.parametrize(("setup", "told"), [(WAITING, "the store is away"), (BEGUN_ONCE, "RuntimeError: a bug")])
+def test_deliveries_that_fail_of_what_may_pass_or_once_began_stop_nobody(tmp_path: Path, setup: str, told: str) -> None:
     port, log = free_port(), tmp_path / "log"
-    command = with_deliveries_that_raise('RuntimeError("a bug")', tmp_path / "data", port)
-    with log.open("wb") as output, subprocess.Popen(command, stderr=output, start_new_session=True) as process:
+    command = broken_server(setup, tmp_path / "data", port)
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, cwd=tmp_path, stderr=output, start_new_session=True) as process,
+    ):
         try:
-            wait_until(lambda: log.read_text().count("RuntimeError: a bug") > 2, "it was tried again")
+            wait_until(lambda: log.read_text().count(told) > 6, "it was tried again and again")
             wait_until(lambda: '"ready"' in log.read_text(), "the server is ready")
             assert "the process that delivers events died and is replaced" in log.read_text()
             with Connection(port) as connection:

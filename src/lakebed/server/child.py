@@ -31,6 +31,9 @@ from .metrics import Metrics
 READY: Final = b"+"
 """What a child says to the supervisor when it can do its work; what follows is why it ended."""
 
+CRASHED: Final = b"!"
+"""What it says before the words of an error that is not ours."""
+
 CONNECTION: Final = b"C"
 """What comes with the descriptor of a connection."""
 
@@ -132,6 +135,17 @@ def tell_failure(channel: socket.socket, error: LakebedError) -> None:
     """Tell the supervisor what this child ended of."""
     with suppress(OSError):
         channel.send(f"{type(error).__name__}\n{error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
+
+
+def tell_crash(channel: socket.socket, error: BaseException) -> None:
+    """Tell the supervisor what this child ended of, where that is a mistake of ours or of a library."""
+    with suppress(OSError):
+        channel.send(CRASHED + f"{type(error).__name__}: {error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
+
+
+def told_crash(message: bytes) -> str:
+    """In one line, what a child crashed of."""
+    return " ".join(message.removeprefix(CRASHED).decode(errors="replace").split())
 
 
 def told_failure(message: bytes) -> LakebedError:

@@ -4,8 +4,8 @@ Connections are passed as descriptors in turn, which spreads them evenly; with a
 one worker idle. The parent has no threads and no event loop, so that forking it is always safe.
 
 Children have roles: workers answer requests, others do what need not be done in a worker. A child that dies is
-replaced, as long as some worker can serve; what happens to the others stops no worker. A server whose children cannot
-even begin ends with what the first of them said.
+replaced, as long as some worker can serve; what happens to others that once began stops no worker. A server whose
+children cannot even begin ends with what the first of them said, or with what the last one crashed of.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from lakebed.core.errors import InvalidSetting, LakebedError, Unavailable
+from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Address, Settings
 
 from . import deliveries, worker
-from .child import CONNECTION, READY, Station, tell_failure, told_failure
+from .child import CONNECTION, CRASHED, READY, Station, tell_crash, tell_failure, told_crash, told_failure
 from .identity import Identity, establish_identity
 from .logs import configure_logs
 from .metrics import clear_metrics
+from .restarts import Starts, pause_after_life
 from .selects import clear_spill
 
 log = logging.getLogger("lakebed.server")
@@ -46,12 +47,6 @@ _KILL_SECONDS: Final = 5.0
 
 _MESSAGE_BYTES: Final = 64 * 1024
 _BUSY_PAUSE_SECONDS: Final = 0.05
-_YOUNG_SECONDS: Final = 5.0
-_FIRST_PAUSE_SECONDS: Final = 0.5
-_LONGEST_PAUSE_SECONDS: Final = 10.0
-_MOST_DOUBLINGS: Final = 10
-_FAILED_STARTS: Final = 5
-"""So many workers in a row that die before they can serve mean that the next would too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +74,8 @@ class _Child:
     started: float
     ready: bool = False
     failure: LakebedError | None = None
+    crash: str = ""
+    """What it ended of that is no error of ours."""
 
 
 def run(settings: Settings) -> int:
@@ -127,6 +124,11 @@ def _allow_many_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def _ended(exit_code: int) -> str:
+    """How a child ended that said nothing."""
+    return f"it was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"it ended with {exit_code}"
+
+
 def _serve_streams(station: Station) -> int:
     # Here, because a server without streams does without the libraries that they need.
     from . import streams_worker
@@ -159,8 +161,7 @@ class _Supervisor:
         self._held: socket.socket | None = None
         self._stopping = False
         self._stops = 0
-        self._failed_starts = dict.fromkeys(self._roles, 0)
-        """Of each role, how many in a row died before they were ready."""
+        self._starts = {role: Starts(role.takes_connections) for role in self._roles}
         self._restarts: dict[int, float] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -207,8 +208,9 @@ class _Supervisor:
                 )
             except LakebedError as error:
                 tell_failure(theirs, error)
-            except BaseException:
+            except BaseException as error:
                 log.exception("a child of the server crashed", extra={"child": number})
+                tell_crash(theirs, error)
             finally:
                 logging.shutdown()
                 # Not sys.exit: the parent's own cleanup is not the child's to run.
@@ -299,19 +301,20 @@ class _Supervisor:
             return
         if message.startswith(READY):
             found.ready = True
-            self._failed_starts[found.role] = 0
+            self._starts[found.role].begin()
             message = message.removeprefix(READY)
-        if message:
+        if message.startswith(CRASHED):
+            found.crash = told_crash(message)
+        elif message:
             found.failure = told_failure(message)
 
     def _announce_once(self) -> None:
-        """Tell that all are there. Who takes no connections and died before it was ready is not waited for again."""
-        if self._announced or len(self._workers) < self._settings.server.workers:
+        """Tell that all are there. What waits itself for something that may pass is not waited for."""
+        workers = self._workers
+        if self._announced or len(workers) < self._settings.server.workers:
             return
-        for child in self._children.values():
-            is_awaited = child.role.takes_connections or not self._failed_starts[child.role]
-            if is_awaited and not child.ready:
-                return
+        if not all(each.ready for each in workers) or not all(starts.is_settled for starts in self._starts.values()):
+            return
         self._announced = True
         scheme = "https" if self._settings.server.tls_cert is not None else "http"
         log.info(
@@ -347,25 +350,21 @@ class _Supervisor:
 
     def _replace(self, dead: _Child, status: int) -> None:
         """Have a successor started, soon. Raises what kept the first children from starting."""
-        failure = dead.failure
+        failure, exit_code, now = dead.failure, os.waitstatus_to_exitcode(status), time.monotonic()
         if failure is not None and not failure.retryable and not self._announced:
             raise failure
-        is_young = time.monotonic() - dead.started < _YOUNG_SECONDS
-        pause = _FIRST_PAUSE_SECONDS if is_young else 0.0
+        pause = pause_after_life(now - dead.started)
         if not dead.ready:
-            self._failed_starts[dead.role] += 1
-            failed_starts = self._failed_starts[dead.role]
-            is_hopeless = dead.role.takes_connections and failed_starts >= _FAILED_STARTS
-            if is_hopeless and not any(w.ready for w in self._workers):
-                raise failure or Unavailable("the server's workers end as soon as they are started; its log says why")
-            doubled = min(failed_starts - 1, _MOST_DOUBLINGS)
-            pause = min(_FIRST_PAUSE_SECONDS * 2**doubled, _LONGEST_PAUSE_SECONDS)
-        log.error(
-            dead.role.died,
-            extra={"child": dead.number, "status": os.waitstatus_to_exitcode(status)},
-            exc_info=failure,
-        )
-        self._restarts[dead.number] = time.monotonic() + pause
+            starts = self._starts[dead.role]
+            starts.fail(failure)
+            if starts.is_hopeless(others_serve=any(w.ready for w in self._workers)):
+                raise failure or LakebedError(
+                    "a process of the server ends whenever it is started; the log says where it does. "
+                    f"process={dead.role.name} starts={starts.failed} error={dead.crash or _ended(exit_code)}"
+                )
+            pause = starts.pause_seconds
+        log.error(dead.role.died, extra={"child": dead.number, "status": exit_code}, exc_info=failure)
+        self._restarts[dead.number] = now + pause
 
     def _restart(self) -> None:
         for number, due in list(self._restarts.items()):
