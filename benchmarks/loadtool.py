@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.cache import CACHE
+from benchmarks.cache import made_once
 from benchmarks.endpoint import Ask, Body, Endpoint, request_head
 from benchmarks.signing import Signing
 
@@ -46,20 +46,16 @@ def build() -> Path:
     digest = hashlib.sha256()
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.read_bytes())
-    folder = CACHE / "bin"
-    binary = folder / f"load-{digest.hexdigest()[:12]}"
-    if binary.exists():
-        return binary
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if go is None:
-        raise RuntimeError("the load program and MinIO are built with go, which was not found on PATH")
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as staging:
-        made = Path(staging) / binary.name
+
+    def compile_it(staging: Path) -> Path:
+        go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+        if go is None:
+            raise RuntimeError("the load program and MinIO are built with go, which was not found on PATH")
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
-        subprocess.run([go, "build", "-o", made, "."], cwd=SOURCES, env=environment, check=True)
-        made.replace(binary)
-    return binary
+        subprocess.run([go, "build", "-o", staging / "load", "."], cwd=SOURCES, env=environment, check=True)
+        return staging / "load"
+
+    return made_once(f"bin/load-{digest.hexdigest()[:12]}", compile_it)
 
 
 @dataclass(frozen=True, slots=True)

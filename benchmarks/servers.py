@@ -92,9 +92,9 @@ def minio_program() -> Path:
     program = CACHE / "bin" / "minio"
     if not program.exists():
         # Only now: it is a test fixture, and tests would be skipped where we have already failed for want of Go.
-        from tests.fixtures.minio import _find_or_build
+        from tests.fixtures.minio import find_or_build_minio
 
-        program = _find_or_build()
+        program = find_or_build_minio()
     return program
 
 

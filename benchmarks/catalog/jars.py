@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks.cache import CACHE
+from benchmarks.cache import made_once
 
 ICEBERG: Final = "1.11.0"
 NESSIE: Final = "0.99.0"
@@ -74,25 +73,19 @@ def new_java() -> Path:
 
 
 def found_or_fetched(name: str, fetch: Callable[[str, Path, Path], None]) -> Path:
-    """The folder of that name in the cache; `fetch` makes it, given Maven, the folder and a repository."""
-    home = CACHE / name
-    if home.exists():
-        return home
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs, one fetches and the other waits for it
-        if not home.exists():
-            maven = shutil.which("mvn")
-            if maven is None:
-                raise RuntimeError("the peers are fetched with Maven, which was not found on PATH: install it")
-            staging = CACHE / f".{name}-staging"
-            shutil.rmtree(staging, ignore_errors=True)
-            (staging / "jars").mkdir(parents=True)
-            # What Maven keeps for itself goes with the staging folder.
-            fetch(maven, staging / "jars", staging / "maven")
-            (staging / "jars").rename(home)
-            shutil.rmtree(staging)
-    return home
+    """The folder of that name in the cache; `fetch` fills it, given Maven, the folder and a repository."""
+
+    def make(staging: Path) -> Path:
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise RuntimeError("the peers are fetched with Maven, which was not found on PATH: install it")
+        jars = staging / "jars"
+        jars.mkdir()
+        # What Maven keeps for itself goes with the staging folder.
+        fetch(maven, jars, staging / "maven")
+        return jars
+
+    return made_once(name, make)
 
 
 def run_maven(maven: str, folder: Path, words: list[str]) -> None:

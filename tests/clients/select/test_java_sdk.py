@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.fixtures.compatibility_kit import find_or_install_compiler
-from tests.fixtures.maven import find_or_install_maven
+from tests.fixtures.maven import fetched_jars
 from tests.fixtures.server import RunningServer
 
 from .conftest import Asking
@@ -29,7 +27,10 @@ Run = Callable[[str, str], "subprocess.CompletedProcess[bytes]"]
 @pytest.fixture
 def run(asking: Asking, lakebed_server: RunningServer, tmp_path: Path) -> Run:
     """Select from an object of the bucket."""
-    java, class_path = find_or_install_compiler(), f"{tmp_path}:{_find_or_download()}/*"
+    jars = fetched_jars(
+        f"aws-java-sdk-s3-{VERSION}", "the AWS SDK for Java", _SOURCES / "pom.xml", f"-Dsdk.version={VERSION}"
+    )
+    java, class_path = find_or_install_compiler(), f"{tmp_path}:{jars}/*"
     javac = [str(java / "bin" / "javac"), "-d", str(tmp_path), "-cp", class_path, str(_SOURCES / "Select.java")]
     subprocess.run(javac, check=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "JAVA_", "JDK_"))}
@@ -48,30 +49,6 @@ def run(asking: Asking, lakebed_server: RunningServer, tmp_path: Path) -> Run:
         )
 
     return select
-
-
-def _find_or_download() -> Path:
-    """The folder with the SDK; fetched if it is not there; a skip where it cannot be."""
-    cache = Path(os.environ.get("LAKEBED_CACHE") or Path.home() / ".cache" / "lakebed")
-    home = cache / f"aws-java-sdk-s3-{VERSION}"
-    if home.exists():
-        return home
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".aws-java-sdk-s3.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes: one downloads, the others wait for it
-        if not home.exists():
-            maven = find_or_install_maven(f"needs the AWS SDK for Java: install Maven, or put its jars at {home}")
-            staging = cache / f".aws-java-sdk-s3-{VERSION}-staging"
-            shutil.rmtree(staging, ignore_errors=True)
-            (staging / "jars").mkdir(parents=True)
-            # What Maven keeps for itself goes with the staging folder.
-            words = [f"-Dmaven.repo.local={staging / 'maven'}", f"-Dsdk.version={VERSION}"]
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={staging / 'jars'}"]
-            command = [str(maven), "-q", "--batch-mode", "-f", str(_SOURCES / "pom.xml"), *words, *goal]
-            subprocess.run(command, cwd=staging, check=True, stdin=subprocess.DEVNULL)
-            (staging / "jars").rename(home)
-            shutil.rmtree(staging)
-    return home
 
 
 def test_the_decoder_takes_every_message_and_sees_the_end(asking: Asking, run: Run) -> None:

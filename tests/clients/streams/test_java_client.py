@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -14,7 +11,7 @@ import pytest
 from tests.clients.people import make_user
 from tests.clients.streams.serving import StreamServer
 from tests.fixtures.compatibility_kit import find_or_install_compiler
-from tests.fixtures.maven import find_or_install_maven
+from tests.fixtures.maven import fetched_jars
 
 pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 
@@ -39,7 +36,10 @@ def test_records(streams: StreamServer, tmp_path: Path) -> None:
 
 
 def _run(program: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    java, class_path = find_or_install_compiler(), f"{folder}:{_find_or_download()}/*"
+    jars = fetched_jars(
+        f"fluss-client-{VERSION}", "the Java client of Fluss", _SOURCES / "pom.xml", f"-Dclient.version={VERSION}"
+    )
+    java, class_path = find_or_install_compiler(), f"{folder}:{jars}/*"
     javac = [str(java / "bin" / "javac"), "-d", str(folder), "-cp", class_path, str(_SOURCES / f"{program}.java")]
     subprocess.run(javac, check=True)
     # Arrow reads memory that the module system closes to it.
@@ -48,27 +48,3 @@ def _run(program: str, folder: Path, *words: str) -> subprocess.CompletedProcess
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
     )
-
-
-def _find_or_download() -> Path:
-    """The folder with the client; fetched if it is not there; a skip where it cannot be."""
-    cache = Path(os.environ.get("LAKEBED_CACHE") or Path.home() / ".cache" / "lakebed")
-    home = cache / f"fluss-client-{VERSION}"
-    if home.exists():
-        return home
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".fluss-client.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes: one downloads, the others wait for it
-        if not home.exists():
-            maven = find_or_install_maven(f"needs the Java client of Fluss: install Maven, or put its jars at {home}")
-            staging = cache / f".fluss-client-{VERSION}-staging"
-            shutil.rmtree(staging, ignore_errors=True)
-            (staging / "jars").mkdir(parents=True)
-            # What Maven keeps for itself goes with the staging folder.
-            words = [f"-Dmaven.repo.local={staging / 'maven'}", f"-Dclient.version={VERSION}"]
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={staging / 'jars'}"]
-            command = [str(maven), "-q", "--batch-mode", "-f", str(_SOURCES / "pom.xml"), *words, *goal]
-            subprocess.run(command, cwd=staging, check=True, stdin=subprocess.DEVNULL)
-            (staging / "jars").rename(home)
-            shutil.rmtree(staging)
-    return home
