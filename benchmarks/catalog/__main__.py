@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import signal
-import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -16,14 +12,13 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import loadtool, results
-from benchmarks.cache import CACHE
 from benchmarks.catalog import tables
 from benchmarks.catalog.compare import compare
 from benchmarks.catalog.growth import grow_snapshots, grow_tables
 from benchmarks.catalog.scenarios import ENTRIES
 from benchmarks.catalog.site import Site, lakebed_site, nessie_site, reference_site
 from benchmarks.machine import machine
-from benchmarks.table import Table
+from benchmarks.session import keep, run, tell, workplace
 
 NAMES = [entry.make(True).name for entry in ENTRIES]
 NEEDED_BYTES = 16 * 1024**3
@@ -50,24 +45,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when a server gave a wrong answer."""
     asked = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds = asked.rounds or (2 if asked.quick else 5)
     seconds = asked.seconds or (1 if asked.quick else 4)
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(parent).free < NEEDED_BYTES:
-        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
-        return 2
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="catalog-", dir=parent)))
+        folder = stack.enter_context(workplace("catalog", asked.folder, NEEDED_BYTES))
         scratch = folder / "client"
         scratch.mkdir()
         tool = loadtool.LoadTool(loadtool.build(), scratch)
@@ -107,7 +92,7 @@ def _compare(asked: argparse.Namespace, sites: Sequence[Site], circumstances: re
         tell(f"broke off: {', '.join(broken)}")
         circumstances = msgspec.structs.replace(circumstances, complete=False)
     table = tables.comparison(rows, [site.name for site in sites])
-    return _finish("compare", circumstances, rows, table, bool(broken) or any(row.failed for row in rows))
+    return keep("catalog-compare", circumstances, rows, table, bool(broken) or any(row.failed for row in rows))
 
 
 def _grow(site: Site, circumstances: results.Circumstances, *, quick: bool) -> int:
@@ -116,20 +101,13 @@ def _grow(site: Site, circumstances: results.Circumstances, *, quick: bool) -> i
     grown = grow_snapshots(site, sizes, rounds=rounds, seconds=seconds, tell=tell)
     table = tables.growth("Lakebed as a table's snapshots grow", "snapshots", grown)
     failed = any(cost.errors for each in grown for cost in each.paths.values())
-    code = _finish("snapshots", circumstances, grown, table, failed)
+    code = keep("catalog-snapshots", circumstances, grown, table, failed)
     sizes = TABLES[:QUICK_GROWTH] if quick else TABLES
     grown = grow_tables(site, sizes, rounds=rounds, seconds=seconds, tell=tell)
     table = tables.growth("Lakebed as the catalog grows", "tables", grown)
     failed = any(cost.errors for each in grown for cost in each.paths.values())
-    return code | _finish("tables", circumstances, grown, table, failed)
-
-
-def _finish(section: str, circumstances: results.Circumstances, result: object, table: Table, failed: bool) -> int:
-    table.show()
-    tell(f"kept in {results.keep(f'catalog-{section}', circumstances, result, table)}")
-    return 1 if failed else 0
+    return code | keep("catalog-tables", circumstances, grown, table, failed)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped and the folder removed
-    sys.exit(main(sys.argv[1:]))
+    run(main)

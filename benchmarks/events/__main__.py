@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import loadtool, results
-from benchmarks.cache import CACHE
 from benchmarks.events import tables
 from benchmarks.events.draining import drain
 from benchmarks.events.notifying import KAFKA, WEBHOOK, lakebed, minio, notifying, topic_of
@@ -22,6 +19,7 @@ from benchmarks.events.sink import Sink
 from benchmarks.machine import machine
 from benchmarks.s3.site import Bodies, Site
 from benchmarks.servers import free_port
+from benchmarks.session import keep, run, tell, workplace
 from benchmarks.table import Table
 
 NAMES = ("notified", "rules", "emptying", "draining")
@@ -42,22 +40,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when an event was lost or an answer was wrong."""
     asked = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds, seconds = asked.rounds or (2 if asked.quick else 5), asked.seconds or (1 if asked.quick else 5)
     wanted = asked.only or NAMES
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
     failed = False
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="events-", dir=parent)))
+        folder = stack.enter_context(workplace("events", asked.folder))
         scratch = folder / "client"
         scratch.mkdir()
         tool, bodies = loadtool.LoadTool(loadtool.build(), scratch), Bodies(scratch)
@@ -94,21 +85,21 @@ def main(arguments: Sequence[str]) -> int:
                 for site, sinks in sites
             ]
             failed |= any(one.lost or one.errors for one in found if one.server == "Lakebed")
-            _keep("notified", circumstances, found, tables.notified(found))
+            keep("events-notified", circumstances, found, tables.notified(found))
         if "rules" in wanted:
             ruled = [
                 measure_rules(site, WEBHOOK, sinks[WEBHOOK], rounds=rounds, seconds=seconds, tell=tell)
                 for site, sinks in sites
             ]
             failed |= any(one.errors for one in ruled)
-            _keep("rules", circumstances, ruled, tables.ruled(ruled))
+            keep("events-rules", circumstances, ruled, tables.ruled(ruled))
         if "emptying" in wanted:
             waiting = asked.waiting or (2_000 if asked.quick else 50_000)
             emptied = [
                 measure_emptying(site, WEBHOOK, sinks[WEBHOOK], events=waiting, tell=tell) for site, sinks in sites
             ]
             failed |= any(one.lost for one in emptied if one.server == "Lakebed")
-            _keep("emptying", circumstances, emptied, tables.emptied(emptied))
+            keep("events-emptying", circumstances, emptied, tables.emptied(emptied))
         if "draining" in wanted:
             count = asked.events or (20_000 if asked.quick else 1_000_000)
             tell(f"Lakebed: {count} events drain to a target in memory")
@@ -116,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
             place.mkdir()
             drained = asyncio.run(drain(place, events=count, targets=1))
             table = Table("A long queue drains to a target in memory", ["what"], [[drained.describe()]])
-            _keep("draining", circumstances, drained, table)
+            keep("events-draining", circumstances, drained, table)
     return 1 if failed else 0
 
 
@@ -130,10 +121,5 @@ def _kafka(stack: ExitStack) -> str:
     return f"127.0.0.1:{service.ports[Way.PLAIN]}"
 
 
-def _keep(section: str, circumstances: results.Circumstances, result: object, table: Table) -> None:
-    table.show()
-    tell(f"kept in {results.keep(f'events-{section}', circumstances, result, table)}")
-
-
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    run(main)

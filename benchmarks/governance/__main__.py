@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from benchmarks import results, servers
-from benchmarks.cache import CACHE
+from benchmarks import servers
 from benchmarks.governance import costs, lists, tables
 from benchmarks.governance.site import DURABILITY
 from benchmarks.machine import machine
 from benchmarks.results import Circumstances
-from benchmarks.table import Table
+from benchmarks.session import keep, run, tell, workplace
 
 COSTS: Final = "costs"
 LISTS: Final = "lists"
@@ -40,11 +36,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for."""
     asked = parse(arguments)
@@ -52,13 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     rounds = asked.rounds or (2 if asked.quick else 5)
     seconds = asked.seconds or (0.3 if asked.quick else 2)
     wanted = asked.only or NAMES
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(parent).free < NEEDED_BYTES:
-        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
-        return 2
-    with tempfile.TemporaryDirectory(prefix="governance-", dir=parent) as name:
-        folder = Path(name)
+    with workplace("governance", asked.folder, NEEDED_BYTES) as folder:
         ours = servers.lakebed()
         circumstances = Circumstances(
             measured_at=datetime.now(UTC),
@@ -74,19 +59,14 @@ def main(arguments: Sequence[str]) -> int:
         tell(circumstances.describe())
         if COSTS in wanted:
             times = costs.measure(folder / COSTS, rounds=rounds, seconds=seconds)
-            _finish(COSTS, circumstances, times, tables.costs(times))
+            keep(f"governance-{COSTS}", circumstances, times, tables.costs(times))
         if LISTS in wanted:
             count = QUICK_TABLES if asked.quick else TABLES
             tell(f"making {count:,} tables")
             times = lists.measure(folder / LISTS, count, rounds=rounds, seconds=seconds)
-            _finish(LISTS, circumstances, times, tables.listed(times, count))
+            keep(f"governance-{LISTS}", circumstances, times, tables.listed(times, count))
     return 0
 
 
-def _finish(section: str, circumstances: Circumstances, result: object, table: Table) -> None:
-    table.show()
-    tell(f"kept in {results.keep(f'governance-{section}', circumstances, result, table)}")
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)

@@ -5,10 +5,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import shutil
-import signal
-import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -19,15 +15,13 @@ from typing import Final
 import msgspec
 import pyspark
 
-from benchmarks import results
-from benchmarks.cache import CACHE
 from benchmarks.machine import machine
 from benchmarks.pipeline import planning, tables, waking
 from benchmarks.pipeline.compare import compare
 from benchmarks.pipeline.scenarios import Compaction, Merge, Scenario
 from benchmarks.pipeline.site import DISK, DISK_DURABILITY, LAKEBED, recipe, running_server, sites
 from benchmarks.results import Circumstances
-from benchmarks.table import Table
+from benchmarks.session import keep, run, tell, workplace
 from lakebed.pipeline.versions import ICEBERG_VERSION
 
 PLANNING: Final = "planning"
@@ -55,23 +49,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when something came out wrong."""
     asked = parse(arguments)
     load_average = os.getloadavg()[0]
     wanted = asked.only or NAMES
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(parent).free < NEEDED_BYTES:
-        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
-        return 2
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pipeline-", dir=parent)))
+        folder = stack.enter_context(workplace("pipeline", asked.folder, NEEDED_BYTES))
         ours = recipe()
         circumstances = Circumstances(
             measured_at=datetime.now(UTC),
@@ -94,7 +78,9 @@ def main(arguments: Sequence[str]) -> int:
         if WORKER in wanted:
             workers, tasks = (QUICK_WORKERS, QUICK_TASKS) if asked.quick else (WORKERS, TASKS)
             begun = waking.measure(server, folder / "workers", workers=workers, tasks=tasks, tell=tell)
-            code |= _finish(WORKER, msgspec.structs.replace(circumstances, rounds=workers), begun, tables.woken(begun))
+            code |= keep(
+                f"pipeline-{WORKER}", msgspec.structs.replace(circumstances, rounds=workers), begun, tables.woken(begun)
+            )
         scenarios = [each for each in _scenarios(asked.quick) if each.name in wanted]
         if scenarios:
             both = stack.enter_context(sites(server, folder / "disk"))
@@ -104,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
                 durability={**circumstances.durability, DISK: DISK_DURABILITY},
                 complete=circumstances.complete and not broken,
             )
-            code |= _finish("compare", circumstances, rows, tables.comparison(rows), failed=bool(broken))
+            code |= keep("pipeline-compare", circumstances, rows, tables.comparison(rows), failed=bool(broken))
     return code
 
 
@@ -117,15 +103,8 @@ def _plan(asked: argparse.Namespace, folder: Path, circumstances: Circumstances)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         passes = pool.submit(planning.measure, folder / PLANNING, count).result()
     circumstances = msgspec.structs.replace(circumstances, rounds=1)
-    return _finish(PLANNING, circumstances, passes, tables.planned(passes, count))
-
-
-def _finish(section: str, circumstances: Circumstances, result: object, table: Table, *, failed: bool = False) -> int:
-    table.show()
-    tell(f"kept in {results.keep(f'pipeline-{section}', circumstances, result, table)}")
-    return 1 if failed else 0
+    return keep(f"pipeline-{PLANNING}", circumstances, passes, tables.planned(passes, count))
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped and the folder removed
-    sys.exit(main(sys.argv[1:]))
+    run(main)

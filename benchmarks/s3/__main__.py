@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import signal
-import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,7 +13,6 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import loadtool, results, servers
-from benchmarks.cache import CACHE
 from benchmarks.machine import machine
 from benchmarks.s3 import tables
 from benchmarks.s3.compare import compare
@@ -26,8 +21,8 @@ from benchmarks.s3.scenarios import ENTRIES
 from benchmarks.s3.site import Bodies, Site
 from benchmarks.s3.soak import soak
 from benchmarks.s3.transfer_memory import transfer_memory
+from benchmarks.session import keep, run, tell, workplace
 from benchmarks.signing import Signing
-from benchmarks.table import Table
 
 MEMORY = "memory"
 NAMES = [entry.make(True).name for entry in ENTRIES] + [MEMORY]
@@ -56,24 +51,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when a server gave a wrong answer."""
     asked = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds = asked.rounds or (2 if asked.quick else 5)
     seconds = asked.seconds or (1 if asked.quick else 4)
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(parent).free < NEEDED_BYTES:
-        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
-        return 2
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="s3-", dir=parent)))
+        folder = stack.enter_context(workplace("s3", asked.folder, NEEDED_BYTES))
         scratch = folder / "client"
         scratch.mkdir()
         tool = loadtool.LoadTool(loadtool.build(), scratch)
@@ -98,12 +83,12 @@ def main(arguments: Sequence[str]) -> int:
         tell(circumstances.describe())
         if asked.soak:
             soaked = soak(sites[0], asked.soak, tell)
-            return _finish("soak", circumstances, soaked, tables.soaked(soaked), bool(soaked.errors))
+            return keep("s3-soak", circumstances, soaked, tables.soaked(soaked), bool(soaked.errors))
         if asked.large:
             sizes = [10**4, 10**5, 10**6] + ([] if asked.quick else [10**7])
             found = scale(sites[0], sizes, rounds=min(rounds, 3), seconds=seconds / 2, tell=tell)
             failed = any(cost.errors for each in found for cost in each.paths.values())
-            return _finish("scale", circumstances, found, tables.scales(found), failed)
+            return keep("s3-scale", circumstances, found, tables.scales(found), failed)
         return _compare(asked, sites, circumstances)
 
 
@@ -134,21 +119,14 @@ def _compare(asked: argparse.Namespace, sites: Sequence[Site], circumstances: re
             tell(f"broke off: {', '.join(broken)}")
             circumstances = msgspec.structs.replace(circumstances, complete=False)
         failed = bool(broken) or any(row.failed for row in rows)
-        code |= _finish("compare", circumstances, rows, table, failed)
+        code |= keep("s3-compare", circumstances, rows, table, failed)
     if MEMORY in wanted:
         tell("memory: 64 down and 64 up")
         held = {site.server.recipe.name: transfer_memory(site, asked.quick) for site in sites}
         table = tables.transfer_memory(held)
-        code |= _finish("memory", circumstances, held, table, any(each.errors for each in held.values()))
+        code |= keep("s3-memory", circumstances, held, table, any(each.errors for each in held.values()))
     return code
 
 
-def _finish(section: str, circumstances: results.Circumstances, result: object, table: Table, failed: bool) -> int:
-    table.show()
-    tell(f"kept in {results.keep(f's3-{section}', circumstances, result, table)}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped and the folder removed
-    sys.exit(main(sys.argv[1:]))
+    run(main)

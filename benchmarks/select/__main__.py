@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -15,13 +12,13 @@ from typing import Final
 
 import duckdb
 
-from benchmarks import results, servers
-from benchmarks.cache import CACHE
+from benchmarks import servers
 from benchmarks.machine import machine
 from benchmarks.results import Circumstances
 from benchmarks.select import objects
 from benchmarks.select.compare import client_of, compare, store, table, warm_up
 from benchmarks.select.scenarios import SCENARIOS, SMALL
+from benchmarks.session import keep, run, tell, workplace
 
 NEEDED_BYTES: Final = 12 * 1024**3
 SIZE_MIB, QUICK_SIZE_MIB = 1024, 64
@@ -39,24 +36,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for."""
     asked = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds = asked.rounds or (1 if asked.quick else 3)
     wanted = [scenario for scenario in SCENARIOS if asked.only is None or scenario.name in asked.only]
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(parent).free < NEEDED_BYTES:
-        tell(f"the benchmarks need {NEEDED_BYTES >> 30} GiB of free disk. folder={parent}")
-        return 2
-    with tempfile.TemporaryDirectory(prefix="select-", dir=parent) as name, ExitStack() as stack:
-        folder = Path(name)
+    with workplace("select", asked.folder, NEEDED_BYTES) as folder, ExitStack() as stack:
         recipes = [servers.lakebed()] + ([] if asked.alone else [servers.minio()])
         circumstances = Circumstances(
             measured_at=datetime.now(UTC),
@@ -80,10 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         for scenario in wanted:
             tell(scenario.title)
             compared.append(compare(running[0], running[1] if len(running) > 1 else None, folder, scenario, rounds))
-        shown = table(compared)
-        shown.show()
-        tell(f"kept in {results.keep('select-compare', circumstances, compared, shown)}")
-    return 0
+        return keep("select-compare", circumstances, compared, table(compared))
 
 
 def _make(folder: Path, size: int, wanted: set[str]) -> None:
@@ -100,4 +83,4 @@ def _make(folder: Path, size: int, wanted: set[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)
