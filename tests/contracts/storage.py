@@ -194,6 +194,8 @@ class StorageContract:
         await storage.delete(key)
         await storage.delete_many([key])
         await storage.delete_many([])
+        with pytest.raises(NotFound):
+            await storage.head(key)
 
     async def test_delete_many_removes_those_named_only(self, storage: ObjectStorage, prefix: str) -> None:
         await put_all(storage, [prefix + name for name in "abcd"])

@@ -77,3 +77,4 @@ async def test_it_is_kept_while_nobody_asks(core_store: MetaStore, clock: Manual
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
+    assert one.lease.expires_ms > before

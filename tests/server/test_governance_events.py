@@ -59,7 +59,8 @@ def test_settings_that_cannot_be_are_refused_by_their_path(change: tuple[str, st
 
 def test_plain_http_is_for_who_allows_it() -> None:
     allowed = GOOD.replace("[listeners]", "[listeners]\nallow_http = true")
-    load_settings(file=SettingsFile("lakebed.toml", allowed.replace("https://", "http://")))
+    loaded = load_settings(file=SettingsFile("lakebed.toml", allowed.replace("https://", "http://")))
+    assert loaded.settings.listeners.hooks["review"].url.startswith("http://")
 
 
 def test_a_hook_that_names_no_operations_is_asked_about_all() -> None:

@@ -73,6 +73,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 def test_what_is_needed_is_enough(kind: str) -> None:
     settings = msgspec.convert(GOOD[kind], kind_named(kind).settings)
     settings.validate()
+    assert msgspec.to_builtins(settings) | GOOD[kind] == msgspec.to_builtins(settings)
 
 
 @pytest.mark.parametrize("kind", GOOD)

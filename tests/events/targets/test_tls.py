@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ def certificates(tmp_path: Path) -> Certificates:
 def test_files_that_can_be_used_are_taken(certificates: Certificates) -> None:
     for files in (TlsFiles(), certificates.trusting, certificates.mutual):
         files.validate()
-        files.context()
+        context = files.context()
+        assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+        assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
 def test_paths_are_absolute() -> None:

@@ -43,6 +43,10 @@ def test_right_secrets_cost_nothing() -> None:
     tries = attempts(ManualClock())
     for _ in range(100):
         tries.succeeded(tries.begin("bob", HOME))
+    for _ in range(3):  # as many mistakes are free as at first
+        tries.begin("bob", HOME)
+    with pytest.raises(Throttled):
+        tries.begin("bob", HOME)
 
 
 def test_many_tries_at_once_count_before_any_of_them_is_known_to_be_wrong() -> None:

@@ -95,7 +95,8 @@ def test_specs_that_break_a_rule_are_refused(fields: list[Json], message: str) -
 
 
 def test_names_of_nested_columns_and_of_the_source_itself_are_fine() -> None:
-    bind(partition(1, "identity", "id"), partition(5, "identity", "place.city"), partition(2, "day", "at"))
+    fields = partition(1, "identity", "id"), partition(5, "identity", "place.city"), partition(2, "day", "at")
+    assert [field.name for field in bind(*fields).fields] == ["id", "place.city", "at"]
 
 
 def test_an_id_of_a_field_with_another_meaning_is_refused() -> None:

@@ -77,7 +77,11 @@ async def test_nothing_is_looked_for_once_the_client_has_hung_up() -> None:
 
 
 async def test_it_ends_when_the_time_is_over() -> None:
+    looks: list[int] = []
+
     async def look() -> bool:
+        looks.append(1)
         return False
 
     await look_until(request(), 0.02, look, silence)
+    assert looks

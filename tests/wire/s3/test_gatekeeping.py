@@ -52,6 +52,7 @@ def test_request_to_a_bucket_of_another_owner_than_expected_does_nothing(s3: Any
 @pytest.mark.parametrize("owner", [DEFAULT_ACCOUNT, canonical_id(DEFAULT_ACCOUNT)])
 def test_owner_may_be_expected_by_account_or_by_canonical_id(s3: Any, bucket: str, owner: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x", ExpectedBucketOwner=owner)
+    assert s3.get_object(Bucket=bucket, Key="k", ExpectedBucketOwner=owner)["Body"].read() == b"x"
 
 
 def test_copy_from_a_bucket_of_another_owner_than_expected_is_refused(s3: Any, bucket: str) -> None:
