@@ -11,6 +11,10 @@ EVIDENCE := src/lakebed/conform/evidence.json
 # tests share is started twice at most.
 SHARED := -n 2 --dist loadgroup
 
+# Bytecode is kept, whatever the shell says: the asserts of every test file would be rewritten by each process of every
+# run, and each of the hundreds of servers that tests start would compile the whole package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test test-fast test-all evidence check bench clean
 
 help: ## Print these lines
@@ -30,7 +34,7 @@ demo: setup ## Start a server, use it end to end, print what happened
 	@$(BIN)/python -m lakebed demo
 
 test-fast: setup ## The quick tests: under 3 minutes
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not integration and not heavy"
+	@$(BIN)/python -m pytest -q -n 2 --hypothesis-profile=look -m "not slow and not integration and not heavy"
 
 test: setup ## The test suite: under 25 minutes on 2 cores
 	@$(BIN)/python -m pytest -q $(SHARED) -m "not heavy"
@@ -60,5 +64,6 @@ stream-messages: setup ## Make the classes of stream messages from their .proto
 	@cd src/lakebed/wire/fluss && $(CURDIR)/$(PYTHON) -m grpc_tools.protoc -I . --python_out=. --pyi_out=. messages.proto
 
 clean: ## Remove what the other commands made in this checkout
+	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist \
 	  src/lakebed/objects/_md5_lanes.so src/lakebed/select/_json_lines.so
