@@ -56,7 +56,7 @@ class Starts:
     @property
     def pause_seconds(self) -> float:
         """How long to wait after the last one that failed."""
-        return min(_FIRST_PAUSE_SECONDS * 2 ** min(self.failed - 1, _MOST_DOUBLINGS), _LONGEST_PAUSE_SECONDS)
+        return min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self.failed - 1, _MOST_DOUBLINGS), _LONGEST_PAUSE_SECONDS)
 
 
 def pause_after_life(seconds: float) -> float:
