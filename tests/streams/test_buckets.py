@@ -169,3 +169,66 @@ async def test_files_of_what_was_dropped_are_removed_once(light_world: StreamWor
     assert await purging.purge() == 2
     assert shelf.removed == [(table.id, partition.id), (table.id, None)]
     assert await purging.purge() == 0
+
+
+async def test_a_visited_bucket_is_let_go_of_again(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
+    table = await light_world.table(bucket_count=2)
+    bucket = TableBucket(table.id, None, 0)
+    seen: list[OpenBucket] = []
+
+    async def work(visited: OpenBucket) -> None:
+        assert list(buckets) == []
+        seen.append(visited)
+
+    await buckets.visit(bucket, work)
+    assert [each.bucket for each in seen] == shelf.opened == shelf.closed == [bucket]
+    await buckets.get(table, None, 0)
+    await buckets.visit(bucket, work)
+    assert len(seen) == 1  # it is open: whoever looks after those comes to it
+    assert shelf.opened == [bucket, bucket]
+
+
+async def test_who_asks_for_a_visited_bucket_has_it_at_once_and_keeps_it(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table()
+    found: list[OpenBucket] = []
+
+    async def work(visited: OpenBucket) -> None:
+        found.append(await asyncio.wait_for(buckets.get(table, None, 0), 10))
+        assert found == [visited]
+
+    await buckets.visit(TableBucket(table.id, None, 0), work)
+    assert list(buckets) == found
+    assert shelf.closed == []
+    assert await buckets.get(table, None, 0) is found[0]
+
+
+async def test_a_visit_that_fails_lets_go_of_the_bucket(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table()
+
+    async def work(visited: OpenBucket) -> None:
+        raise StreamFailure(Reason.STORAGE, "away")
+
+    with pytest.raises(StreamFailure):
+        await buckets.visit(TableBucket(table.id, None, 0), work)
+    assert len(shelf.closed) == 1
+    await buckets.get(table, None, 0)
+
+
+async def test_a_table_that_is_dropped_during_a_visit_is_closed_once(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table()
+
+    async def work(visited: OpenBucket) -> None:
+        await light_world.tables.drop(light_world.root, *table.path)
+        assert shelf.closed == [visited.bucket]
+
+    await buckets.visit(TableBucket(table.id, None, 0), work)
+    assert len(shelf.closed) == 1
+    with pytest.raises(StreamFailure) as raised:
+        await buckets.visit(TableBucket(table.id, None, 0), work)
+    assert raised.value.reason is Reason.UNKNOWN_BUCKET

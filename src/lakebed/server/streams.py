@@ -223,7 +223,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         if lease is not None:
             await keys.take_snapshots(lambda tx: leases.check(tx, lease))
 
-    tending = Tending(buckets, tables, is_home)
+    tending = Tending(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
 
     async def tend() -> None:
         await tending.tend()

@@ -1,13 +1,14 @@
 """The buckets that are open: each opened when it is first asked for, once, and let go of when its table is dropped.
 
 Whoever asks for a bucket that is being opened waits in turn, and goes on in the order of asking: writers number what
-they send, and what overtook would be refused.
+they send, and what overtook would be refused. Who only looks after a bucket that nobody has asked for visits it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -75,6 +76,7 @@ class Buckets:
         self._tables = tables
         self._partitions = partitions
         self._open: dict[_Key, OpenBucket] = {}
+        self._visited: dict[_Key, OpenBucket] = {}
         self._openings: dict[_Key, _Opening] = {}
         self._is_home = is_home
         self._on_closed: list[Callable[[TableBucket], None]] = []
@@ -95,20 +97,51 @@ class Buckets:
         found = self._open.get(key)
         if found is not None and key not in self._openings and not found.has_failed:
             return found
+        async with self._turn(key):
+            found = self._open.get(key) or self._adopt(key)
+            if found is not None and found.has_failed:
+                await self._close(key, found)
+                # Whoever writes asks again at once: a disk that refuses is not to be asked as often.
+                await asyncio.sleep(_REOPENING_SECONDS)
+                found = None
+            if found is None:
+                found = await self._opened(table, partition_id, number)
+                self._open[key] = found
+            return found
+
+    async def visit(self, bucket: TableBucket, work: Callable[[OpenBucket], Awaitable[None]]) -> None:
+        """Do something with a bucket that is not open; it is let go of again, unless somebody asked for it meanwhile.
+
+        Nothing is done if it is open. Reasons: as `get`, and those of `work`.
+        """
+        key = (bucket.table_id, bucket.partition_id, bucket.bucket)
+        self._check_home()
+        async with self._turn(key):
+            if key in self._open:
+                return
+            table = await self._tables.by_id(bucket.table_id)
+            self._visited[key] = visited = await self._opened(table, bucket.partition_id, bucket.bucket)
+        try:
+            await work(visited)
+        finally:
+            async with self._turn(key):
+                if self._visited.pop(key, None) is not None:
+                    await self._store.close(visited)
+
+    def _adopt(self, key: _Key) -> OpenBucket | None:
+        """The bucket that somebody visits, as one that is open."""
+        found = self._visited.pop(key, None)
+        if found is not None:
+            self._open[key] = found
+        return found
+
+    @asynccontextmanager
+    async def _turn(self, key: _Key) -> AsyncIterator[None]:
         opening = self._openings.setdefault(key, _Opening())
         opening.waiting += 1
         try:
             async with opening.lock:
-                found = self._open.get(key)
-                if found is not None and found.has_failed:
-                    await self._close(key, found)
-                    # Whoever writes asks again at once: a disk that refuses is not to be asked as often.
-                    await asyncio.sleep(_REOPENING_SECONDS)
-                    found = None
-                if found is None:
-                    found = await self._opened(table, partition_id, number)
-                    self._open[key] = found
-                return found
+                yield
         finally:
             opening.waiting -= 1
             if not opening.waiting:
@@ -156,11 +189,12 @@ class Buckets:
         await self._close_where(lambda bucket: (bucket.table_id, bucket.partition_id) == (table_id, partition_id))
 
     async def _close_where(self, meant: Callable[[TableBucket], bool]) -> None:
-        for key, opened in [(key, each) for key, each in self._open.items() if meant(each.bucket)]:
-            await self._close(key, opened)
+        for key, opened in [*self._open.items(), *self._visited.items()]:
+            if meant(opened.bucket):
+                await self._close(key, opened)
 
     async def _close(self, key: _Key, opened: OpenBucket) -> None:
-        if self._open.pop(key, None) is None:
+        if self._open.pop(key, None) is None and self._visited.pop(key, None) is None:
             return
         for told in self._on_closed:
             told(opened.bucket)

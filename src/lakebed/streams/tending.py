@@ -1,52 +1,115 @@
-"""Logs that are looked after: copied to the byte store when sealed, let go of when too old, handed over at the end."""
+"""Logs that are looked after: copied to the byte store when sealed, let go of when too old, handed over at the end.
+
+Those of open buckets at every round. A bucket that nobody has asked for since the server began gets nothing new, but
+its records grow old, and what a crash left uncopied waits in it: it is visited now and then.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
 
+from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 
 from .buckets import Buckets, OpenBucket
+from .failures import Reason, StreamFailure
+from .log.log_rows import LogRows
 from .log.retention import retention_of
 from .log.tiered import TieredLog
+from .seam import TableBucket
 from .tables import Tables
 
 __all__ = ["Tending"]
 
 log = logging.getLogger("lakebed.streams")
 
+VISITS: Final = 64
+"""Buckets that are opened in one round only to be looked after: a server that has begun has clients to think of."""
+
+VISIT_SECONDS: Final = 3600.0
+"""How long it is until the same is visited again. Nothing is added to it, so that only its age matters."""
+
+_GONE: Final = frozenset({Reason.UNKNOWN_BUCKET, Reason.NO_PARTITION})
+"""It was dropped while we came to it."""
+
+_Work = Callable[[OpenBucket], Awaitable[None]]
+
 
 class Tending:
-    """Looks after the logs of all open buckets. What one of them fails with concerns no other."""
+    """Looks after the logs of all buckets. What one of them fails with concerns no other."""
 
-    def __init__(self, buckets: Buckets, tables: Tables, is_home: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        buckets: Buckets,
+        tables: Tables,
+        rows: LogRows,
+        clock: Clock,
+        is_home: Callable[[], bool],
+        *,
+        server: str,
+    ) -> None:
         self._buckets = buckets
         self._tables = tables
+        self._rows = rows
+        self._clock = clock
         self._is_home = is_home
+        self._server = server
+        self._visited_at: dict[TableBucket, float] = {}
 
     async def tend(self) -> int:
-        """Look after all once; how many could not be."""
-        return await self._each(self._tend)
+        """Look after all that are open, and some of the others; how many could not be."""
+        failed = await self._each_open(self._tend)
+        now = self._clock.monotonic()
+        idle = [bucket for bucket, _ in await self._idle()]
+        at = self._visited_at = {bucket: self._visited_at[bucket] for bucket in idle if bucket in self._visited_at}
+        due = [bucket for bucket in idle if bucket not in at or now - at[bucket] >= VISIT_SECONDS]
+        for bucket in due[:VISITS]:
+            at[bucket] = now
+            failed += await self._visit(bucket, self._tend)
+        return failed
 
     async def hand_over(self) -> int:
         """Have all that was acknowledged in the byte store, for another server to go on; of how many that failed."""
-        return await self._each(lambda opened, tiered: tiered.hand_over())
-
-    async def _each(self, work: Callable[[OpenBucket, TieredLog], Coroutine[None, None, None]]) -> int:
-        failed = 0
-        for opened in self._buckets:
-            tiered = opened.log
-            if not self._is_home():
-                break
-            if isinstance(tiered, TieredLog) and tiered.failure is None:
-                try:
-                    await work(opened, tiered)
-                except LakebedError as error:
-                    failed += 1
-                    log.warning("a log could not be looked after", extra={"bucket": str(opened.bucket)}, exc_info=error)
+        failed = await self._each_open(_hand_over)
+        for bucket, tail_server in await self._idle():
+            if tail_server == self._server:
+                failed += await self._visit(bucket, _hand_over)
         return failed
 
-    async def _tend(self, opened: OpenBucket, tiered: TieredLog) -> None:
-        table = await self._tables.by_id(opened.bucket.table_id)
-        await tiered.tend(retention_of(table.definition.options))
+    async def _idle(self) -> list[tuple[TableBucket, str]]:
+        opened = {each.bucket for each in self._buckets}
+        return [(bucket, tail) for bucket, tail in await self._rows.all() if bucket not in opened]
+
+    async def _each_open(self, work: _Work) -> int:
+        failed = 0
+        for opened in self._buckets:
+            failed += await self._try(opened.bucket, partial(work, opened))
+        return failed
+
+    async def _visit(self, bucket: TableBucket, work: _Work) -> int:
+        return await self._try(bucket, partial(self._buckets.visit, bucket, work))
+
+    async def _try(self, bucket: TableBucket, work: Callable[[], Awaitable[None]]) -> int:
+        if not self._is_home():
+            return 0
+        try:
+            await work()
+        except LakebedError as error:
+            if isinstance(error, StreamFailure) and error.reason in _GONE:
+                return 0
+            log.warning("a log could not be looked after", extra={"bucket": str(bucket)}, exc_info=error)
+            return 1
+        return 0
+
+    async def _tend(self, opened: OpenBucket) -> None:
+        if isinstance(opened.log, TieredLog) and opened.log.failure is None:
+            table = await self._tables.by_id(opened.bucket.table_id)
+            await opened.log.tend(retention_of(table.definition.options))
+
+
+async def _hand_over(opened: OpenBucket) -> None:
+    if isinstance(opened.log, TieredLog) and opened.log.failure is None:
+        await opened.log.hand_over()

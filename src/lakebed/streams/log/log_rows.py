@@ -33,6 +33,7 @@ _FOLDERS_OF_PARTITION = "SELECT folder FROM stream_logs WHERE table_id = ? AND p
 _MANIFESTS = """
 SELECT bucket, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ? AND manifest <> '' ORDER BY bucket
 """
+_ALL = "SELECT table_id, partition_id, bucket, tail_server FROM stream_logs ORDER BY table_id, partition_id, bucket"
 _REMOVE_TABLE = "DELETE FROM stream_logs WHERE table_id = ?"
 _REMOVE_PARTITION = "DELETE FROM stream_logs WHERE table_id = ? AND partition_id = ?"
 
@@ -102,6 +103,13 @@ class LogRows:
     async def manifests(self, table_id: int, partition_id: int | None) -> list[tuple[int, str]]:
         """Of each bucket that has something in the byte store, under which key that is listed."""
         return [(row[0], row[1]) for row in await self._store.rows(_MANIFESTS, table_id, partition_id or 0)]
+
+    async def all(self) -> list[tuple[TableBucket, str]]:
+        """Every bucket that ever was opened, and which server alone has its newest records, if one has."""
+        return [
+            (TableBucket(table, part or None, bucket), tail)
+            for table, part, bucket, tail in await self._store.rows(_ALL)
+        ]
 
     async def folders(self, table_id: int, partition_id: int | None) -> list[str]:
         """Where the byte store has what it has of the logs of a table, or of one of its partitions."""
