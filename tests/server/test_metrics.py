@@ -32,6 +32,21 @@ def told(metrics: Metrics) -> dict[str, str]:
     return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
 
+def test_a_gauge_that_is_of_nothing_is_not_told_and_spoils_nothing(metrics: Metrics, tmp_path: Path) -> None:
+    sizes = metrics.gauge("lakebed_sizes", "Sizes.", ("of",))
+    sizes.of("a").set(3)
+    sizes.of("b").set(4)
+    sizes.of("b").unset()
+    other = Metrics(tmp_path / "run", 1)
+    others = other.gauge("lakebed_sizes", "Sizes.", ("of",))
+    others.of("a").unset()
+    assert told(metrics)['lakebed_sizes{of="a"}'] == "3"
+    assert 'lakebed_sizes{of="b"}' not in told(metrics)
+    sizes.of("b").set(5)
+    assert told(metrics)['lakebed_sizes{of="b"}'] == "5"
+    other.close()
+
+
 def test_the_text_has_help_type_and_samples_of_each_family(metrics: Metrics) -> None:
     requests = metrics.counter("lakebed_requests_total", "Requests answered.", ("operation", "status"))
     requests.of("PutObject", "200").add()

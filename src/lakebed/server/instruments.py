@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.events.delivery import Standing, Tally
@@ -18,7 +19,10 @@ from .metrics import Counter, Histogram, Metrics
 
 if TYPE_CHECKING:
     # What counts needs what streams need, and every process has instruments.
-    from lakebed.streams.admin.census import Census
+    from lakebed.streams.admin.census import Census, TableCount
+
+MAX_TABLES: Final = 1000
+"""Stream tables that are told of by name, as long as a server runs."""
 
 
 class _Series(NamedTuple):
@@ -152,10 +156,17 @@ class StreamInstruments:
         self._lake_failures = metrics.gauge(
             "lakebed_streams_lake_failures", "Rounds of tiering that failed since this server is the home."
         )
+        self._table_records = metrics.gauge(
+            "lakebed_streams_table_records",
+            "Records of the open logs of a table: all that can be read, ever written, or not in the lake yet.",
+            ("table", "which"),
+        )
+        self._tables: set[str] = set()
         self._known: dict[tuple[str, str], _Series] = {}
 
     def report(self, census: Census) -> None:
         """Tell what was counted."""
+        self._report_tables(census.by_table)
         for kind, count in (
             ("tables", census.tables),
             ("keyed_tables", census.keyed_tables),
@@ -171,6 +182,22 @@ class StreamInstruments:
         for state in State:
             self._lake_tables.of(state.value).set(census.lake_tables.get(state.value, 0))
         self._lake_failures.of().set(census.lake_failures)
+
+    def _report_tables(self, counts: Sequence[TableCount]) -> None:
+        for count in counts:
+            # Clients name tables, and a series that was used has its place for good: so many there are, and no more.
+            if count.table not in self._tables and len(self._tables) == MAX_TABLES:
+                continue
+            self._tables.add(count.table)
+            for which, records in (
+                ("readable", count.readable),
+                ("written", count.written),
+                ("pending", count.pending),
+            ):
+                self._table_records.of(count.table, which).set(records)
+        for gone in self._tables - {count.table for count in counts}:
+            for which in ("readable", "written", "pending"):
+                self._table_records.of(gone, which).unset()
 
     def observe(self, call: str, outcome: str, seconds: float) -> None:
         """Count one answer."""

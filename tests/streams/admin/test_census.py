@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from lakebed.streams.admin.census import Census, CensusTaker
+import pytest
+
+from lakebed.streams.admin import census as census_module
+from lakebed.streams.admin.census import Census, CensusTaker, TableCount
 from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.seam import TableBucket
@@ -43,7 +46,25 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
         pending_records=40 + 4,
         leases=1,
         leased_snapshots=0,
+        by_table=[
+            TableCount("fluss.plain", readable=20, written=30, pending=0),
+            TableCount("fluss.tiered", readable=54, written=109, pending=44),
+            TableCount("fluss.keyed", readable=0, written=0, pending=0),
+            TableCount("fluss.parts", readable=0, written=0, pending=0),
+        ],
     )
+
+
+async def test_not_more_tables_are_counted_one_by_one_than_are_told_of(
+    light_world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(census_module, "TABLES", 2)
+    opened = [bucket(await light_world.table(f"t{number}"), 0, 0, 5) for number in range(3)]
+    snapshots = KeySnapshots(light_world.store, light_world.clock)
+    taker = CensusTaker(light_world.tables, light_world.partitions, opened, light_world.lake, snapshots)
+    census = await taker.take()
+    assert [each.table for each in census.by_table] == ["fluss.t0", "fluss.t1"]
+    assert (census.tables, census.records) == (3, 15)
 
 
 def bucket(table: StreamTable, number: int, start: int, end: int) -> OpenBucket:

@@ -6,6 +6,7 @@ keep the series they use: `hits = requests.of("GetObject", "200")`, then `hits.a
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -50,6 +51,10 @@ class Gauge:
     def set(self, value: float) -> None:
         """Be `value` from now on."""
         self._slots[self._slot] = value
+
+    def unset(self) -> None:
+        """Be nothing that is told, until it is set."""
+        self._slots[self._slot] = math.nan
 
     def add(self, amount: float) -> None:
         """Change by `amount`."""
@@ -200,6 +205,8 @@ class Metrics:
             family = self._families.get(series.family)
             if family is None or (family.width, len(family.labels)) != (series.width, len(series.labels)):
                 continue  # of a worker that declared otherwise: an older build, on its way out
+            if math.isnan(numbers[0]):
+                continue  # it is of nothing that there is
             before = totals[series.family].get(series.labels)
             totals[series.family][series.labels] = (
                 numbers if before is None else [a + b for a, b in zip(before, numbers, strict=True)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from ..buckets import OpenBucket
 from ..keys.snapshots import KeySnapshots
@@ -12,7 +13,23 @@ from ..partitions import Partitions
 from ..tables import Tables
 from .lake import Lake, is_tiered
 
-__all__ = ["Census", "CensusTaker"]
+__all__ = ["Census", "CensusTaker", "TableCount"]
+
+TABLES: Final = 100
+"""How many tables are counted one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCount:
+    """What was counted of the open logs of one table."""
+
+    table: str
+    readable: int
+    written: int
+    """Ever: what was let go of is among them."""
+
+    pending: int
+    """Not in the lake yet; of a table that is not tiered, none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +53,8 @@ class Census:
 
     leases: int = 0
     leased_snapshots: int = 0
+    by_table: Sequence[TableCount] = ()
+    """Of the first `TABLES` tables that there are."""
 
 
 class CensusTaker:
@@ -68,13 +87,10 @@ class CensusTaker:
             if is_tiered(table):
                 tiered[table.id] = await self._lake.offsets(table.id)
         opened = list(self._opened)
-        pending = 0
+        counts = {table.id: _Count() for table in tables}
         for each in opened:
-            offsets = tiered.get(each.bucket.table_id)
-            if offsets is not None:
-                start = each.log.start_offset
-                reached = offsets.get((each.bucket.partition_id, each.bucket.bucket), start)
-                pending += max(each.log.stable_offset - max(reached, start), 0)
+            # Its table may have been dropped while we counted.
+            counts.setdefault(each.bucket.table_id, _Count()).add(each, tiered.get(each.bucket.table_id))
         waiting = self._lake.tiering.tables.values()
         leases, leased = await self._snapshots.held()
         return Census(
@@ -83,10 +99,32 @@ class CensusTaker:
             partitions=partitions,
             buckets=buckets,
             open_buckets=len(opened),
-            records=sum(each.log.stable_offset - each.log.start_offset for each in opened),
+            records=sum(each.readable for each in counts.values()),
             lake_tables=Counter(table.state.value for table in waiting),
             lake_failures=sum(table.failures for table in waiting),
-            pending_records=pending,
+            pending_records=sum(each.pending for each in counts.values()),
             leases=leases,
             leased_snapshots=leased,
+            by_table=[
+                TableCount(
+                    str(table.path), counts[table.id].readable, counts[table.id].written, counts[table.id].pending
+                )
+                for table in tables[:TABLES]
+            ],
         )
+
+
+class _Count:
+    """The open logs of one table, added up."""
+
+    def __init__(self) -> None:
+        self.readable = self.written = self.pending = 0
+
+    def add(self, opened: OpenBucket, lake: Mapping[tuple[int | None, int], int] | None) -> None:
+        """Count one more; `lake` is how far the table is there, if it is tiered."""
+        start, end = opened.log.start_offset, opened.log.stable_offset
+        self.readable += end - start
+        self.written += end
+        if lake is not None:
+            reached = lake.get((opened.bucket.partition_id, opened.bucket.bucket), start)
+            self.pending += max(end - max(reached, start), 0)
