@@ -102,7 +102,10 @@ class KeySettings:
             if self.engine is not MergeEngine.AGGREGATION:
                 raise _invalid(f"only an aggregating table has aggregation functions. column={column.name}")
             if column.aggregation.function in _NOT_BUILT:
-                raise _invalid(f"aggregation function is not built. function={column.aggregation.function.value}")
+                raise _invalid(
+                    "bitmaps are not aggregated here: keep them in a column without a function. "
+                    f"column={column.name} function={column.aggregation.function.value}"
+                )
 
 
 class KeyedTable:
