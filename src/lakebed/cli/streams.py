@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.json
 
+from lakebed.client.stream_keys import StreamKeyWriter
 from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog, StreamLogWriter
+from lakebed.client.stream_placing import check_placing, place_rows
 from lakebed.client.stream_scans import ScannedTable
+from lakebed.client.stream_tables import KnownTable, describe
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import environment_name
@@ -24,6 +26,7 @@ from .output import print_facts, print_json, print_rows
 from .server_access import add_access_flags, read_access
 from .settings_flags import read_settings
 from .stream_columns import parse_column
+from .stream_rows import read_rows
 
 _BATCH_ROWS: Final = 10_000
 
@@ -49,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tail.add_argument("--from-start", action="store_true", help="from the first that there is on, not from now")
     tail.add_argument("--limit", metavar="COUNT", type=int, help="stop after so many")
     tail.add_argument("--no-follow", action="store_true", help="stop at the newest")
-    _add(tasks, "produce", "append rows to a log table: lines of JSON from stdin", _produce, partition=True)
+    produce = _add(tasks, "produce", "write rows: lines of JSON from stdin", _produce, partition=True)
+    produce.add_argument("--delete", action="store_true", help="of a primary-key table: delete the rows of these keys")
     _add(tasks, "lag", "show how far the lake is behind", _lag)
 
 
@@ -163,24 +167,38 @@ def _followed(
 
 
 def _produce(client: StreamClient, arguments: argparse.Namespace) -> None:
-    table = client.table(*_path(arguments), arguments.partition)
-    if table.bucket_count > 1 and client.describe(*_path(arguments)).get("bucket_key"):
-        raise InvalidInput("rows of this table go to buckets by their key: write them with a client of Fluss")
-    writer, count = StreamLogWriter(client, table), 0
+    table = describe(client, *_path(arguments))
+    part = client.table(*_path(arguments), arguments.partition)
+    count = 0
+    word, schema, write = _writing(client, table, part, is_deleting=arguments.delete)
     while lines := list(itertools.islice(sys.stdin.buffer, _BATCH_ROWS)):
-        for rows in _rows(b"".join(lines), writer.schema):
-            writer.append(rows)
+        for rows in read_rows(b"".join(lines), schema, is_whole=not arguments.delete):
+            write(rows)
             count += rows.num_rows
-    print_facts({"appended": str(count)}, as_json=arguments.json)
+    print_facts({word: str(count)}, as_json=arguments.json)
 
 
-def _rows(lines: bytes, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    try:
-        found = pyarrow.json.read_json(pa.BufferReader(lines), parse_options=options)
-    except pa.ArrowInvalid as error:
-        raise InvalidInput(f"a row is a JSON object of the table's columns on a line. reason={error}") from error
-    yield from found.select(schema.names).cast(schema).combine_chunks().to_batches()
+def _writing(
+    client: StreamClient, table: KnownTable, part: ScannedTable, *, is_deleting: bool
+) -> tuple[str, pa.Schema, Callable[[pa.RecordBatch], object]]:
+    """What is done to the table, what rows have for it, and what does it to some of them."""
+    if table.schema.is_keyed:
+        keys = StreamKeyWriter(client, table, part.partition_id)
+        if is_deleting:
+            return "deleted", keys.key_schema, keys.delete
+        return "upserted", keys.schema, keys.upsert
+    if is_deleting:
+        raise InvalidInput("rows of a log table are not deleted", argument="--delete")
+    log = StreamLogWriter(client, part)
+    if not table.bucket_key or table.bucket_count == 1:
+        return "appended", log.schema, log.append
+    check_placing(table)
+
+    def append(rows: pa.RecordBatch) -> None:
+        for bucket, numbers in place_rows(table, rows).items():
+            log.append(rows.take(pa.array(numbers)), bucket)
+
+    return "appended", log.schema, append
 
 
 def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:

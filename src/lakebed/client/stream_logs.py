@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -149,15 +149,13 @@ class StreamLog:
 class StreamLogWriter:
     """Appends to a log table, one batch after the other; what was sent twice is there once."""
 
-    def __init__(self, calls: StreamCalls, table: ScannedTable, choose: Callable[[int], int] | None = None) -> None:
-        """`choose` is the bucket of the batch of that number; they take turns if it is not given."""
+    def __init__(self, calls: StreamCalls, table: ScannedTable) -> None:
         if table.schema.is_keyed:
             raise StreamFailure(
                 Reason.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
             )
         self._calls = calls
         self._table = table
-        self._choose = choose or (lambda number: number % table.bucket_count)
         self._sequences = [0] * table.bucket_count
         self._count = 0
         path = write_fields({1: table.database, 2: table.name})
@@ -168,9 +166,14 @@ class StreamLogWriter:
         """What batches have."""
         return arrow_schema(self._table.schema)
 
-    def append(self, rows: pa.RecordBatch) -> tuple[int, int]:
-        """Append rows; their bucket and first offset, once they are on stable storage. Raises StreamFailure."""
-        table, bucket = self._table, self._choose(self._count)
+    def append(self, rows: pa.RecordBatch, bucket: int | None = None) -> tuple[int, int]:
+        """Append rows; their bucket and first offset, once they are on stable storage. Raises StreamFailure.
+
+        Buckets take turns where none is given.
+        """
+        table = self._table
+        if bucket is None:
+            bucket = self._count % table.bucket_count
         records = write_batch(
             _message(rows),
             rows.num_rows,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
 
+import fluss
+import pyarrow as pa
 import pytest
 
 from tests.clients.streams.serving import StreamServer, make_table
@@ -114,8 +118,136 @@ def test_what_cannot_be_done_is_one_line(run: Run, database: str, task: str, fla
 
 def test_rows_that_are_none_of_the_table(run: Run, database: str) -> None:
     table = f"{database}.t"
-    assert run("create", table, "--column", "id:int", "--key", "id").returncode == 0
-    assert b"primary key" in run("produce", table, rows='{"id":1}\n').stderr
-    assert run("create", f"{table}2", "--column", "id:int").returncode == 0
-    for rows in ('{"nope":1}\n', "what\n", '{"id":"x"}\n'):
-        assert run("produce", f"{table}2", rows=rows).returncode == 2
+    assert run("create", table, "--column", "id:int").returncode == 0
+    bad = run("produce", table, rows='{"nope":1}\n')
+    assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1), bad.stderr
+    assert b"not deleted" in run("produce", table, "--delete", rows='{"id":1}\n').stderr
+
+
+KEYED: Final = {
+    "boolean": (True, True),
+    "tinyint": (-7, -7),
+    "smallint": (-300, -300),
+    "int": (-1, -1),
+    "bigint": (2**40, 2**40),
+    "float": (0.5, 0.5),
+    "double": (-0.25, -0.25),
+    "string": ("grüße", "grüße"),
+    "char(5)": ("abc", "abc"),
+    "decimal(10,2)": ("12.50", Decimal("12.50")),
+    "decimal(30,4)": ("-123456789012345678.1234", Decimal("-123456789012345678.1234")),
+    "date": ("1969-12-31", datetime.date(1969, 12, 31)),
+    "time(3)": ("23:59:58.125", datetime.time(23, 59, 58, 125000)),
+    "timestamp": ("2026-11-16T01:02:03.456789", datetime.datetime(2026, 11, 16, 1, 2, 3, 456789)),
+    "timestamp(3)": ("1960-01-01T00:00:00.001", datetime.datetime(1960, 1, 1, 0, 0, 0, 1000)),
+    "bytes": ("raw", b"raw"),
+}
+"""Of each type a value as JSON has it, and as pyfluss has it."""
+
+
+async def test_rows_with_keys_are_where_clients_look_for_them(run: Run, connection: Any, table_path: Any) -> None:
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    columns = [word for at, type_ in enumerate(KEYED) for word in ("--column", f"c{at}:{type_}")]
+    keys = ["--column", "id:int!", "--column", "name:string!", "--key", "id,name"]
+    assert run("create", table, *keys, *columns, "--buckets", "5").returncode == 0
+    values = {f"c{at}": said for at, (said, _) in enumerate(KEYED.values())}
+    rows = "".join(json.dumps({"id": n - 20, "name": f"n{n}"} | values) + "\n" for n in range(40))
+    assert printed(run("produce", table, "--json", rows=rows)) == {"upserted": "40"}
+    opened = await connection.get_table(table_path)
+    lookuper = opened.new_lookup().create_lookuper()
+    wanted = {f"c{at}": found for at, (_, found) in enumerate(KEYED.values())}
+    for number in (0, 13, 39):
+        key = {"id": number - 20, "name": f"n{number}"}
+        assert await lookuper.lookup(key) == key | wanted
+    gone = '{"id":-20,"name":"n0"}\n{"id":19,"name":"n39","c3":1}\n{"id":99,"name":"nobody"}\n'
+    assert printed(run("produce", table, "--delete", "--json", rows=gone)) == {"deleted": "3"}
+    assert await lookuper.lookup({"id": -20, "name": "n0"}) is None
+    assert await lookuper.lookup({"id": 19, "name": "n39"}) is None
+    assert await lookuper.lookup({"id": -19, "name": "n1"}) == {"id": -19, "name": "n1"} | wanted
+    bad = run("produce", table, rows='{"id":1,"name":null}\n')
+    assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1), bad.stderr
+
+
+async def test_what_the_server_counts_is_left_to_it(run: Run, connection: Any, table_path: Any) -> None:
+    schema = pa.schema([("name", pa.string()), ("number", pa.int64()), ("note", pa.string())])
+    opened = await make_table(connection, table_path, schema, primary_key=["name"], auto_increment="number")
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    rows = '{"name":"a","note":"x"}\n{"name":"b"}\n'
+    assert printed(run("produce", table, "--json", rows=rows)) == {"upserted": "2"}
+    lookuper = opened.new_lookup().create_lookuper()
+    assert await lookuper.lookup({"name": "a"}) == {"name": "a", "number": 1, "note": "x"}
+    assert await lookuper.lookup({"name": "b"}) == {"name": "b", "number": 2, "note": None}
+
+
+async def test_rows_of_a_log_are_in_buckets_by_its_key(run: Run, connection: Any, table_path: Any) -> None:
+    opened = await make_table(connection, table_path, bucket_keys=["name"], bucket_count=3)
+    async with opened.new_append().create_writer() as writer:
+        for number in range(30):
+            writer.append({"id": number, "name": f"n{number}", "score": None})
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    rows = "".join(json.dumps({"id": number, "name": f"n{number}"}) + "\n" for number in range(30))
+    assert printed(run("produce", table, "--json", rows=rows)) == {"appended": "30"}
+    scanner = await opened.new_scan().create_log_scanner()
+    scanner.subscribe_buckets(dict.fromkeys(range(3), fluss.EARLIEST_OFFSET))
+    found: dict[str, list[int]] = {}
+    count = 0
+    while count < 60:
+        for bucket, records in (await scanner.poll(5000)).items():
+            count += len(records)
+            for record in records:
+                found.setdefault(record.row["name"], []).append(bucket.bucket_id)
+    assert all(len(each) == 2 and each[0] == each[1] for each in found.values())
+    assert len({each[0] for each in found.values()}) == 3
+
+
+async def test_rows_of_partitions_with_keys(run: Run, connection: Any, admin: Any, table_path: Any) -> None:
+    schema = pa.schema([("id", pa.int32()), ("region", pa.string()), ("v", pa.int32())])
+    opened = await make_table(
+        connection, table_path, schema, primary_key=["id", "region"], partition_keys=["region"], bucket_count=2
+    )
+    await admin.create_partition(table_path, {"region": "EU"})
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    rows = '{"id":1,"region":"EU","v":5}\n{"id":2,"region":"EU","v":6}\n'
+    assert printed(run("produce", table, "--partition", "EU", "--json", rows=rows)) == {"upserted": "2"}
+    lookuper = opened.new_lookup().create_lookuper()
+    assert await lookuper.lookup({"id": 2, "region": "EU"}) == {"id": 2, "region": "EU", "v": 6}
+    assert run("produce", table, rows=rows).returncode == 2
+
+
+async def test_tables_of_a_lake_with_rules_of_its_own_are_left_to_clients(
+    run: Run, connection: Any, table_path: Any
+) -> None:
+    await make_table(
+        connection, table_path, primary_key=["id"], bucket_count=2, properties={"table.datalake.format": "paimon"}
+    )
+    done = run("produce", f"{table_path.database_name}.{table_path.table_name}", rows='{"id":1}\n')
+    assert (done.returncode, b"client of Fluss" in done.stderr) == (2, True)
+
+
+async def test_what_happens_to_tables_and_partitions_is_told(
+    streams: StreamServer, connection: Any, admin: Any, table_path: Any
+) -> None:
+    schema = pa.schema([("id", pa.int32()), ("region", pa.string())])
+    await make_table(connection, table_path, schema, partition_keys=["region"])
+    await admin.create_partition(table_path, {"region": "EU"})
+    await admin.drop_partition(table_path, {"region": "EU"})
+    await admin.drop_table(table_path)
+    subject = f"streams/{table_path.database_name}"
+    environment = {
+        **os.environ,
+        "LAKEBED_ACCESS_KEY": streams.server.access_key,
+        "LAKEBED_SECRET_KEY": streams.server.secret_key,
+    }
+    flags = ["--kind", "Stream*", "--subject", subject, "--no-follow", "--json", "--endpoint", streams.server.endpoint]
+    command = [sys.executable, "-m", "lakebed", "events", "tail", *flags]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["kind"], each["subject"].removeprefix(subject)) for each in told] == [
+        ("StreamDatabaseCreated", ""),
+        ("StreamTableCreated", "/t"),
+        ("StreamPartitionCreated", "/t/EU"),
+        ("StreamPartitionDropped", "/t/EU"),
+        ("StreamTableDropped", "/t"),
+    ]
+    assert {each["payload"]["principal"] for each in told} == {"root"}

@@ -1,0 +1,111 @@
+"""Writes to primary-key tables: rows take the place of those of their keys, and rows are deleted by their keys."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.batches import write_key_batch
+from lakebed.streams.keys.fields import encode_field
+from lakebed.streams.keys.rows import RowLayout
+
+from .stream_connection import failure_of
+from .stream_messages import messages, number, text, write_fields
+from .stream_placing import KeyEncoder, bucket_of, check_placing
+from .stream_scans import StreamCalls
+from .stream_tables import KnownTable
+from .stream_values import values_of
+
+__all__ = ["StreamKeyWriter"]
+
+PUT_KV: Final = 1016
+INIT_WRITER: Final = 1026
+_TIMEOUT_MS: Final = 30_000
+_ALL_ACKS: Final = -1
+_BATCH_BYTES: Final = 2 * 1024 * 1024
+
+_Record = tuple[bytes, bytes | None]
+
+
+class StreamKeyWriter:
+    """Writes to a table, or to one of its partitions; what was sent twice is there once."""
+
+    def __init__(self, calls: StreamCalls, table: KnownTable, partition_id: int | None = None) -> None:
+        """Reasons: NOT_KEYED; INVALID_TABLE where rows are in buckets by rules that are not known here."""
+        if not table.schema.is_keyed:
+            raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
+        check_placing(table)
+        self._calls = calls
+        self._table = table
+        self._scanned = table.scanned(partition_id)
+        # All rows of a partition have the same in the columns that it is by: they are not in the key.
+        own = [name for name in table.schema.primary_key if name not in table.partition_keys]
+        self._key = KeyEncoder(table, own)
+        self._bucket_key = KeyEncoder(table, table.bucket_key or own)
+        counted = table.schema.auto_increment
+        # What the server counts nobody else may say anything of: all other columns are meant, and named.
+        self._targets = () if counted is None else [at for at, name in enumerate(table.schema.names) if name != counted]
+        self._sequences = [0] * table.bucket_count
+        path = write_fields({1: table.database, 2: table.name})
+        self._writer_id = number(calls.call(INIT_WRITER, write_fields({1: path})), 1)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What rows have."""
+        return arrow_schema(self._table.schema)
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """What of it deletes need."""
+        return pa.schema([self.schema.field(name) for name in self._table.schema.primary_key])
+
+    def upsert(self, rows: pa.RecordBatch) -> None:
+        """Have these rows; they are on stable storage then. Raises StreamFailure."""
+        layout = RowLayout(self._scanned.row_format, [column.type for column in self._table.schema.columns])
+        fields = []
+        for type_, array in zip(layout.types, rows.select(self.schema.names).columns, strict=True):
+            values = values_of(type_, array)
+            fields.append([None if value is None else encode_field(layout.format, type_, value) for value in values])
+        self._write(rows, [layout.join(row) for row in zip(*fields, strict=True)])
+
+    def delete(self, rows: pa.RecordBatch) -> None:
+        """Have no rows of these keys; that is on stable storage then. Raises StreamFailure."""
+        self._write(rows, [None] * rows.num_rows)
+
+    def _write(self, rows: pa.RecordBatch, written: Sequence[bytes | None]) -> None:
+        by_bucket: dict[int, list[_Record]] = defaultdict(list)
+        placed = zip(self._bucket_key.keys(rows), self._key.keys(rows), written, strict=True)
+        for bucket_key, key, row in placed:
+            by_bucket[bucket_of(bucket_key, self._table.bucket_count)].append((key, row))
+        for bucket, records in by_bucket.items():
+            for some in _portions(records):
+                self._put(bucket, some)
+
+    def _put(self, bucket: int, records: Sequence[_Record]) -> None:
+        batch = write_key_batch(records, self._table.schema_id, self._writer_id, self._sequences[bucket])
+        asked = write_fields({1: self._scanned.partition_id, 2: bucket, 3: batch})
+        targets = b"".join(write_fields({4: target}) for target in self._targets)
+        message = write_fields({1: _ALL_ACKS, 2: self._table.id, 3: _TIMEOUT_MS}) + targets + write_fields({5: asked})
+        answer = next(messages(self._calls.call(PUT_KV, message), 1))
+        if code := number(answer, 3):
+            raise failure_of(code, text(answer, 4))
+        self._sequences[bucket] += 1
+
+
+def _portions(records: Sequence[_Record]) -> Iterator[list[_Record]]:
+    """As many at once as make a batch of a fair size."""
+    some: list[_Record] = []
+    size = 0
+    for record in records:
+        some.append(record)
+        size += len(record[0]) + len(record[1] or b"")
+        if size >= _BATCH_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
