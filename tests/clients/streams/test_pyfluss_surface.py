@@ -1,0 +1,143 @@
+"""Everything public that the installed pyfluss has is exercised here, or it is said why not."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import fluss
+import pyarrow as pa
+import pytest
+
+pytestmark = pytest.mark.integration
+
+_FOLDER: Final = Path(__file__).parent
+_NAMED_IN: Final[Mapping[str, str]] = {
+    "AppendWriter.append": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
+    "AppendWriter.flush": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
+    "BatchScanner.bucket": "test_pyfluss_rest.py::test_a_bounded_scan_is_spent_after_its_batch",
+    "BatchScanner.to_arrow": "test_pyfluss_rest.py::test_a_bounded_scan_is_spent_after_its_batch",
+    "BatchScanner.to_pandas": "test_pyfluss_rest.py::test_a_bounded_scan_is_spent_after_its_batch",
+    "ColumnRef.contains": "test_pyfluss_rest.py::test_no_filter_takes_away_what_matches",
+    "ColumnRef.name": "test_pyfluss_rest.py::test_no_filter_takes_away_what_matches",
+    "DatabaseDescriptor.comment": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
+    "DatabaseDescriptor.get_custom_properties": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
+    "DatabaseInfo.created_time": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
+    "DatabaseInfo.database_name": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
+    "DatabaseInfo.modified_time": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
+    "FlussAdmin.get_table_info": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "FlussConnection.close": "serving.py::connected",
+    "FlussTable.get_table_info": "test_admin.py::test_partitions_are_made_listed_and_dropped",
+    "FlussTable.has_primary_key": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
+    "LogScanner.to_arrow": "test_log_tables.py::test_every_way_of_reading_batches_gives_the_same",
+    "LogScanner.to_pandas": "test_log_tables.py::test_every_way_of_reading_batches_gives_the_same",
+    "Lookuper.lookup": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
+    "OffsetSpec.timestamp": "test_admin.py::test_offsets_are_listed",
+    "PartitionInfo.partition_id": "test_log_tables.py::test_each_partition_has_buckets_of_its_own",
+    "PrefixLookuper.lookup": "test_keyed_tables.py::test_all_keys_that_begin_so",
+    "RecordBatch.bucket": "test_log_tables.py::test_every_way_of_reading_batches_gives_the_same",
+    "ScanRecord.timestamp": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
+    "ScanRecords.count": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
+    "ScanRecords.items": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
+    "ScanRecords.keys": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
+    "ScanRecords.values": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
+    "Schema.get_column_names": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
+    "Schema.get_primary_keys": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
+    "TableAppend.create_writer": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
+    "TableBucket.partition_id": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
+    "TableBucket.table_id": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
+    "TableDescriptor.get_schema": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
+    "TableInfo.comment": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "TableInfo.created_time": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
+    "TableInfo.get_column_names": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "TableInfo.get_custom_properties": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "TableInfo.get_primary_keys": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "TableInfo.get_schema": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
+    "TableInfo.has_primary_key": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "TableInfo.modified_time": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
+    "TableInfo.table_id": "test_log_tables.py::test_the_last_rows_of_a_bucket",
+    "TableLookup.create_lookuper": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
+    "TablePath.database_name": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "TablePrefixLookup.create_lookuper": "test_keyed_tables.py::test_all_keys_that_begin_so",
+    "TableScan.filter": "test_log_tables.py::test_a_filter_takes_nothing_away_that_matches",
+    "TableUpsert.create_writer": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
+    "UpsertWriter.flush": "test_keyed_tables.py::test_the_changelog_tells_what_became_of_each_key",
+}
+"""Where what has a name that others have too is exercised."""
+
+_NOT_EXERCISED: Final[Mapping[str, str]] = {
+    "ErrorCode": "names of numbers: test_pyfluss_rest.py goes through all of them, and names none",
+}
+"""What is not, and why."""
+
+_EVERYDAY: Final = (dict, list, str, bytes, Path, pa.Table, pa.RecordBatch)
+"""Whose attributes tell nothing of pyfluss."""
+
+
+def public_members() -> Iterator[tuple[str, str]]:
+    """Each class of pyfluss with each of its public members."""
+    for name, found in sorted(vars(fluss).items()):
+        if inspect.isclass(found) and not name.startswith("_"):
+            inherited = set(dir(BaseException)) if issubclass(found, BaseException) else set(dir(object))
+            for member in dir(found):
+                if not member.startswith("_") and member not in inherited:
+                    yield name, member
+
+
+def attributes_in(tree: ast.AST) -> set[str]:
+    """What is asked of something by name; names that stand in a list to be asked for are texts."""
+    asked = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return asked | {text for text in texts if text.isidentifier() and "_" in text}
+
+
+def module(name: str) -> ast.Module:
+    return ast.parse((_FOLDER / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def used() -> set[str]:
+    """The attributes that the modules of this folder use which have to do with pyfluss."""
+    found: set[str] = set()
+    for path in _FOLDER.glob("*.py"):
+        tree = module(path.name)
+        if path != Path(__file__) and "import fluss" in path.read_text(encoding="utf-8"):
+            found |= attributes_in(tree)
+    return found
+
+
+def test_every_public_member_is_exercised_or_it_is_said_why_not(used: set[str]) -> None:
+    owners = defaultdict(list)
+    for owner, member in public_members():
+        owners[member].append(owner)
+    assert len(owners) > 150  # or it is not pyfluss that was looked at
+    missing = []
+    for member, classes in owners.items():
+        is_telling = len(classes) == 1 and not any(hasattr(kind, member) for kind in _EVERYDAY)
+        for owner in classes:
+            name = f"{owner}.{member}"
+            if owner in _NOT_EXERCISED or name in _NOT_EXERCISED or name in _NAMED_IN:
+                continue
+            if not is_telling or member not in used:
+                missing.append(name)
+    assert sorted(missing) == []
+
+
+def test_what_is_named_is_exercised_there() -> None:
+    known = set(public_members())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    for name, place in _NAMED_IN.items():
+        owner, _, member = name.partition(".")
+        file, _, function = place.partition("::")
+        assert (owner, member) in known
+        found = [node for node in module(file).body if isinstance(node, functions) and node.name == function]
+        assert [member in attributes_in(node) for node in found] == [True], name
+
+
+def test_what_is_not_exercised_is_there() -> None:
+    known = {owner for owner, _ in public_members()} | {f"{owner}.{member}" for owner, member in public_members()}
+    assert set(_NOT_EXERCISED) <= known
