@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import fluss
 import pytest
 
+from lakebed.client.stream_connection import AUTHENTICATE, StreamConnection
+from lakebed.client.stream_messages import write_fields
+from lakebed.streams.failures import Reason, StreamFailure
 from tests.clients.people import administer, make_user, user_who_may
-from tests.clients.streams.serving import StreamServer, config, connected, error_code, make_table
+from tests.clients.streams.serving import StreamServer, config, connected, error_code, make_table, read_records
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
 pytestmark = pytest.mark.integration
+
+LIST_DATABASES = 1003
 
 
 @pytest.mark.parametrize(
@@ -20,6 +26,8 @@ pytestmark = pytest.mark.integration
     [
         (ROOT_ACCESS_KEY, "wrong"),
         (ROOT_ACCESS_KEY, ROOT_SECRET_KEY + " "),
+        (ROOT_ACCESS_KEY, ROOT_SECRET_KEY[:-1]),
+        (ROOT_ACCESS_KEY, ROOT_ACCESS_KEY),
         ("NOBODYOFTHATNAME1234", ROOT_SECRET_KEY),
         ("root", ROOT_SECRET_KEY),
     ],
@@ -34,6 +42,49 @@ async def test_who_says_nothing_is_refused(streams: StreamServer) -> None:
     with pytest.raises(fluss.FlussError) as raised:
         await fluss.FlussConnection.create(fluss.Config({"bootstrap.servers": streams.address}))
     assert error_code(raised) == 46
+
+
+@pytest.mark.parametrize(("user", "secret"), [(ROOT_ACCESS_KEY, ""), ("", ROOT_SECRET_KEY), ("", "")])
+async def test_who_leaves_something_out_is_refused(streams: StreamServer, user: str, secret: str) -> None:
+    with pytest.raises(fluss.FlussError):
+        await fluss.FlussConnection.create(config(streams.address, user, secret))
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "GSSAPI", "plain-ish"])
+async def test_who_comes_by_another_mechanism_is_refused(streams: StreamServer, mechanism: str) -> None:
+    others = {"security.sasl.mechanism": mechanism}
+    with pytest.raises(fluss.FlussError):
+        await fluss.FlussConnection.create(config(streams.address, **others))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token"),
+    [
+        ("PLAIN", b""),
+        ("PLAIN", b"\0"),
+        ("PLAIN", b"\0\0"),
+        ("PLAIN", f"\0{ROOT_ACCESS_KEY}\0".encode()),
+        ("PLAIN", f"\0\0{ROOT_SECRET_KEY}".encode()),
+        ("PLAIN", f"{ROOT_ACCESS_KEY}\0{ROOT_SECRET_KEY}".encode()),
+        ("PLAIN", f"\0{ROOT_ACCESS_KEY}\0{ROOT_SECRET_KEY}\0".encode()),
+        ("PLAIN", f"\0{ROOT_ACCESS_KEY}\0".encode() + b"\xff\xfe"),
+        ("SCRAM-SHA-256", f"\0{ROOT_ACCESS_KEY}\0{ROOT_SECRET_KEY}".encode()),
+        ("", f"\0{ROOT_ACCESS_KEY}\0{ROOT_SECRET_KEY}".encode()),
+    ],
+)
+async def test_what_is_no_proof_proves_nothing(streams: StreamServer, mechanism: str, token: bytes) -> None:
+    def attempt() -> list[Reason]:
+        raw = StreamConnection("127.0.0.1", streams.port, "", None)
+        found = []
+        for key, message in ((AUTHENTICATE, write_fields({1: mechanism, 2: token})), (LIST_DATABASES, b"")):
+            with pytest.raises(StreamFailure) as raised:
+                raw.call(key, message)
+            found.append(raised.value.reason)
+            assert ROOT_SECRET_KEY not in str(raised.value)
+        raw.close()
+        return found
+
+    assert await asyncio.to_thread(attempt) == [Reason.AUTHENTICATION_FAILED] * 2
 
 
 async def test_a_user_without_rights_sees_nothing(streams: StreamServer, connection: Any, table_path: Any) -> None:
@@ -70,6 +121,68 @@ async def test_a_reader_does_not_write(streams: StreamServer, connection: Any, t
         with pytest.raises(fluss.FlussError) as raised:
             await theirs_writer.append({"id": 2, "name": "n", "score": 0.0}).wait()
         assert error_code(raised) == 48
+
+
+async def test_a_writer_whose_right_is_taken_away_writes_no_more(
+    streams: StreamServer, connection: Any, table_path: Any, tmp_path: Path
+) -> None:
+    await make_table(connection, table_path)
+    user = user_who_may(streams.server, tmp_path, "streams:*")
+    plain = {"writer.enable-idempotence": "false", "writer.acks": "1"}
+    async with connected(streams, user.keys.access_key, user.keys.secret_key, **plain) as theirs:
+        table = await theirs.get_table(table_path)
+        writer = table.new_append().create_writer()
+        await writer.append({"id": 0, "name": "n", "score": 0.0}).wait()
+        administer(streams.server, "policy", "detach", user.name, "own")
+        with pytest.raises(fluss.FlussError) as raised:
+            await theirs.get_admin().get_table_info(table_path)
+        assert error_code(raised) == 48
+        written = 1
+
+        async def write_on() -> None:
+            nonlocal written
+            while True:
+                await writer.append({"id": written, "name": "n", "score": 0.0}).wait()
+                written += 1
+                await asyncio.sleep(0.05)
+
+        # Records go by the rights of two seconds ago at most.
+        with pytest.raises(fluss.FlussError) as raised:
+            await asyncio.wait_for(write_on(), 60)
+        assert error_code(raised) == 48
+    found = await read_records(await connection.get_table(table_path), written)
+    assert [record.row["id"] for record in found] == list(range(written))
+
+
+async def test_a_connection_whose_key_was_taken_away_says_nothing_more(streams: StreamServer, tmp_path: Path) -> None:
+    user = user_who_may(streams.server, tmp_path, "streams:*")
+    async with connected(streams, user.keys.access_key, user.keys.secret_key) as theirs:
+        assert "fluss" in await theirs.get_admin().list_databases()
+        administer(streams.server, "key", "delete", user.keys.access_key)
+        with pytest.raises(fluss.FlussError) as raised:
+            await theirs.get_admin().list_databases()
+        assert error_code(raised) == 46
+
+
+async def test_no_secret_is_written_down(streams: StreamServer) -> None:
+    user, wrong = make_user(streams.server), "a-secret-that-is-none"
+    for name, secret in (
+        (ROOT_ACCESS_KEY, wrong),
+        (user.keys.access_key, wrong),
+        ("NOBODYOFTHATNAME1234", wrong),
+        (wrong, user.keys.secret_key),
+    ):
+        with pytest.raises(fluss.FlussError) as raised:
+            await fluss.FlussConnection.create(config(streams.address, name, secret))
+        assert secret not in str(raised.value)
+    async with connected(streams, user.keys.access_key, user.keys.secret_key):
+        pass
+    secrets = [wrong.encode(), user.keys.secret_key.encode(), ROOT_SECRET_KEY.encode()]
+    assert not any(secret in streams.server.log_text().encode() for secret in secrets)
+    for path in streams.server.data.rglob("*"):
+        if path.is_file():
+            kept = path.read_bytes()
+            assert not any(secret in kept for secret in secrets), path
 
 
 async def test_a_key_that_was_taken_away_opens_nothing(streams: StreamServer, tmp_path: Path) -> None:
