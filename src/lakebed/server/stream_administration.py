@@ -68,8 +68,9 @@ def wire_administration(
     configs: ClusterConfigs,
     snapshots: KeySnapshots,
     home: Home,
+    remote_address: str | None,
 ) -> StreamAdministration:
-    """The use cases, on what streams are made of."""
+    """The use cases, on what streams are made of; `remote_address` is where clients reach the byte store."""
     server = Caller(root, request_id="streams")
 
     async def live() -> Sequence[int]:
@@ -104,7 +105,7 @@ def wire_administration(
         *stats_calls(Stats(gate, tables, partitions, buckets, is_home)),
         *producer_calls(producers),
         *lake_calls(lake, partitions),
-        *SnapshotCalls(gate, tables, partitions, snapshots).calls(),
+        *SnapshotCalls(gate, tables, partitions, buckets, snapshots, remote_address).calls(),
     )
     census = CensusTaker(tables, partitions, buckets, lake, snapshots)
     return StreamAdministration(calls, (auto_partitions.run, expire), census)

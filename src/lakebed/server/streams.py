@@ -205,7 +205,19 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
     clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), ground.master)
     administration = wire_administration(
-        meta, outbox, clock, gate, root.principal, databases, tables, partitions, buckets, configs, snapshots, home
+        meta,
+        outbox,
+        clock,
+        gate,
+        root.principal,
+        databases,
+        tables,
+        partitions,
+        buckets,
+        configs,
+        snapshots,
+        home,
+        settings.streams.remote_address,
     )
     calls = (
         *administration.calls,

@@ -40,5 +40,5 @@ class StreamsSettings:
     """At a regular stop, copy to the byte store what only this server's disk has, so that another server can go on."""
 
     remote_address: str | None = None
-    """What clients put before keys of the byte store to read old segments themselves, as `s3://bucket`. Not set: the
-    server reads these for them."""
+    """What clients put before keys of the byte store to read old segments and snapshots of keys themselves, as
+    `s3://bucket`. Not set: the server reads for them."""

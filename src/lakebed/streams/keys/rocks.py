@@ -19,6 +19,7 @@ from rocksdict import (
     BlockBasedOptions,
     Cache,
     Checkpoint,
+    ChecksumType,
     DBCompressionType,
     Options,
     Rdict,
@@ -241,6 +242,8 @@ def _options(memory: RocksMemory) -> Options:
     table.set_cache_index_and_filter_blocks(True)  # so that memory does not grow with the number of keys
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
     table.set_format_version(5)
+    # Readers of snapshots bring a RocksDB of their own, which may know neither later formats nor later checksums.
+    table.set_checksum_type(ChecksumType.crc32c())
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)

@@ -1,16 +1,16 @@
 """Calls about snapshots of keys, and the leases that keep them.
 
-What there is is listed and kept as it is. But readers are sent to none: the files are an index of the server's own,
-with more in it than readers of RocksDB expect, in a byte store that they have no keys to. Told of no snapshot, they
-read the log from its start, or ask for a scan (ADR 31).
+Readers are sent to the newest of a bucket where they reach the byte store: it is a folder that any RocksDB opens. Where
+they do not, they are told of none, and read the log from its start; but only where it still has its start (ADR 37).
 """
 
 from __future__ import annotations
 
 from lakebed.objects.model import Caller
+from lakebed.streams.buckets import Buckets
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
-from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.keys.snapshots import KeySnapshot, KeySnapshots
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
@@ -25,11 +25,22 @@ __all__ = ["SnapshotCalls"]
 class SnapshotCalls:
     """The calls on the snapshots that there are."""
 
-    def __init__(self, gate: Gate, tables: Tables, partitions: Partitions, snapshots: KeySnapshots) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        tables: Tables,
+        partitions: Partitions,
+        buckets: Buckets,
+        snapshots: KeySnapshots,
+        address: str | None,
+    ) -> None:
+        """`address` is what readers put before a key of the byte store. None: they do not reach it."""
         self._gate = gate
         self._tables = tables
         self._partitions = partitions
+        self._buckets = buckets
         self._snapshots = snapshots
+        self._address = address
 
     def calls(self) -> tuple[AnyCall, ...]:
         """What this answers."""
@@ -43,15 +54,32 @@ class SnapshotCalls:
         )
 
     async def latest(self, caller: Caller, request: pb.GetLatestKvSnapshotsRequest) -> pb.GetLatestKvSnapshotsResponse:
-        """Where readers of each bucket begin: at the start of its log. Reasons: NO_TABLE, NOT_KEYED, NO_PARTITION."""
+        """Where readers of each bucket begin: with a snapshot, or at the start of its log.
+
+        Reasons: NO_TABLE, NOT_KEYED, NO_PARTITION; NO_KEY_SNAPSHOT where neither would give them every key.
+        """
         table = await self._tables.get(caller, request.table_path.database_name, request.table_path.table_name)
         _check_keyed(table)
         answer = pb.GetLatestKvSnapshotsResponse(table_id=table.id)
+        partition_id = None
         if table.is_partitioned:
-            answer.partition_id = (await self._partitions.by_name(table, request.partition_name)).id
+            answer.partition_id = partition_id = (await self._partitions.by_name(table, request.partition_name)).id
         for number in range(table.bucket_count):
+            found = await self._readable(TableBucket(table.id, partition_id, number))
+            if found is not None:
+                answer.latest_snapshots.add(bucket_id=number, snapshot_id=found.id, log_offset=found.log_offset)
+                continue
+            if (await self._buckets.get(table, partition_id, number)).log.start_offset > 0:
+                raise StreamFailure(
+                    Reason.NO_KEY_SNAPSHOT,
+                    "the log has not its first records any more, and snapshots cannot be read: read by a scan "
+                    f"(client.scanner.kv.batch-strategy=server-scan). table={table.path} bucket={number}",
+                )
             answer.latest_snapshots.add(bucket_id=number)
         return answer
+
+    async def _readable(self, bucket: TableBucket) -> KeySnapshot | None:
+        return None if self._address is None else await self._snapshots.latest(bucket)
 
     async def metadata(
         self, caller: Caller, request: pb.GetKvSnapshotMetadataRequest
@@ -62,7 +90,8 @@ class SnapshotCalls:
         found = await self._snapshots.get(
             TableBucket(request.table_id, partition_id, request.bucket_id), request.snapshot_id
         )
-        files = [pb.SnapshotFile(remote_path=file.key, local_file_name=file.name) for file in found.files]
+        before = "" if self._address is None else f"{self._address}/"
+        files = [pb.SnapshotFile(remote_path=before + file.key, local_file_name=file.name) for file in found.files]
         return pb.GetKvSnapshotMetadataResponse(log_offset=found.log_offset, snapshot_files=files)
 
     async def listed(self, caller: Caller, request: pb.ListKvSnapshotsRequest) -> pb.ListKvSnapshotsResponse:

@@ -1,0 +1,7 @@
+"""The world of streams, for calls on it."""
+
+from __future__ import annotations
+
+from tests.streams.conftest import clock, light_world
+
+__all__ = ["clock", "light_world"]
