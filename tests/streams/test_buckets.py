@@ -86,6 +86,37 @@ async def test_a_bucket_is_opened_once_however_many_ask(
     assert await buckets.get(table, None, 0) is found[0]
 
 
+async def test_opening_outlasts_who_asked_and_is_not_begun_again(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table()
+    shelf.may_open.clear()
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(buckets.get(table, None, 0), 0.01)
+    asking = asyncio.create_task(buckets.get(table, None, 0))
+    await asyncio.sleep(0)
+    shelf.may_open.set()
+    assert await buckets.get(table, None, 0) is await asking
+    assert len(shelf.opened) == 1
+    assert not buckets._openings
+
+
+async def test_an_opening_that_fails_with_nobody_there_is_forgotten(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table()
+    shelf.may_open.clear()
+    shelf.refuses = True
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(buckets.get(table, None, 0), 0.01)
+    shelf.may_open.set()
+    while buckets._openings:
+        await asyncio.sleep(0)
+    shelf.refuses = False
+    assert await buckets.get(table, None, 0)
+
+
 @pytest.mark.parametrize(("partition_id", "number"), [(None, 2), (None, -1), (7, 0)])
 async def test_buckets_that_there_are_not(
     light_world: StreamWorld, buckets: Buckets, partition_id: int | None, number: int

@@ -56,12 +56,14 @@ _REOPENING_SECONDS: Final = 1.0
 
 
 class _Opening:
-    """Those who wait for a bucket to be open, in order."""
+    """Those who wait for a bucket to be open, in order; and what they wait for, which lasts though they leave."""
 
-    __slots__ = ("lock", "waiting")
+    __slots__ = ("lock", "task", "waiting")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
+        self.task: asyncio.Task[OpenBucket] | None = None
+        """Who opens it for all that ask."""
         self.waiting = 0
 
 
@@ -97,17 +99,30 @@ class Buckets:
         found = self._open.get(key)
         if found is not None and key not in self._openings and not found.has_failed:
             return found
-        async with self._turn(key):
-            found = self._open.get(key) or self._adopt(key)
-            if found is not None and found.has_failed:
-                await self._close(key, found)
-                # Whoever writes asks again at once: a disk that refuses is not to be asked as often.
-                await asyncio.sleep(_REOPENING_SECONDS)
-                found = None
-            if found is None:
-                found = await self._opened(table, partition_id, number)
-                self._open[key] = found
-            return found
+        opening = self._openings.setdefault(key, _Opening())
+        if opening.task is None:
+            opening.task = asyncio.create_task(self._open_in_turn(key, table, partition_id, number))
+            opening.task.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # seen, should all have left
+        # Opening can take longer than a caller waits. Begun again for each of them it would never end.
+        return await asyncio.shield(opening.task)
+
+    async def _open_in_turn(self, key: _Key, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
+        async with self._turn(key) as opening:
+            try:
+                found = self._open.get(key) or self._adopt(key)
+                if found is not None and found.has_failed:
+                    await self._close(key, found)
+                    # Whoever writes asks again at once: a disk that refuses is not to be asked as often.
+                    await asyncio.sleep(_REOPENING_SECONDS)
+                    found = None
+                if found is None:
+                    found = await self._opened(table, partition_id, number)
+                    self._open[key] = found
+                return found
+            finally:
+                opening.task = None
 
     async def visit(self, bucket: TableBucket, work: Callable[[OpenBucket], Awaitable[None]]) -> None:
         """Do something with a bucket that is not open; it is let go of again, unless somebody asked for it meanwhile.
@@ -136,12 +151,12 @@ class Buckets:
         return found
 
     @asynccontextmanager
-    async def _turn(self, key: _Key) -> AsyncIterator[None]:
+    async def _turn(self, key: _Key) -> AsyncIterator[_Opening]:
         opening = self._openings.setdefault(key, _Opening())
         opening.waiting += 1
         try:
             async with opening.lock:
-                yield
+                yield opening
         finally:
             opening.waiting -= 1
             if not opening.waiting:

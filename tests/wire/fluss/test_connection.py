@@ -18,11 +18,12 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Answer, Call, Raw, Room
 from lakebed.wire.fluss.connection import MAX_STRANGE_FRAME_BYTES
-from lakebed.wire.fluss.listening import STALLED_SECONDS, Listening
+from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, Listening
 
-EXISTS, ECHO, HELD, LARGE = 1004, 1014, 1015, 1061
+EXISTS, ECHO, HELD, SMALL, LARGE = 1004, 1014, 1015, 1017, 1061
 MAX_FRAME = 1024 * 1024
 LARGE_BYTES = 4 * 1024 * 1024
+SMALL_BYTES = 16 * 1024
 
 
 class Proof:
@@ -65,6 +66,7 @@ class Server:
                 Call(EXISTS, "EXISTS", pb.DatabaseExistsRequest, self.exists),
                 Raw(ECHO, "ECHO", self.echo, max_version=1),
                 Raw(HELD, "HELD", self.held),
+                Raw(SMALL, "SMALL", self.small),
                 Raw(LARGE, "LARGE", self.large),
             ],
             self.authenticator,
@@ -86,6 +88,11 @@ class Server:
     async def held(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         await self.release.wait()
         return [b"released"]
+
+    async def small(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        await room.ready()
+        self.made += 1
+        return [b"x" * SMALL_BYTES]
 
     async def large(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         await room.turn()
@@ -172,6 +179,7 @@ async def test_the_calls_that_there_are_are_told_to_anybody(client: Client) -> N
         EXISTS: 0,
         ECHO: 1,
         HELD: 0,
+        SMALL: 0,
         LARGE: 0,
     }
     assert not told.HasField("server_type")
@@ -309,6 +317,70 @@ async def test_a_client_that_stopped_in_the_middle_is_let_go_of(server: Server, 
     assert server.listening.count == 1
     server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS + 10)
     assert await client.is_closed()
+
+
+async def test_a_client_that_vanished_is_let_go_of_when_nobody_said_anything_for_long(
+    server: Server, client: Client
+) -> None:
+    await client.log_in()
+    client.send(HELD)
+    assert await client.ask(ECHO, b"on", number=2) == (0, 2, b"on")
+    now = asyncio.get_running_loop().time
+    server.listening.close_stalled(now() + IDLE_SECONDS + 10)
+    assert server.listening.count == 1, "it is being answered"
+    server.release.set()
+    await client.answer()
+    server.listening.close_stalled(now() + IDLE_SECONDS - 10)
+    assert server.listening.count == 1
+    server.listening.close_stalled(now() + IDLE_SECONDS + 10)
+    assert await client.is_closed()
+
+
+async def test_a_client_that_vanishes_in_the_middle_of_a_frame_leaves_nothing(
+    served: tuple[Server, int], client: Client
+) -> None:
+    server = served[0]
+    await client.log_in()
+    for _ in range(20):
+        other = await connect(served[1])
+        await other.log_in()
+        other.writer.write(struct.pack(">ihhi", MAX_FRAME, ECHO, 0, 1) + bytes(1000))
+        await other.writer.drain()
+        other.writer.transport.abort()
+        while server.listening.count > 1:
+            await asyncio.sleep(0)
+    assert (await client.ask(ECHO, b"still"))[2] == b"still"
+
+
+async def test_a_reader_that_never_reads_is_let_go_of(server: Server, client: Client) -> None:
+    await client.log_in()
+    for number in range(10):
+        client.send(LARGE, number=number)
+    await client.writer.drain()
+    while not _awaits(server):
+        await asyncio.sleep(0.01)
+    server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS + 10)
+    while server.listening.count:
+        await asyncio.sleep(0)
+    assert server.made < 10
+
+
+async def test_many_small_answers_are_not_made_for_who_does_not_read(
+    served: tuple[Server, int], client: Client
+) -> None:
+    server = served[0]
+    await client.log_in()
+    client.writer.write(b"".join(frame(SMALL, number=number) for number in range(2000)))
+    other = await connect(served[1])
+    await other.log_in()
+    while not _awaits(server):
+        await asyncio.sleep(0.01)
+    for _ in range(20):
+        assert (await other.ask(ECHO, b"quick"))[2] == b"quick"
+    assert server.made < 1000
+    for _ in range(2000):
+        assert len((await client.answer())[2]) == SMALL_BYTES
+    other.writer.close()
 
 
 async def test_an_end_of_sending_still_gets_the_answers(server: Server, client: Client) -> None:

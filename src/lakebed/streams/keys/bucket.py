@@ -101,6 +101,7 @@ class KeyBucket:
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them."""
         batch = read_key_batch(put.records)
         async with self._order:
+            await self._wait_for_room()
             self._check_open()
             await self._know(batch.schema_id)
             merging = merging_for(self._table, put.target_columns, put.mode)
@@ -113,10 +114,8 @@ class KeyBucket:
         if isinstance(pending, int):
             return await self._repeated(pending, acks)
         if acks is Acks.ALL:
-            await pending.done
-        elif self._pending_bytes > MAX_PENDING_BYTES:
-            async with self._room:
-                await self._room.wait_for(lambda: self._pending_bytes <= MAX_PENDING_BYTES)
+            # Whoever waits may give up; what it put goes on, and who repeats it waits for the same.
+            await asyncio.shield(pending.done)
         return pending.end_offset
 
     async def lookup(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -175,6 +174,12 @@ class KeyBucket:
     def _check_open(self) -> None:
         if self._failure is not None:
             raise StreamFailure(self._failure.reason, str(self._failure)) from self._failure
+
+    async def _wait_for_room(self) -> None:
+        """Wait while too much is on its way. Whoever waits holds the order: others come after it."""
+        if self._pending_bytes > MAX_PENDING_BYTES:
+            async with self._room:
+                await self._room.wait_for(lambda: self._pending_bytes <= MAX_PENDING_BYTES)
 
     async def _know(self, schema_id: int) -> None:
         if not self._table.knows(schema_id):

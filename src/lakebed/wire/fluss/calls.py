@@ -29,6 +29,10 @@ RequestT = TypeVar("RequestT", bound=Message)
 class Room(Protocol):
     """What a handler of large answers asks of the connection: not to make the next before the last was taken."""
 
+    async def ready(self) -> None:
+        """Wait until the client takes what was written to it. For answers that are many rather than large."""
+        ...
+
     async def turn(self) -> None:
         """Wait until no other large answer is on its way. The turn ends when the answer was handed to the socket."""
         ...

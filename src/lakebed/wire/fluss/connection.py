@@ -328,6 +328,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.resume_reading()
 
+    async def wait_until_taken(self) -> None:
+        """Wait until the client has taken most of what was written."""
+        if not self._writable.is_set():
+            await self._writable.wait()
+
     async def wait_for_turn(self) -> None:
         """Wait until no large answer is on its way."""
         await self._turn.acquire()
@@ -375,6 +380,10 @@ class _Room:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._has_turn = False
+
+    async def ready(self) -> None:
+        """Wait until answers are taken."""
+        await self._connection.wait_until_taken()
 
     async def turn(self) -> None:
         """Wait for the turn."""

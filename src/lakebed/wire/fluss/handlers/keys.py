@@ -19,6 +19,7 @@ from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Raw, Room
+from ..deadlines import Within
 from ..encoding import read_message
 from ..errors import error_code
 from ..records import RecordsFor, looked_up, read_put
@@ -27,6 +28,9 @@ __all__ = ["KeyCalls"]
 
 MAX_SCAN_BYTES: Final = 64 * 1024 * 1024
 """Largest answer to a scan with a limit."""
+
+MANY_KEYS: Final = 1024
+"""Looked up at once for one connection. Clients ask for 128."""
 
 _ACKS: Final = {each.value: each for each in Acks}
 _MODES: Final = {each.value: each for each in MergeMode}
@@ -79,20 +83,24 @@ class KeyCalls:
         except LakebedError as error:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
             return pb.PutKvResponse(buckets=[_refused(part, error) for part in request.buckets])
-        columns = request.target_columns
+
+        async def one(part: RecordsFor) -> pb.PutBucket:
+            put = Put(part.records, request.target_columns, mode)
+            return await self._put(table, part, put, acks, request.timeout_ms, version)
+
         # As tasks even where there is one: what begins at once would overtake what an earlier call is about to begin.
-        done = await asyncio.gather(*(self._put(table, part, columns, mode, acks, version) for part in request.buckets))
-        return pb.PutKvResponse(buckets=done)
+        return pb.PutKvResponse(buckets=await asyncio.gather(*map(one, request.buckets)))
 
     async def _put(
-        self, table: StreamTable, part: RecordsFor, columns: list[int], mode: MergeMode, acks: Acks, version: int
+        self, table: StreamTable, part: RecordsFor, put: Put, acks: Acks, timeout_ms: int, version: int
     ) -> pb.PutBucket:
         done = pb.PutBucket(bucket_id=part.bucket)
         if part.partition_id is not None:
             done.partition_id = part.partition_id
         try:
-            keys = await self._keys(table, part.partition_id, part.bucket)
-            done.log_end_offset = await keys.put(Put(part.records, columns, mode), acks)
+            async with Within(timeout_ms):
+                keys = await self._keys(table, part.partition_id, part.bucket)
+                done.log_end_offset = await keys.put(put, acks)
         except LakebedError as error:
             if (
                 isinstance(error, StreamFailure)
@@ -108,6 +116,11 @@ class KeyCalls:
     async def lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """The values of keys."""
         request = read_message(pb.LookupRequest, body)
+        # Keys are short and rows need not be: a few frames of keys can ask for more than there is memory.
+        if sum(len(part.keys) for part in request.buckets) > MANY_KEYS:
+            await room.turn()
+        else:
+            await room.ready()
         inserts = request.insert_if_not_exists
         table = await self._table(caller, request.table_id, Need.READ)
         if inserts:
@@ -121,7 +134,8 @@ class KeyCalls:
                     if request.HasField("acks") and request.acks not in _ACKS:
                         raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
                     # Whatever acks it asks for: a row is told when it is there.
-                    values = await keys.lookup_or_insert(list(part.keys))
+                    async with Within(request.timeout_ms):
+                        values = await keys.lookup_or_insert(list(part.keys))
                 else:
                     values = await keys.lookup(list(part.keys))
                 answer.append(looked_up(partition_id, part.bucket_id, values, part.original_partition_name))

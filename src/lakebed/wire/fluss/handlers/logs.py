@@ -27,6 +27,7 @@ from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Call, Raw, Room
+from ..deadlines import Within
 from ..encoding import read_message
 from ..errors import error_code
 from ..records import FetchedBucket, RecordsFor, fetch_answer, read_produce
@@ -109,7 +110,8 @@ class LogCalls:
             return pb.ProduceLogResponse(buckets=[_refused(part, error) for part in request.buckets])
         # Begun in their order, and awaited together: they share a sync. As tasks even where there is one: what begins
         # at once would overtake what an earlier call is about to begin, and be refused for its number.
-        produced = await asyncio.gather(*(self._append(table, part, acks) for part in request.buckets))
+        time = request.timeout_ms
+        produced = await asyncio.gather(*(self._append(table, part, acks, time) for part in request.buckets))
         return pb.ProduceLogResponse(buckets=produced)
 
     async def _writable(self, caller: Caller, table_id: int) -> StreamTable:
@@ -119,14 +121,15 @@ class LogCalls:
             raise StreamFailure(Reason.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
         return table
 
-    async def _append(self, table: StreamTable, part: RecordsFor, acks: Acks) -> pb.ProducedBucket:
+    async def _append(self, table: StreamTable, part: RecordsFor, acks: Acks, timeout_ms: int) -> pb.ProducedBucket:
         produced = pb.ProducedBucket(bucket_id=part.bucket)
         if part.partition_id is not None:
             produced.partition_id = part.partition_id
         try:
-            # Without a wait in between once the bucket is open: so batches are in the order in which they came.
-            opened = await self._buckets.get(table, part.partition_id, part.bucket)
-            produced.base_offset = (await opened.log.append(part.records, acks)).base_offset
+            async with Within(timeout_ms):
+                # Without a wait in between once the bucket is open: so batches are in the order in which they came.
+                opened = await self._buckets.get(table, part.partition_id, part.bucket)
+                produced.base_offset = (await opened.log.append(part.records, acks)).base_offset
         except LakebedError as error:
             _set_error(produced, error)
         return produced
