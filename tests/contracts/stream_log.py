@@ -222,6 +222,15 @@ class LogContract:
         with refused(Reason.CORRUPT_RECORD):
             await log.append(bytes(bad), Acks.ALL)
 
+    async def test_a_batch_of_a_schema_that_is_not_there_is_refused_with_all_that_came_with_it(
+        self, open_log: OpenLog, clock: ManualClock
+    ) -> None:
+        log = await open_log(clock, Presentation(knows=lambda schema_id: schema_id == 1))
+        with refused(Reason.NO_SCHEMA):
+            await log.append(plain_batch() + write_batch(b"body", 1, schema_id=2), Acks.ALL)
+        assert log.end_offset == 0
+        assert (await log.append(plain_batch(), Acks.ALL)).base_offset == 0
+
     async def test_a_batch_that_is_too_large_is_refused(self, log: BucketLog) -> None:
         with refused(Reason.RECORD_TOO_LARGE):
             await log.append(plain_batch(1, bytes(MAX_BATCH_BYTES)), Acks.ALL)

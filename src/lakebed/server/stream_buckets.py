@@ -94,9 +94,10 @@ class StoredBuckets:
 
     async def close(self, opened: OpenBucket) -> None:
         """Let go of it."""
+        # The log first: it gives up waiting for a byte store that is away, and keys wait for the log.
+        await opened.log.close()
         if isinstance(opened.keys, KeyBucket):
             await opened.keys.close()
-        await opened.log.close()
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove what is stored."""
@@ -111,6 +112,10 @@ class StoredBuckets:
         if known is None:
             schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
             known = self._known.setdefault(table.id, _Known(table, schemas))
+        for number in range(1, table.schema_id + 1):
+            # Another server may have been the home meanwhile, and the table got columns there.
+            if not known.knows(number):
+                known.learn(number, await self._tables.schema(table, number))
         return known
 
     async def _changed(self, table: StreamTable) -> None:
@@ -130,6 +135,10 @@ class _Known:
         self._schemas = schemas
         self._shapes: dict[int, Sequence[ColumnShape]] = {}
 
+    def knows(self, schema_id: int) -> bool:
+        """Whether the table has such a schema."""
+        return schema_id in self._schemas
+
     def learn(self, schema_id: int, schema: Schema) -> None:
         """The table has a schema more."""
         self._schemas[schema_id] = schema
@@ -142,7 +151,7 @@ class _Known:
         if self.keyed is not None:
             settings = self.keyed.settings
             rendering = ChangelogRendering(self.schema, settings.row_format, settings.log_format, settings.compression)
-        return Presentation(self.shapes if self._is_arrow else None, rendering)
+        return Presentation(self.shapes if self._is_arrow else None, rendering, self.knows)
 
     def schema(self, schema_id: int) -> Schema:
         """Raises NO_SCHEMA."""

@@ -127,7 +127,7 @@ class BucketLog(Protocol):
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
         """Append batches as their writer sent them, once their checksums and sequences were looked at.
 
-        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, RECORD_TOO_LARGE, LOG_STORAGE, NOT_LEADER.
+        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, RECORD_TOO_LARGE, NO_SCHEMA, LOG_STORAGE, NOT_LEADER.
         """
         ...
 

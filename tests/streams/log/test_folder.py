@@ -195,6 +195,33 @@ async def test_a_wrong_byte_before_other_batches_is_told_and_nothing_is_cut(
     assert (left / path.name).read_bytes() == bad
 
 
+async def test_a_batch_damaged_in_the_middle_of_a_segment_is_told_and_not_handed_out(
+    opener: Opener, tmp_path: Path
+) -> None:
+    folder = tmp_path / "one"
+    log = await opener(ManualClock(), folder=folder)
+    await fill(log, 120)
+    path = folder / f"{0:020d}.log"
+    was = path.read_bytes()
+    starts = [0]
+    for batch in walk(was):
+        starts.append(starts[-1] + len(batch.view))
+    sixth, seventh = starts[6:8]
+    for position in (*range(sixth, sixth + 8), *range(sixth + 8, sixth + 13), *range(sixth + 21, seventh, 31)):
+        bad = bytearray(was)
+        bad[position] ^= 0x41
+        path.write_bytes(bad)
+        with refused(Reason.LOG_STORAGE):
+            await log.read(18, 1 << 20)
+        for most in (1 << 20, starts[6] + 10, 2000):
+            found = await log.read(log.start_offset, most)
+            assert offsets(found.records)[0] == (0, 3), "what is before it can be read"
+            assert found.next_offset == offsets(found.records)[-1][1] <= 18
+        assert (await log.read(300, 1 << 20)).records, "and what is behind it"
+    path.write_bytes(was)
+    assert offsets((await log.read(18, 2000)).records)[0] == (18, 21)
+
+
 async def test_blocks_that_were_never_written_are_a_torn_tail_though_batches_follow(
     opener: Opener, tmp_path: Path
 ) -> None:

@@ -5,9 +5,11 @@ Pure, and the same for every log wherever its bytes are: it knows where the next
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
+from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Appended
 
 from .batches import Batch, Buffer, check_batches, placed
@@ -33,10 +35,12 @@ class Admitted:
 class Admission:
     """Where the next record goes. Two calls of `admit` never give one place twice."""
 
-    __slots__ = ("_clock", "_max_batch_bytes", "end_offset", "timestamp_ms", "writers")
+    __slots__ = ("_clock", "_knows", "_max_batch_bytes", "end_offset", "timestamp_ms", "writers")
 
-    def __init__(self, clock: Clock, max_batch_bytes: int) -> None:
+    def __init__(self, clock: Clock, max_batch_bytes: int, knows: Callable[[int], bool]) -> None:
+        """`knows` tells of an id whether the table has such a schema."""
         self._clock = clock
+        self._knows = knows
         self._max_batch_bytes = max_batch_bytes
         self.end_offset = 0
         self.timestamp_ms = -1
@@ -46,9 +50,13 @@ class Admission:
     def admit(self, records: Buffer) -> Admitted:
         """Look at batches and give them their places: all of them or, if one cannot be taken, none.
 
-        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, OUT_OF_ORDER.
+        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, NO_SCHEMA, OUT_OF_ORDER.
         """
         batches = check_batches(records, self._max_batch_bytes)
+        for batch in batches:
+            # Whoever reads asks for the schema by its id, and would ask for ever.
+            if not self._knows(batch.schema_id):
+                raise StreamFailure(Reason.NO_SCHEMA, f"the table has no such schema. schema_id={batch.schema_id}")
         now_ms = max(self._clock.now_ms(), self.timestamp_ms)
         if len(batches) > 1 and any(batch.writer_id >= 0 for batch in batches):
             self._check_order(batches, now_ms)

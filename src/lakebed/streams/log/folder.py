@@ -31,7 +31,7 @@ from .admission import Admission, Admitted
 from .batches import Buffer, is_whole, walk
 from .presentation import PLAIN, Presentation
 from .recovery import CHECKPOINT, recover, replace_file, write_checkpoint
-from .segment import Segment, segment_path
+from .segment import Segment, segment_path, whole_part
 from .settings import LogSettings
 from .waiting import Waiters
 
@@ -46,7 +46,8 @@ _MOST_PIECES: Final = 1024
 """How many buffers one call of the kernel takes."""
 
 _WARM_BYTES: Final = 32 * 1024 * 1024
-"""What was written last is in the kernel's cache: reading it is a copy, and no reason to wait for a thread."""
+"""What we wrote last is in the kernel's cache: reading it is a copy, and no reason to wait for a thread. What is older
+may come from the disk, and is looked at before it is handed out: not all clients do that."""
 
 
 @dataclass(slots=True)
@@ -81,10 +82,11 @@ class FolderLog:
         self._settings = settings
         self._presentation = presentation
         self._is_home = is_home
-        self._admission = Admission(clock, settings.max_batch_bytes)
+        self._admission = Admission(clock, settings.max_batch_bytes, presentation.knows)
         self._segments: list[Segment] = []
         self._start = 0
         self._stable = 0
+        self._opened_at = 0
         self._pending: list[Admitted] = []
         self._pending_bytes = 0
         self._flushing: asyncio.Task[None] | None = None
@@ -224,12 +226,13 @@ class FolderLog:
         if offset == self._stable:
             return Fetched(b"", offset)
         segment = self._segment_of(offset)
-        if segment is self._segments[-1] and segment.size - segment.index.before(offset) <= _WARM_BYTES:
+        is_last = segment is self._segments[-1] and offset >= self._opened_at
+        if is_last and segment.size - segment.index.before(offset) <= _WARM_BYTES:
             try:
                 return _read(segment, offset, max_bytes)
             except OSError as error:
                 raise _failed(error) from error
-        return await self._with(segment, _read, segment, offset, max_bytes)
+        return await self._with(segment, _read_checked, segment, offset, max_bytes)
 
     async def wait_for(self, offset: int) -> None:
         """Return when a record at `offset` or later can be read, or the log is closed."""
@@ -411,13 +414,19 @@ class FolderLog:
         except OSError as error:
             raise _failed(error) from error
         self._start = self._segments[0].base_offset
-        self._stable = self._written = self._segments[-1].end_offset
+        self._stable = self._written = self._opened_at = self._segments[-1].end_offset
         self._admission.writers.forget_idle(self._clock.now_ms())
 
 
 def _read(segment: Segment, offset: int, max_bytes: int) -> Fetched:
     span = segment.span(offset, max_bytes)
     return Fetched(segment.read(span), span.next_offset)
+
+
+def _read_checked(segment: Segment, offset: int, max_bytes: int) -> Fetched:
+    found = _read(segment, offset, max_bytes)
+    size, after = whole_part(found.records, offset, segment.path)
+    return found if size == len(found.records) else Fetched(found.records[:size], after)
 
 
 def _write_all(descriptor: int, pieces: list[Buffer], position: int) -> None:

@@ -26,7 +26,7 @@ class MemoryLog:
         presentation: Presentation = PLAIN,
         max_batch_bytes: int = 16 * 1024 * 1024,
     ) -> None:
-        self._admission = Admission(SystemClock() if clock is None else clock, max_batch_bytes)
+        self._admission = Admission(SystemClock() if clock is None else clock, max_batch_bytes, presentation.knows)
         self._presentation = presentation
         self._batches: list[bytes] = []
         self._offsets: list[int] = []

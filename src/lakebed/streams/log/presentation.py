@@ -35,9 +35,16 @@ class Rendering(Protocol):
 class Presentation:
     """How the batches of one log are read. What was rendered is kept for a while: tails have several readers."""
 
-    def __init__(self, layouts: Layouts | None = None, rendering: Rendering | None = None) -> None:
+    def __init__(
+        self,
+        layouts: Layouts | None = None,
+        rendering: Rendering | None = None,
+        knows: Callable[[int], bool] = lambda schema_id: True,
+    ) -> None:
+        """`knows` tells whether there is a schema of this id: batches of another nobody could read."""
         self._layouts = layouts
         self._rendering = rendering
+        self.knows = knows
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self._kept_bytes = 0
 

@@ -23,12 +23,12 @@ from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
 
-from .batches import HEADER_BYTES, is_whole, read_place, walk
+from .batches import HEADER_BYTES, read_place, walk
 from .index import INDEX_BYTES, SparseIndex
 from .log_rows import LogRow, LogRows
 from .manifest import LogPlace, Manifest
 from .presentation import PLAIN, Presentation
-from .segment import Segment
+from .segment import Segment, whole_part
 
 __all__ = ["RemoteLog", "RemoteLogs", "RemoteSettings"]
 
@@ -328,13 +328,9 @@ def _checked_piece(segment: Segment, offset: int, presentation: Presentation) ->
     """In a thread: the next batches of a segment as they are read, each found whole; and the offset after them."""
     span = segment.span(offset, _PIECE_BYTES)
     body = segment.read(span)
-    for batch in walk(body):
-        if batch.base_offset != offset or not is_whole(batch):
-            raise StreamFailure(
-                Reason.LOG_STORAGE, f"a batch is damaged, and is not copied. path={segment.path} offset={offset}"
-            )
-        offset = batch.next_offset
-    return (presentation.present(body, None) if presentation.changes(None) else body), offset
+    size, after = whole_part(body, offset, segment.path)
+    body = body[:size]
+    return (presentation.present(body, None) if presentation.changes(None) else body), after
 
 
 def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:

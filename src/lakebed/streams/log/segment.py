@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from lakebed.streams.failures import Reason, StreamFailure
 
-from .batches import HEADER_BYTES, Place, read_place
+from .batches import HEADER_BYTES, Buffer, Place, is_whole, read_place, walk
 from .index import SparseIndex
 
-__all__ = ["Segment", "Span", "segment_path"]
+__all__ = ["Segment", "Span", "segment_path", "whole_part"]
 
 
 class Span(NamedTuple):
@@ -27,6 +27,32 @@ class Span(NamedTuple):
 def segment_path(folder: str, base_offset: int, suffix: str = "log") -> str:
     """Where a segment is, or what belongs to it: names sort as offsets do."""
     return os.path.join(folder, f"{base_offset:020d}.{suffix}")
+
+
+def whole_part(records: Buffer, offset: int, path: str) -> tuple[int, int]:
+    """How many bytes of what was read of a file are batches as they were written, and the offset after these.
+
+    The first has `offset`. Raises LOG_STORAGE if it is not whole itself: those before a damaged batch can be read.
+    """
+    size = first = 0
+    try:
+        for batch in walk(records):
+            # The first may begin before: somebody reads on from the middle of it. The others follow each other.
+            is_here = (first or batch.base_offset) <= batch.base_offset <= offset < batch.next_offset
+            if not is_here or not is_whole(batch):
+                break
+            size, first = size + len(batch.view), batch.next_offset
+            offset = first
+    except StreamFailure as failure:
+        if not size:
+            raise _damaged(path, f"offset={offset}") from failure
+    if not size:
+        raise _damaged(path, f"offset={offset}")
+    return size, offset
+
+
+def _damaged(path: str, where: str) -> StreamFailure:
+    return StreamFailure(Reason.LOG_STORAGE, f"a batch is damaged. path={path} {where}")
 
 
 class Segment:
@@ -107,7 +133,10 @@ class Segment:
         # Batches that are so small that several are between two known ones, or one that is larger than asked for.
         end, after = start + first.size, first.next_offset
         while end < self.size:
-            following = self._place_at(end)
+            try:
+                following = self._place_at(end)
+            except StreamFailure:
+                break  # it is told when it comes first
             if end + following.size - start > max_bytes:
                 break
             end, after = end + following.size, following.next_offset
@@ -157,7 +186,10 @@ class Segment:
             position += place.size
 
     def _place_at(self, position: int) -> Place:
-        place = read_place(os.pread(self.descriptor(), HEADER_BYTES, position))
+        try:
+            place = read_place(os.pread(self.descriptor(), HEADER_BYTES, position))
+        except StreamFailure as failure:
+            raise _damaged(self.path, f"position={position}") from failure
         if position + place.size > self.size:
-            raise StreamFailure(Reason.LOG_STORAGE, f"a batch is damaged. path={self.path} position={position}")
+            raise _damaged(self.path, f"position={position}")
         return place

@@ -1,0 +1,100 @@
+"""What no client of good will sends, to a running server: it is refused in words, and others do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakebed.client.stream_connection import StreamConnection
+from lakebed.client.stream_messages import messages, number, text, write_fields
+from lakebed.core.secrets import Secret
+from lakebed.streams.keys.batches import write_key_batch
+from lakebed.streams.log.batches import write_batch
+from tests.clients.streams.serving import ROWS, StreamServer, make_table, read_records
+from tests.contracts.stream_log import arrow_body
+from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
+
+pytestmark = pytest.mark.integration
+
+NO_SCHEMA, CORRUPT, TOO_LARGE = 9, 14, 13
+
+
+def connect(streams: StreamServer) -> StreamConnection:
+    return StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, Secret(ROOT_SECRET_KEY))
+
+
+def batch(first: int, schema_id: int = 1) -> bytes:
+    row = pa.record_batch([pa.array([first], pa.int32()), pa.array(["n"]), pa.array([0.5])], schema=ROWS)
+    return write_batch(arrow_body(row), 1, schema_id=schema_id)
+
+
+def produce(streams: StreamServer, table_id: int, *parts: bytes) -> list[tuple[int, str]]:
+    """What is wrong with each part, sent to a bucket of its own."""
+    asked = b"".join(write_fields({4: write_fields({2: bucket, 3: part})}) for bucket, part in enumerate(parts))
+    connection = connect(streams)
+    answer = connection.call(1014, write_fields({1: -1, 2: table_id, 3: 60_000}) + asked)
+    connection.close()
+    return [(number(each, 3), text(each, 4).decode()) for each in messages(answer, 1)]
+
+
+async def test_a_wrong_checksum_and_an_unknown_schema_are_refused_and_other_buckets_take_theirs(
+    streams: StreamServer, connection: Any, table_path: Any
+) -> None:
+    uncompressed = {"table.log.arrow.compression.type": "NONE"}
+    table = await make_table(connection, table_path, bucket_count=5, properties=uncompressed)
+    wrong = bytearray(batch(1))
+    wrong[-1] ^= 1
+    told = await asyncio.to_thread(
+        produce, streams, table.get_table_info().table_id, batch(7), bytes(wrong), batch(2, 2), batch(3)[:-1], batch(8)
+    )
+    assert [code for code, _ in told] == [0, CORRUPT, NO_SCHEMA, CORRUPT, 0]
+    assert "checksum" in told[1][1]
+    assert "schema_id=2" in told[2][1]
+    found = await read_records(table, 2, buckets=5)
+    assert sorted(record.row["id"] for record in found) == [7, 8]
+
+
+async def test_keys_of_an_unknown_schema_and_with_a_wrong_checksum_are_refused(
+    streams: StreamServer, connection: Any, table_path: Any
+) -> None:
+    table = await make_table(connection, table_path, primary_key=["id"])
+    table_id = table.get_table_info().table_id
+    unknown = write_key_batch([(b"\1", b"\0\1")], 9, -1, -1)
+    wrong = bytearray(write_key_batch([(b"\1", b"\0\1")], 1, -1, -1))
+    wrong[-1] ^= 1
+
+    def put(records: bytes) -> int:
+        raw = connect(streams)
+        asked = write_fields({1: -1, 2: table_id, 3: 60_000, 5: write_fields({2: 0, 3: records})})
+        (bucket,) = messages(raw.call(1016, asked), 1)
+        raw.close()
+        return number(bucket, 3)
+
+    assert await asyncio.to_thread(put, unknown) == NO_SCHEMA
+    assert await asyncio.to_thread(put, bytes(wrong)) == CORRUPT
+    writer = table.new_upsert().create_writer()
+    writer.upsert({"id": 1, "name": "good", "score": None})
+    await writer.flush()
+    assert await table.new_lookup().create_lookuper().lookup({"id": 1}) == {"id": 1, "name": "good", "score": None}
+
+
+async def test_frames_that_are_too_large_or_never_end_disturb_nobody(
+    streams: StreamServer, connection: Any, table_path: Any
+) -> None:
+    table = await make_table(connection, table_path)
+    half = [socket.create_connection(("127.0.0.1", streams.port)) for _ in range(20)]
+    for each in half:
+        each.sendall(struct.pack(">ihhi", 60_000, 1000, 0, 1) + b"and no more")
+    with socket.create_connection(("127.0.0.1", streams.port), timeout=30) as large:
+        large.sendall(struct.pack(">ihhi", 2**31 - 1, 1000, 0, 1))
+        assert await asyncio.to_thread(large.recv, 1) == b""
+    async with table.new_append().create_writer() as writer:
+        writer.append({"id": 1, "name": "good", "score": None})
+    assert len(await read_records(table, 1)) == 1
+    for each in half:
+        each.close()
