@@ -384,6 +384,33 @@ async def test_a_caller_cancelled_in_the_middle_leaves_no_open_transaction_behin
     await store.close()
 
 
+async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_for_a_time(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_IDLE_SECONDS", 1)
+    paused = await PostgresStore.open(postgres_dsn, random=Random(1))
+    other = await PostgresStore.open(postgres_dsn, random=Random(2))
+    await other.transact(_running("CREATE TABLE held (n BIGINT)"))
+    await other.transact(_running("INSERT INTO held VALUES (1)"))
+    has_changed, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("UPDATE held SET n = 2")
+        has_changed.set()
+        await goes_on.wait()  # it does not run: its process is stopped
+        await tx.run("UPDATE held SET n = 3")
+
+    pausing = asyncio.create_task(paused.transact(work))
+    await has_changed.wait()
+    assert await other.transact(_running("UPDATE held SET n = 4")) == 1
+    goes_on.set()
+    with pytest.raises(Unavailable):
+        await pausing
+    assert await paused.row("SELECT n FROM held") == (4,)
+    await paused.close()
+    await other.close()
+
+
 async def test_a_reader_cancelled_at_any_moment_leaves_nothing_behind(postgres_dsn: str) -> None:
     store = await PostgresStore.open(postgres_dsn, connections=1, random=Random(7))
 

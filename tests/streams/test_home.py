@@ -40,7 +40,16 @@ class Told:
 
 def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> Home:
     advertised = Address.parse(address) if address else None
-    return Home(meta, Leases(meta, clock), clock, server=name, advertised=advertised, port=9123, ttl_seconds=60.0)
+    return Home(
+        meta,
+        Leases(meta, clock),
+        clock,
+        server=name,
+        number=ord(name),
+        advertised=advertised,
+        port=9123,
+        ttl_seconds=60.0,
+    )
 
 
 async def test_one_is_the_home_and_the_others_say_where(meta: MetaStore) -> None:
@@ -52,7 +61,7 @@ async def test_one_is_the_home_and_the_others_say_where(meta: MetaStore) -> None
     assert second.lease is None
     for home in (first, second):
         node = await home.node("10.0.0.7")
-        assert (str(node.address), node.epoch) == ("first:1", 1)
+        assert (str(node.address), node.epoch, node.number) == ("first:1", 1, ord("a"))
 
 
 async def test_a_home_that_gives_no_sign_is_followed_by_another_with_a_greater_epoch(meta: MetaStore) -> None:

@@ -32,6 +32,10 @@ _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.2
 _COMMAND_SECONDS = 60.0
 _CLOSE_SECONDS = 15.0
+_IDLE_SECONDS = 60
+"""After which the database ends a transaction that says nothing. Its server is paused or cut off, and others wait for
+the rows that it changed: that it is the home of streams, among them."""
+
 _STATEMENTS = 512
 
 _BEGIN = "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL synchronous_commit = off"
@@ -41,6 +45,7 @@ _UNREACHABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.TooManyConnectionsError,
     asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InsufficientResourcesError,
     asyncpg.InternalClientError,
     OSError,  # and with it TimeoutError
@@ -308,12 +313,13 @@ async def _connect(dsn: str, connections: int) -> Any:  # Any: asyncpg comes wit
 
 
 async def _prepare_connection(connection: Any) -> None:  # Any: asyncpg comes without types
+    await connection.execute(f"SET idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
     # A sum of 64-bit integers is `numeric` there; here every number is an int.
     await connection.set_type_codec("numeric", schema="pg_catalog", encoder=str, decoder=int, format="text")
 
 
 async def _keep_session(connection: Any) -> None:  # Any: asyncpg comes without types
-    """Nothing to reset, and a round trip saved a statement: no statement here changes its session."""
+    """Nothing to reset, and a round trip saved a statement: no statement changes the session after it was prepared."""
 
 
 def _translate(error: Exception) -> Exception:

@@ -36,7 +36,6 @@ from lakebed.wire.fluss.handlers.acls import acl_calls
 from lakebed.wire.fluss.handlers.altering import altering_calls
 from lakebed.wire.fluss.handlers.cluster import config_calls, file_calls, server_calls, stats_calls
 from lakebed.wire.fluss.handlers.lake import lake_calls
-from lakebed.wire.fluss.handlers.metadata import SERVER_ID
 from lakebed.wire.fluss.handlers.producers import producer_calls
 from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
 
@@ -74,7 +73,7 @@ def wire_administration(
     server = Caller(root, request_id="streams")
 
     async def live() -> Sequence[int]:
-        return [SERVER_ID]
+        return [home.number]
 
     def epoch() -> int:
         return 0 if home.lease is None else home.lease.token

@@ -31,7 +31,8 @@ from lakebed.streams.databases import Databases
 from lakebed.streams.failures import StreamFailure
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
-from lakebed.streams.keys.cursors import Cursors
+from lakebed.streams.home_store import HomeStore
+from lakebed.streams.keys.cursors import CursorLimits, Cursors
 from lakebed.streams.keys.rocks import RocksMemory
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
@@ -68,6 +69,7 @@ _SNAPSHOT_SECONDS: Final = 600.0
 _TEND_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 30.0
 _NAME_FILE: Final = "server-name"
+_NUMBER_FILE: Final = "server-number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class _Ground(NamedTuple):
     folder: Path
     logs: Logs
     server: str
+    number: int
     port: int
 
 
@@ -111,6 +114,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         storage, _ = await open_storage(settings, clock)
         stack.push_async_callback(storage.close)
         server = await asyncio.to_thread(_server_name, folder)
+        number = await _server_number(meta, folder)
         try:
             sizes = LogSettings(segment_bytes=settings.streams.segment)
             logs = await asyncio.to_thread(Logs, str(folder / "logs"), clock, sizes)
@@ -119,7 +123,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         stack.callback(logs.close)
         decisions = wire_decisions(settings.decisions, clock)
         stack.callback(decisions.close)
-        ground = _Ground(clock, master, meta, storage, decisions.authorizer, folder, logs, server, port)
+        ground = _Ground(clock, master, meta, storage, decisions.authorizer, folder, logs, server, number, port)
         yield _wire(settings, identity, ground)
 
 
@@ -128,10 +132,23 @@ def _server_name(folder: Path) -> str:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / _NAME_FILE
     if not path.exists():
-        fresh = path.with_suffix(".new")
-        fresh.write_text(secrets.token_hex(8), encoding="ascii")
-        fresh.replace(path)
+        _keep(path, secrets.token_hex(8))
     return path.read_text(encoding="ascii").strip()
+
+
+async def _server_number(meta: MetaStore, folder: Path) -> int:
+    """The same as a number among those of all servers on one metadata store: clients have numbers for names."""
+    path = folder / _NUMBER_FILE
+    if not path.exists():
+        (number,) = await Counters(meta).take("servers", 1, first=1)
+        await asyncio.to_thread(_keep, path, str(number))
+    return int(path.read_text(encoding="ascii"))
+
+
+def _keep(path: Path, words: str) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(words, encoding="ascii")
+    fresh.replace(path)
 
 
 def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
@@ -141,15 +158,13 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     gate = Gate(ground.authorizer, root.principal.account)
     configs = ClusterConfigs(meta, outbox, clock, gate, _initial_configs(settings))
     counters = Counters(meta)
-    tables = Tables(meta, outbox, clock, gate, configs)
-    partitions = Partitions(meta, outbox, clock, gate, tables, configs)
-    databases = Databases(meta, outbox, clock, gate, tables)
     leases = Leases(meta, clock)
     home = Home(
         meta,
         leases,
         clock,
         server=ground.server,
+        number=ground.number,
         advertised=settings.streams.advertise,
         port=ground.port,
         ttl_seconds=settings.streams.lease,
@@ -158,17 +173,23 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     def is_home() -> bool:
         return home.is_here
 
-    folder = ground.folder
-    snapshots = KeySnapshots(meta, clock)
-    snapshotting = KeySnapshotting(snapshots, ground.storage, SNAPSHOTS_PREFIX, folder / "scratch")
-    keys = KeyStore(folder / "keys", RocksMemory(), snapshotting)
-
     async def fence(tx: Transaction) -> int:
         lease = home.lease
         if lease is None:
             raise Fenced("this server is not the home of streams")
         await leases.check(tx, lease)
         return lease.token
+
+    at_home = HomeStore(meta, fence)
+    tables = Tables(at_home, outbox, clock, gate, configs)
+    tables.remember_while(is_home)
+    partitions = Partitions(at_home, outbox, clock, gate, tables, configs)
+    partitions.remember_while(is_home)
+    databases = Databases(at_home, outbox, clock, gate, tables)
+    folder = ground.folder
+    snapshots = KeySnapshots(meta, clock)
+    snapshotting = KeySnapshotting(snapshots, ground.storage, SNAPSHOTS_PREFIX, folder / "scratch")
+    keys = KeyStore(folder / "keys", RocksMemory(), snapshotting)
 
     remotes = RemoteLogs(
         ground.storage,
@@ -198,14 +219,14 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         tables.forget_all()
         partitions.forget_all()
 
-    cursors = Cursors(clock)
+    cursors = Cursors(clock, CursorLimits(ttl_seconds=settings.streams.scan_ttl))
     buckets.when_closed(cursors.close_bucket)
     home.when_begun(begin)
     home.when_ended(buckets.close)
     access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
     clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), ground.master)
     administration = wire_administration(
-        meta,
+        at_home,
         outbox,
         clock,
         gate,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -23,16 +24,20 @@ __all__ = ["Home", "HomeNode"]
 log = logging.getLogger("lakebed.streams")
 
 LEASE: Final = "streams"
+_SAID: Final = re.compile(r"\S+ (?P<number>\d+) (?P<address>\S+)")
+"""What a holder tells of itself, if it knows its address."""
+
 _RENEWALS: Final = 4
 """How often it is renewed within its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class HomeNode:
-    """Where the home of streams is reached, and its epoch."""
+    """Where the home of streams is reached, its epoch, and the number that its server has among all."""
 
     address: Address
     epoch: int
+    number: int
 
 
 class Home:
@@ -45,14 +50,20 @@ class Home:
         clock: Clock,
         *,
         server: str,
+        number: int,
         advertised: Address | None,
         port: int,
         ttl_seconds: float,
     ) -> None:
-        """`server` names this one and no other, across its restarts: it takes back at once what it held."""
+        """`server` names this one and no other, across its restarts: it takes back at once what it held.
+
+        So does `number`, by which clients tell servers apart: for one that they know they open no other connection,
+        wherever they are told that it is.
+        """
         self._meta = meta
         self._leases = leases
         self._clock = clock
+        self.number = number
         self._advertised = advertised
         self._port = port
         self._ttl = ttl_seconds
@@ -82,18 +93,19 @@ class Home:
 
     @property
     def _holder(self) -> str:
-        return f"{self._server} {self._advertised or ''}"
+        return f"{self._server} {self.number} {self._advertised or ''}"
 
     async def node(self, reached_at: str) -> HomeNode:
         """Where the home is. `reached_at` is the address of ours that the asker has reached."""
+        here = self._advertised or Address(reached_at, self._port)
         lease = self.lease
         if lease is not None:
-            return HomeNode(self._advertised or Address(reached_at, self._port), lease.token)
+            return HomeNode(here, lease.token, self.number)
         found = await self._leases.find(self._meta, LEASE)
-        if found is not None and (said := found.holder.partition(" ")[2]):
-            return HomeNode(Address.parse(said), found.token)
+        if found is not None and (said := _SAID.fullmatch(found.holder)):
+            return HomeNode(Address.parse(said["address"]), found.token, int(said["number"]))
         # Nobody is, or who is has not said where: whoever asks comes back to us.
-        return HomeNode(self._advertised or Address(reached_at, self._port), 0)
+        return HomeNode(here, 0, self.number)
 
     async def begin(self) -> None:
         """Be the home if nobody else is."""

@@ -86,6 +86,11 @@ class Partitions:
         self._tables = tables
         self._by_id: dict[int, Partition] = {}
         self._on_dropped: list[Dropped] = []
+        self._is_sure: Callable[[], bool] = lambda: True
+
+    def remember_while(self, is_sure: Callable[[], bool]) -> None:
+        """Look partitions up anew each time that `is_sure` says no: somebody else drops them then."""
+        self._is_sure = is_sure
 
     def when_dropped(self, told: Dropped) -> None:
         """Have `told` called with the ids of table and partition of each that was dropped."""
@@ -107,7 +112,7 @@ class Partitions:
     async def by_id(self, partition_id: int) -> Partition:
         """The partition, whoever asks. Reasons: NO_PARTITION."""
         found = self._by_id.get(partition_id)
-        if found is not None:
+        if found is not None and self._is_sure():
             return found
         row = await self._meta.row(_BY_ID, partition_id)
         if row is None:

@@ -69,6 +69,11 @@ class Tables:
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._on_dropped: list[Dropped] = []
         self._on_changed: list[Changed] = []
+        self._is_sure: Callable[[], bool] = lambda: True
+
+    def remember_while(self, is_sure: Callable[[], bool]) -> None:
+        """Look tables up anew each time that `is_sure` says no: somebody else changes them then."""
+        self._is_sure = is_sure
 
     def when_dropped(self, told: Dropped) -> None:
         """Have `told` called with the id of each table that was dropped: its files are to be let go of."""
@@ -81,13 +86,13 @@ class Tables:
     # -- finding ----------------------------------------------------------------------------------------------------
 
     def known(self, table_id: int) -> StreamTable | None:
-        """The table, if it is remembered: for those who ask for every request."""
+        """The table, if it is remembered: for those who ask for every request, and then for one of its buckets."""
         return self._by_id.get(table_id)
 
     async def by_id(self, table_id: int) -> StreamTable:
         """The table, whoever asks. Reasons: UNKNOWN_BUCKET, which clients answer by looking the table up anew."""
         found = self._by_id.get(table_id)
-        if found is not None:
+        if found is not None and self._is_sure():
             return found
         row = await self._meta.row(_BY_ID, table_id)
         if row is None:
@@ -97,7 +102,7 @@ class Tables:
     async def by_path(self, database: str, name: str) -> StreamTable:
         """The table, whoever asks. Reasons: NO_TABLE."""
         known = self._ids.get(TablePath(database, name))
-        if known is not None:
+        if known is not None and self._is_sure():
             return self._by_id[known]
         return self._remember(await self.find(self._meta, database, name))
 

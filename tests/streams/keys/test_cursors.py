@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.cursors import CursorLimits, Cursors, ScanCall, ScanPage
-from lakebed.streams.keys.index import MemoryIndex
+from lakebed.streams.keys.index import IndexView, MemoryIndex
 from lakebed.streams.seam import BucketKeys, TableBucket
 from tests.contracts.bucket_keys import Bucket, BucketKeysContract
 
@@ -172,6 +172,54 @@ async def test_a_scan_that_nobody_goes_on_with_expires(scans: Scans) -> None:
     scans.clock.advance(1201)
     scans.cursors.sweep()
     assert await refused(scans.next(used, 3)) is Reason.UNKNOWN_SCANNER
+
+
+class _WatchedIndex(MemoryIndex):
+    """Knows which of its moments are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = 0
+
+    def view(self) -> IndexView:
+        self.held += 1
+        return _WatchedView(super().view(), self)
+
+
+class _WatchedView:
+    def __init__(self, view: IndexView, index: _WatchedIndex) -> None:
+        self._view = view
+        self._index: _WatchedIndex | None = index
+
+    @property
+    def log_offset(self) -> int:
+        return self._view.log_offset
+
+    def take(self, max_bytes: int, limit: int | None) -> tuple[list[bytes], bool]:
+        return self._view.take(max_bytes, limit)
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.held -= 1
+            self._index = None
+
+
+async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
+    index = _WatchedIndex()
+    bucket = await BucketKeysContract().open(lambda: index)
+    await bucket.put(*((number, "row", number) for number in range(10)))
+    scans = Scans(bucket, CursorLimits(max_per_bucket=3))
+    for _ in range(3):
+        assert (await scans.open()).has_more
+    assert index.held == 3
+    assert await refused(scans.open()) is Reason.TOO_MANY_SCANNERS
+    scans.clock.advance(601)
+    page = await scans.open()
+    assert (page.has_more, len(scans.cursors), index.held) == (True, 1, 1)
+    scans.clock.advance(601)
+    scans.cursors.sweep()
+    assert (len(scans.cursors), index.held) == (0, 0)
+    await bucket.keys.close()
 
 
 async def test_a_call_that_was_refused_does_not_keep_a_scan_alive(scans: Scans) -> None:

@@ -29,6 +29,9 @@ class StreamsSettings:
     lease: Annotated[float, SECONDS, Within(1, 600)] = 15.0
     """How long a server that gives no sign of life is the home of streams; then another takes over."""
 
+    scan_ttl: Annotated[float, SECONDS, Within(1, 86_400)] = 600.0
+    """How long the rows of a scan are held that its client does not go on with: it may have died."""
+
     ack_after_upload: bool = False
     """Acknowledge records only once the byte store has them, so that none is lost with this machine. Each append waits
     for an upload then; without it records are on this server's disk alone until their segment is sealed."""

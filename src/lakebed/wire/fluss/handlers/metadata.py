@@ -18,10 +18,7 @@ from ..calls import AnyCall, Call
 
 __all__ = ["metadata_calls"]
 
-COORDINATOR_ID: Final = 0
 _NO_PARTITION_PAUSE_SECONDS: Final = 0.1
-SERVER_ID: Final = 1
-"""There is one server that has buckets. Which one that is changes; to clients it is the same."""
 
 
 def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[AnyCall, ...]:
@@ -30,8 +27,9 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
     async def metadata(caller: Caller, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
         node = await home.node(caller.host)
         answer = pb.GetMetadataResponse()
-        answer.coordinator_server.CopyFrom(_node(COORDINATOR_ID, node))
-        answer.tablet_servers.append(_node(SERVER_ID, node))
+        # The home is both, and there is no other.
+        answer.coordinator_server.CopyFrom(_node(node))
+        answer.tablet_servers.append(_node(node))
         for path in request.table_path:
             _add_table(answer, await tables.get(caller, path.database_name, path.table_name), node)
         for asked in request.partitions_path:
@@ -53,8 +51,8 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
     return (Call(1012, "GET_METADATA", pb.GetMetadataRequest, metadata),)
 
 
-def _node(node_id: int, node: HomeNode) -> pb.ServerNode:
-    return pb.ServerNode(node_id=node_id, host=node.address.host, port=node.address.port)
+def _node(node: HomeNode) -> pb.ServerNode:
+    return pb.ServerNode(node_id=node.number, host=node.address.host, port=node.address.port)
 
 
 def _add_table(answer: pb.GetMetadataResponse, table: StreamTable, node: HomeNode) -> None:
@@ -77,4 +75,4 @@ def _add_partition(answer: pb.GetMetadataResponse, table: StreamTable, partition
 
 def _add_buckets(add: Callable[..., pb.BucketMetadata], table: StreamTable, node: HomeNode) -> None:
     for number in range(table.bucket_count):
-        add(bucket_id=number, leader_id=SERVER_ID, replica_id=[SERVER_ID], leader_epoch=node.epoch)
+        add(bucket_id=number, leader_id=node.number, replica_id=[node.number], leader_epoch=node.epoch)
