@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +41,13 @@ def running_streams(data: Path, *flags: str) -> Iterator[StreamServer]:
             started.server.kill()
 
 
-def start_streams(data: Path, *flags: str, port: int | None = None) -> StreamServer:
+def start_streams(
+    data: Path, *flags: str, port: int | None = None, environment: Mapping[str, str] | None = None
+) -> StreamServer:
     """Start a server that serves streams."""
     port = port or free_port()
-    server = start_server(data, "--streams-listen", f"127.0.0.1:{port}", *flags, workers=1)
-    return StreamServer(server, port)
+    listen = ("--streams-listen", f"127.0.0.1:{port}")
+    return StreamServer(start_server(data, *listen, *flags, workers=1, environment=environment), port)
 
 
 def config(address: str, user: str = ROOT_ACCESS_KEY, secret: str = ROOT_SECRET_KEY, **others: str) -> Any:

@@ -1,0 +1,210 @@
+"""Producers that live through kills of their server, each a process; and what a table must hold of what they wrote.
+
+Each writes numbers from 0 on, every number once to the log and once to the keys: what is there twice was sent twice by
+its client, and was to be known by the number of its batch.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from benchmarks.streams.programs import client_jars
+
+from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog
+from lakebed.client.stream_tables import describe, list_offsets
+from lakebed.client.streams import StreamClient
+from tests.clients.streams.serving import StreamServer
+from tests.fixtures.compatibility_kit import find_or_install_compiler
+from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
+
+PATIENCE_SECONDS: Final = 300.0
+KEYS: Final = 50
+LOG: Final = pa.schema([("producer", pa.string()), ("number", pa.int64())])
+ROWS: Final = pa.schema([("id", pa.int32()), ("producer", pa.string()), ("number", pa.int64())])
+
+_SOURCE: Final = Path(__file__).parent / "Producer.java"
+
+
+def python_producer() -> list[str]:
+    """The command of a producer with pyfluss."""
+    return [sys.executable, "-m", "tests.faults.streams.python_producer"]
+
+
+def java_producer(folder: Path) -> list[str]:
+    """The command of a producer with the Java client, compiled into `folder`."""
+    folder.mkdir()
+    java, class_path = find_or_install_compiler() / "bin", f"{folder}:{client_jars()}/*"
+    subprocess.run([java / "javac", "-d", folder, "-cp", class_path, _SOURCE], check=True)
+    # Arrow reads memory that the module system closes to it.
+    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "--add-opens=java.base/java.nio=ALL-UNNAMED"]
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    return [str(java / "java"), *options, quiet, "-cp", class_path, "Producer"]
+
+
+@dataclass
+class Producer:
+    """A running producer, and what it was told."""
+
+    name: str
+    first_key: int
+    process: subprocess.Popen[str]
+    log: set[int] = field(default_factory=set)
+    keys: set[int] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)
+    sent: int | None = None
+    begun: threading.Event = field(default_factory=threading.Event)
+    _hearing: threading.Thread | None = None
+
+    @classmethod
+    def start(cls, command: Sequence[str], name: str, first_key: int, address: str) -> Producer:
+        words = [address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY, name, str(first_key), str(KEYS)]
+        process = subprocess.Popen([*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        producer = cls(name, first_key, process)
+        producer._hearing = threading.Thread(target=producer._hear)
+        producer._hearing.start()
+        return producer
+
+    def _hear(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            what, _, number = line.strip().rpartition(" ")
+            match what:
+                case "begun":
+                    self.begun.set()
+                case "log":
+                    self.log.add(int(number))
+                case "keys":
+                    self.keys.add(int(number))
+                case "done":
+                    self.sent = int(number)
+                case _:
+                    self.failed.append(line.strip())
+
+    def stop(self) -> None:
+        """Have it end once all it sent was answered."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("end\n")
+        self.process.stdin.flush()
+        assert self.process.wait(PATIENCE_SECONDS) == 0, self.name
+        self.end()
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        assert self._hearing is not None
+        self._hearing.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    @property
+    def acknowledged(self) -> int:
+        return len(self.log) + len(self.keys)
+
+
+def go_on(producers: Sequence[Producer]) -> None:
+    """Wait until more is acknowledged to each."""
+    before = [producer.acknowledged for producer in producers]
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(now.acknowledged < was + 20 for now, was in zip(producers, before, strict=True)):
+        told = {producer.name: producer.acknowledged for producer in producers}
+        assert time.monotonic() < deadline, f"nothing is acknowledged. before={before} now={told}"
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What the tables hold."""
+
+    log: Counter[tuple[str, int]]
+    changes: list[tuple[str, dict[str, Any]]]
+    """Of the keys, in the order of each bucket: the kind and the row."""
+
+    scanned: dict[int, dict[str, Any]]
+    """The rows of keys by a scan."""
+
+
+def read_tables(streams: StreamServer) -> Tables:
+    """All of it. Raises AssertionError where offsets are not dense."""
+    with StreamClient(streams.address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
+        found = Counter((row["producer"], row["number"]) for _, row in _records(client, "log"))
+        changes = _records(client, "keys")
+        with client.scan_keys("fluss", "keys", fetch_max_bytes=1000) as scan:
+            rows = [row for batch in scan for row in batch.to_pylist()]
+    assert len({row["id"] for row in rows}) == len(rows), "a scan shows each key once"
+    return Tables(found, changes, {row["id"]: row for row in rows})
+
+
+def _records(client: StreamClient, name: str) -> list[tuple[str, dict[str, Any]]]:
+    table = describe(client, "fluss", name)
+    starts, ends = (list_offsets(client, table, which) for which in (EARLIEST, LATEST))
+    records: list[tuple[str, dict[str, Any]]] = []
+    log = StreamLog(client, table.scanned(None))
+    for (_, bucket), end in ends.items():
+        offset = starts[None, bucket]
+        assert offset == 0
+        while offset < end:
+            for batch in log.read({bucket: offset}):
+                assert batch.base_offset == offset, "offsets are dense"
+                rows = batch.rows.to_pylist()
+                # A put that changed nothing leaves a batch without records, which takes an offset all the same.
+                assert batch.next_offset == offset + max(len(rows), 1)
+                records += [(CHANGES[kind], row) for kind, row in zip(batch.changes, rows, strict=True)]
+                offset = batch.next_offset
+        assert offset == end
+    return records
+
+
+def check(tables: Tables, producers: Sequence[Producer]) -> None:
+    """Nothing acknowledged is lost, nothing is there twice, and the keys are what their changes say."""
+    repeated = {what: count for what, count in tables.log.items() if count > 1}
+    assert not repeated, f"nothing of a writer that numbers is there twice. {repeated}"
+    rows = replayed(tables.changes)
+    assert rows == tables.scanned, "what is scanned is what the changes say"
+    for producer in producers:
+        lost = {number for number in producer.log if not tables.log[producer.name, number]}
+        assert not lost, f"nothing acknowledged is lost. {producer.name} {sorted(lost)[:10]}"
+        assert expected_rows(producer) == {key: row for key, row in rows.items() if row["producer"] == producer.name}
+
+
+def replayed(changes: Sequence[tuple[str, dict[str, Any]]]) -> dict[int, dict[str, Any]]:
+    """The rows that changes leave, each of which fits what is there."""
+    rows: dict[int, dict[str, Any]] = {}
+    newest: dict[int, int] = {}
+    for kind, row in changes:
+        key, before = row["id"], rows.get(row["id"])
+        if kind in ("+I", "+U"):
+            assert (before is None) == (kind == "+I"), (kind, row, before)
+            assert row["number"] > newest.get(key, -1), "nothing is put twice, or before what was sent before it"
+            newest[key] = row["number"]
+            rows[key] = row
+        else:
+            assert before == row, (kind, row, before)
+            if kind == "-D":
+                del rows[key]
+    return rows
+
+
+def expected_rows(producer: Producer) -> dict[int, dict[str, Any]]:
+    """What a producer leaves that was told of all it sent."""
+    assert producer.sent is not None, "it ended"
+    assert producer.keys == producer.log == set(range(producer.sent)), "it was told of all"
+    rows: dict[int, dict[str, Any]] = {}
+    for number in range(producer.sent):
+        key = producer.first_key + number % KEYS
+        if number % 7 == 6:
+            rows.pop(key, None)
+        else:
+            rows[key] = {"id": key, "producer": producer.name, "number": number}
+    return rows

@@ -1,0 +1,68 @@
+"""Writes to a log table and to a table of keys until its input ends; says a line for each row that was acknowledged.
+
+As `Producer.java` does, with pyfluss. Run by `producing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import fluss
+
+from tests.clients.streams.serving import config
+
+_ON_THE_WAY = 64
+_PAUSE_SECONDS = 0.002
+
+
+async def produce(address: str, user: str, secret: str, name: str, first_key: int, keys: int) -> None:
+    """Go on until somebody says something."""
+    connection = await fluss.FlussConnection.create(
+        config(address, user, secret, **{"writer.batch-timeout-ms": "5"})  # so that there are many
+    )
+    appends = (await connection.get_table(fluss.TablePath("fluss", "log"))).new_append().create_writer()
+    upserts = (await connection.get_table(fluss.TablePath("fluss", "keys"))).new_upsert().create_writer()
+    room = asyncio.Semaphore(_ON_THE_WAY)
+    following: set[asyncio.Task[None]] = set()
+    told = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    tell("begun", 0)
+
+    async def follow(written: Any, table: str, number: int) -> None:
+        try:
+            await written.wait()
+            tell(table, number)
+        except fluss.FlussError as problem:
+            tell(f"failed {problem!r}", number)
+        finally:
+            room.release()
+
+    def begin(written: Any, table: str, number: int) -> None:
+        task = asyncio.create_task(follow(written, table, number))
+        following.add(task)
+        task.add_done_callback(following.discard)
+
+    number = 0
+    while not told.done():
+        await room.acquire()
+        await room.acquire()
+        begin(appends.append({"producer": name, "number": number}), "log", number)
+        key = {"id": first_key + number % keys}
+        row = {**key, "producer": name, "number": number}
+        begin(upserts.delete(key) if number % 7 == 6 else upserts.upsert(row), "keys", number)
+        number += 1
+        await asyncio.sleep(_PAUSE_SECONDS)
+    await appends.flush()
+    await upserts.flush()
+    while following:
+        await asyncio.wait(following)
+    tell("done", number)
+
+
+def tell(what: str, number: int) -> None:
+    print(what, number, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(produce(*sys.argv[1:5], *map(int, sys.argv[5:7])))  # type: ignore[arg-type]

@@ -1,0 +1,24 @@
+"""Opens scans of a bucket and goes on with none of them: a client that dies. Run by tests, which kill it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from lakebed.client.streams import StreamClient
+from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
+
+
+def main(address: str, database: str, table: str, count: int) -> None:
+    """Open so many scans of the first bucket, say so, and wait for the end."""
+    with StreamClient(address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
+        scans = [client.scan_keys(database, table, buckets=[0], fetch_max_bytes=50) for _ in range(count)]
+        for scan in scans:
+            assert scan.next_batch() is not None
+        print("open", flush=True)
+        while True:
+            time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], int(sys.argv[4]))

@@ -1,0 +1,256 @@
+"""Two servers over one PostgreSQL and one byte store: one is the home of streams, and never are there two that write.
+
+The home is paused, as a machine that swaps or a suspended one is, and another takes over. When the first goes on it is
+nobody: what was sent to it meanwhile is refused, and its clients are told where to go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import fluss
+import pytest
+
+from lakebed.client.stream_connection import StreamConnection
+from lakebed.client.stream_messages import messages, number, write_fields
+from lakebed.core.secrets import Secret
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.log.batches import write_batch
+from tests.clients.streams.serving import StreamServer, connected, start_streams
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
+from tests.server.processes import GUARD_SECONDS, wait_until
+from tests.server.test_several_servers import settings_file
+
+from .byte_store import ByteStore, byte_store
+from .producing import check, go_on, java_producer, python_producer, read_tables
+from .test_kills import make_tables, producing
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+NOT_LEADER = 12
+_KEY = "b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb28="
+
+
+class Pair:
+    """Two servers."""
+
+    def __init__(self, folder: Path, dsn: str, store: ByteStore, ends: ExitStack) -> None:
+        config = settings_file(folder / "keys.toml", "one", one=_KEY)
+        self.servers: list[StreamServer] = []
+        self._ends = ends
+        for name in ("one", "two"):
+            port = free_port()
+            flags = ("--config", str(config), "--set", "streams.lease=2s", "--set", "streams.ack_after_upload=true")
+            started = start_streams(
+                folder / name,
+                *flags,
+                "--set",
+                f"streams.advertise=127.0.0.1:{port}",
+                *store.flags,
+                port=port,
+                environment={**store.environment, "LAKEBED_META__URL": dsn},
+            )
+            ends.callback(started.server.kill)
+            self.servers.append(started)
+
+    def connect(self, streams: StreamServer) -> StreamConnection:
+        """A connection that is closed at the end."""
+        secret = Secret(ROOT_SECRET_KEY)
+        made = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, secret, GUARD_SECONDS)
+        self._ends.callback(made.close)
+        return made
+
+    def told(self, connection: StreamConnection) -> tuple[StreamServer, int]:
+        """Who the home is, and its epoch, by what one of them says."""
+        path = write_fields({1: "fluss", 2: "log"})
+        answer = connection.call(1012, write_fields({1: path}))
+        (node,) = messages(answer, 2)
+        port = number(node, 3)
+        (table,) = messages(answer, 3)
+        epoch = number(next(messages(table, 5)), 4)
+        return next(each for each in self.servers if each.port == port), epoch
+
+    def other(self, than: StreamServer) -> StreamServer:
+        return next(each for each in self.servers if each is not than)
+
+
+@contextmanager
+def paused(streams: StreamServer) -> Iterator[None]:
+    """Stop all of its processes, for the time of a block."""
+    os.killpg(streams.server.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(streams.server.process.pid, signal.SIGCONT)
+
+
+def wait_for_home(pair: Pair, streams: StreamServer) -> None:
+    """Wait until a server is the home by its own word."""
+    connection = pair.connect(streams)
+    wait_until(lambda: pair.told(connection)[0] is streams, "another home")
+
+
+@contextmanager
+def two_servers(folder: Path, dsn: str) -> Iterator[Pair]:
+    with ExitStack() as ends:
+        store = ends.enter_context(byte_store(folder / "bytes"))
+        yield Pair(folder, dsn, store, ends)
+
+
+class Former:
+    """A client of a server that was the home: what it asks of buckets and tables."""
+
+    def __init__(self, connection: StreamConnection, log_id: int, keys_id: int) -> None:
+        self.connection = connection
+        self._log_id = log_id
+        self._keys_id = keys_id
+
+    def append(self) -> int:
+        records = write_batch(b"nobody reads it", 1, schema_id=1)
+        asked = write_fields({1: -1, 2: self._log_id, 3: 60_000, 4: write_fields({2: 0, 3: records})})
+        (bucket,) = messages(self.connection.call(1014, asked), 1)
+        return number(bucket, 3)
+
+    def put(self) -> int:
+        asked = write_fields({1: -1, 2: self._keys_id, 3: 60_000, 5: write_fields({2: 0, 3: b"whatever"})})
+        (bucket,) = messages(self.connection.call(1016, asked), 1)
+        return number(bucket, 3)
+
+    def fetch(self) -> int:
+        asked = write_fields({1: self._log_id, 2: False, 4: write_fields({2: 0, 3: 0, 4: 1000})})
+        (table,) = messages(self.connection.call(1015, write_fields({1: -1, 2: 1000, 3: asked, 4: 10})), 1)
+        (bucket,) = messages(table, 2)
+        return number(bucket, 3)
+
+    def look_up(self) -> int:
+        asked = write_fields({1: self._keys_id, 2: write_fields({2: 0, 3: b"k"})})
+        (bucket,) = messages(self.connection.call(1017, asked), 1)
+        return number(bucket, 3)
+
+    def scan(self) -> int:
+        bucket = write_fields({1: self._keys_id, 3: 0})
+        return number(self.connection.call(1061, write_fields({2: bucket, 3: 0, 4: 1000})), 1)
+
+    def drop(self) -> None:
+        path = write_fields({1: "fluss", 2: "log"})
+        self.connection.call(1006, write_fields({1: path, 2: False}))
+
+
+async def write(streams: StreamServer, numbers: range) -> None:
+    """Rows in both tables, acknowledged."""
+    async with connected(streams) as connection:
+        await write_rows(connection, numbers)
+
+
+async def write_rows(connection: Any, numbers: range) -> None:
+    log = (await connection.get_table(fluss.TablePath("fluss", "log"))).new_append().create_writer()
+    keys = (await connection.get_table(fluss.TablePath("fluss", "keys"))).new_upsert().create_writer()
+    for at in numbers:
+        log.append({"producer": "p", "number": at})
+        keys.upsert({"id": at % 30, "producer": "p", "number": at})
+    await log.flush()
+    await keys.flush()
+
+
+async def test_a_home_that_was_paused_is_none_any_more(tmp_path: Path, postgres_dsn: str) -> None:
+    with two_servers(tmp_path, postgres_dsn) as pair:
+        one, two = pair.servers
+        await make_tables(one)
+        assert pair.told(pair.connect(two)) == pair.told(pair.connect(one)) == (one, 1)
+        async with connected(one) as connection:
+            await write_rows(connection, range(100))
+            ids = [
+                (await connection.get_table(fluss.TablePath("fluss", name))).get_table_info().table_id
+                for name in ("log", "keys")
+            ]
+            former = Former(pair.connect(one), *ids)
+            waiting = Former(pair.connect(one), *ids)
+            with paused(one):
+                # Sent while it does not look: it finds them when it goes on.
+                unanswered = asyncio.create_task(asyncio.to_thread(waiting.append))
+                unwritten = asyncio.create_task(write_rows(connection, range(100, 200)))
+                await asyncio.to_thread(wait_for_home, pair, two)
+                await write(two, range(200, 300))
+                assert not unanswered.done()
+                assert not unwritten.done()
+            assert await unanswered == NOT_LEADER
+            assert pair.told(former.connection) == (two, 2)
+            for call in (former.append, former.put, former.fetch, former.look_up, former.scan):
+                assert await asyncio.to_thread(call) == NOT_LEADER, call
+            with pytest.raises(StreamFailure) as failed:
+                await asyncio.to_thread(former.drop)
+            assert failed.value.reason is Reason.NOT_LEADER
+            # Its own clients go where they are told to, and have written nothing twice.
+            await asyncio.wait_for(unwritten, GUARD_SECONDS)
+        tables = await asyncio.to_thread(read_tables, two)
+        assert tables.log == dict.fromkeys((("p", at) for at in range(300)), 1)
+        assert len(tables.scanned) == 30
+        for streams in pair.servers:
+            assert "Traceback" not in streams.server.log_text()
+
+
+async def test_columns_that_a_table_got_elsewhere_are_known_to_who_is_the_home_again(
+    tmp_path: Path, postgres_dsn: str
+) -> None:
+    with two_servers(tmp_path, postgres_dsn) as pair:
+        one, two = pair.servers
+        await make_tables(one)
+        await write(one, range(10))
+        with paused(one):
+            await asyncio.to_thread(wait_for_home, pair, two)
+            for name in ("log", "keys"):
+                column = write_fields({1: "note", 2: b'{"type":"STRING"}', 4: 0})
+                path = write_fields({1: "fluss", 2: name})
+                pair.connect(two).call(1044, write_fields({1: path, 2: False, 4: column}))
+            await write_noted(two, range(10, 20))
+        with paused(two):
+            await asyncio.to_thread(wait_for_home, pair, one)
+            await write_noted(one, range(20, 30))
+            tables = await asyncio.to_thread(read_tables, one)
+        assert tables.log == dict.fromkeys((("p", at) for at in range(30)), 1)
+        assert [tables.scanned[at]["note"] for at in (9, 10, 20)] == [None, "noted", "noted"]
+
+
+async def write_noted(streams: StreamServer, numbers: range) -> None:
+    async with connected(streams) as connection:
+        log = (await connection.get_table(fluss.TablePath("fluss", "log"))).new_append().create_writer()
+        keys = (await connection.get_table(fluss.TablePath("fluss", "keys"))).new_upsert().create_writer()
+        for at in numbers:
+            log.append({"producer": "p", "number": at, "note": "noted"})
+            keys.upsert({"id": at, "producer": "p", "number": at, "note": "noted"})
+        await log.flush()
+        await keys.flush()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("moves", [10])
+async def test_the_home_moves_under_load(tmp_path: Path, postgres_dsn: str, moves: int) -> None:
+    commands = {"python": python_producer(), "java": java_producer(tmp_path / "classes")}
+    with two_servers(tmp_path, postgres_dsn) as pair:
+        home = pair.servers[0]
+        await make_tables(home)
+        with producing(commands, home.address) as producers:
+            for _ in range(moves):
+                await asyncio.to_thread(go_on, producers)
+                following = pair.other(home)
+                with paused(home):
+                    await asyncio.to_thread(wait_for_home, pair, following)
+                home = following
+            await asyncio.to_thread(go_on, producers)
+            for producer in producers:
+                producer.stop()
+                assert not producer.failed, producer.failed[:3]
+        tables = read_tables(home)
+        check(tables, producers)
+        assert pair.told(pair.connect(home))[1] == moves + 1
+        for streams in pair.servers:
+            said = streams.server.log_text()
+            assert "Traceback" not in said, said[said.index("Traceback") :][:3000]
+    print(f"moves={moves} acknowledged={[each.acknowledged for each in producers]} lost=0 repeated=0")
