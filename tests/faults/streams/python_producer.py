@@ -17,8 +17,9 @@ _ON_THE_WAY = 64
 _PAUSE_SECONDS = 0.002
 
 
-async def produce(address: str, user: str, secret: str, name: str, first_key: int, keys: int) -> None:
-    """Go on until somebody says something."""
+async def produce(address: str, user: str, secret: str, name: str, first: str, count: str) -> None:
+    """Go on until somebody says something. Its keys are so many, from the first on."""
+    first_key, keys = int(first), int(count)
     connection = await fluss.FlussConnection.create(
         config(address, user, secret, **{"writer.batch-timeout-ms": "5"})  # so that there are many
     )
@@ -65,4 +66,4 @@ def tell(what: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(produce(*sys.argv[1:5], *map(int, sys.argv[5:7])))  # type: ignore[arg-type]
+    asyncio.run(produce(*sys.argv[1:]))

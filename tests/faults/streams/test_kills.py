@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -104,7 +104,7 @@ def killed(data: Path, random: Random) -> Iterator[Killed]:
 
 
 @contextmanager
-def producing(commands: dict[str, Sequence[str]], address: str) -> Iterator[list[Producer]]:
+def producing(commands: Mapping[str, Sequence[str]], address: str) -> Iterator[list[Producer]]:
     producers: list[Producer] = []
     try:
         for at, (name, command) in enumerate(commands.items()):
@@ -141,7 +141,7 @@ def scan(streams: StreamServer, **others: Any) -> int:
         return sum(batch.num_rows for batch in rows)
 
 
-async def run(folder: Path, commands: dict[str, Sequence[str]], kills: int) -> None:
+async def run(folder: Path, commands: Mapping[str, Sequence[str]], kills: int) -> None:
     random = Random(SEED)
     with killed(folder / "data", random) as server:
         await make_tables(server.streams)
