@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -40,6 +41,17 @@ class StreamSite:
     def cpu_seconds(self) -> float:
         """Processor time of all its processes so far."""
         return sum(processes.cpu_seconds(each) for each in self.process_ids)
+
+    def resident_bytes(self) -> int:
+        """Memory of all its processes now."""
+        found = [processes.memory(each) for root in self.process_ids for each in processes.family(root)]
+        return sum(each.resident for each in found if each is not None)
+
+    def kill(self) -> None:
+        """End all of them as a loss of power would."""
+        for each in [each for root in self.process_ids for each in processes.family(root)]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
 
 
 @contextmanager

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Final
 
+from benchmarks.cache import CACHE
 from benchmarks.catalog.jars import found_or_fetched, old_java, run_maven
 
 SERVER: Final = "0.9.1-incubating"
@@ -31,14 +34,20 @@ def java() -> str:
     return str(old_java())
 
 
-def load_program(folder: Path) -> list[str]:
-    """The command that runs the Java load, compiled into `folder`."""
-    classes = f"{folder}:{client_jars()}/*"
-    compiler = shutil.which("javac") or str(old_java().with_name("javac"))
-    subprocess.run([compiler, "-d", str(folder), "-cp", classes, str(_LOAD / "Keys.java")], check=True)
+def load_program() -> list[str]:
+    """The command that runs the Java load; what it is to do comes behind. Compiled once for what its source is now."""
+    sources = sorted(_LOAD.glob("*.java"))
+    folder = CACHE / f"bench-streams-load-{_stamp(*sources)}"
+    jars = f"{client_jars()}/*"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(prefix=".bench-streams-load-", dir=CACHE) as made:
+            compiler = shutil.which("javac") or str(old_java().with_name("javac"))
+            words = ["--release", "17", "-d", f"{made}/classes", "-cp", jars, *map(str, sources)]
+            subprocess.run([compiler, *words], check=True)
+            Path(made, "classes").rename(folder)
     opens = "--add-opens=java.base/java.nio=ALL-UNNAMED"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return [java(), "-Xmx1g", opens, quiet, "-cp", classes, "Keys"]
+    return [java(), "-Xmx1g", opens, quiet, "-cp", f"{folder}:{jars}", "Load"]
 
 
 def _fetched(part: str, version: str) -> Path:
@@ -47,4 +56,9 @@ def _fetched(part: str, version: str) -> Path:
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
         run_maven(maven, folder, ["-f", str(_LOAD / "pom.xml"), *words, *goal])
 
-    return found_or_fetched(f"bench-{part}-{version}", fetch)
+    return found_or_fetched(f"bench-{part}-{version}-{_stamp(_LOAD / 'pom.xml')}", fetch)
+
+
+def _stamp(*files: Path) -> str:
+    """Another for other files: what was made of them is then made anew."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]

@@ -35,8 +35,8 @@ async def timed(name: str, rows: int, work: Callable[[], Awaitable[Any]]) -> Non
     print("done", name, rows, time.perf_counter() - began, flush=True)
 
 
-async def main(address: str, rows: int, user: str = "", secret: str = "") -> None:
-    """Everything, on tables of its own."""
+def config(address: str, user: str = "", secret: str = "") -> Any:
+    """How a server is reached."""
     said = {"bootstrap.servers": address}
     if user:
         said |= {
@@ -45,7 +45,12 @@ async def main(address: str, rows: int, user: str = "", secret: str = "") -> Non
             "security.sasl.username": user,
             "security.sasl.password": secret,
         }
-    connection = await fluss.FlussConnection.create(fluss.Config(said))
+    return fluss.Config(said)
+
+
+async def main(address: str, rows: int, user: str = "", secret: str = "") -> None:
+    """Everything, on tables of its own."""
+    connection = await fluss.FlussConnection.create(config(address, user, secret))
     admin = connection.get_admin()
     database = f"python_load_{time.time_ns()}"
     await admin.create_database(database)

@@ -3,80 +3,100 @@ import java.util.ArrayDeque;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import org.apache.fluss.client.Connection;
-import org.apache.fluss.client.ConnectionFactory;
-import org.apache.fluss.client.lookup.Lookuper;
 import org.apache.fluss.client.lookup.LookupResult;
+import org.apache.fluss.client.lookup.Lookuper;
 import org.apache.fluss.client.table.Table;
 import org.apache.fluss.client.table.scanner.batch.BatchScanner;
 import org.apache.fluss.client.table.writer.UpsertWriter;
-import org.apache.fluss.config.Configuration;
-import org.apache.fluss.metadata.DatabaseDescriptor;
-import org.apache.fluss.metadata.Schema;
 import org.apache.fluss.metadata.TableBucket;
 import org.apache.fluss.metadata.TableDescriptor;
 import org.apache.fluss.metadata.TablePath;
-import org.apache.fluss.row.BinaryString;
 import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.row.InternalRow;
-import org.apache.fluss.types.DataTypes;
 import org.apache.fluss.utils.CloseableIterator;
 
-/** Upserts, looks up and scans the keys of a new table: a line for each, its name, rows and seconds. */
-public final class Keys {
+/** Upserts, looks up and scans the keys of a table. */
+final class Keys {
+    private static final TablePath MANY = TablePath.of(Load.DATABASE, "many");
     private static final int ON_THE_WAY = 4096;
+    private static final int LOOKED_UP = 500_000;
+    private static final int CHANGED = 500_000;
+    private static final int TOLD = 1_000_000;
 
-    public static void main(String[] words) throws Exception {
-        int rows = Integer.parseInt(words[1]);
-        Configuration said = new Configuration();
-        said.setString("bootstrap.servers", words[0]);
-        said.setString("client.scanner.kv.batch-strategy", "SERVER_SCAN");
-        if (words.length > 2) {
-            said.setString("client.security.protocol", "SASL");
-            said.setString("client.security.sasl.mechanism", "PLAIN");
-            said.setString("client.security.sasl.username", words[2]);
-            said.setString("client.security.sasl.password", words[3]);
+    static void run(Connection connection, int rows) throws Exception {
+        TablePath path = TablePath.of(Load.DATABASE, "keys_" + System.nanoTime());
+        create(connection, path);
+        long id = connection.getAdmin().getTableInfo(path).get().getTableId();
+        try (Table opened = connection.getTable(path)) {
+            upsert(opened, "java-insert", rows);
+            upsert(opened, "java-update", rows);
+            lookup(opened, "java-lookup", rows, rows);
+            scan(opened, id, rows);
         }
-        try (Connection connection = ConnectionFactory.createConnection(said)) {
-            TablePath path = TablePath.of("java_load", "keys_" + System.nanoTime());
-            connection.getAdmin().createDatabase("java_load", DatabaseDescriptor.EMPTY, true).get();
-            Schema schema = Schema.newBuilder()
-                    .column("id", DataTypes.INT())
-                    .column("name", DataTypes.STRING())
-                    .column("count", DataTypes.BIGINT())
-                    .column("score", DataTypes.DOUBLE())
-                    .primaryKey("id")
-                    .build();
-            TableDescriptor table = TableDescriptor.builder().schema(schema).distributedBy(1, "id").build();
-            connection.getAdmin().createTable(path, table, false).get();
-            long id = connection.getAdmin().getTableInfo(path).get().getTableId();
-            try (Table opened = connection.getTable(path)) {
-                upsert(opened, "java-insert", rows);
-                upsert(opened, "java-update", rows);
-                lookup(opened, rows);
-                scan(opened, id, rows);
+        connection.getAdmin().dropTable(path, false).get();
+    }
+
+    /** Puts all of so many keys into a table that stays, and tells of every million. */
+    static void fill(Connection connection, int rows) throws Exception {
+        create(connection, MANY);
+        put(connection, rows, rows);
+    }
+
+    /** Puts some of them again. */
+    static void change(Connection connection, int rows) throws Exception {
+        put(connection, rows, Math.min(rows, CHANGED));
+    }
+
+    private static void put(Connection connection, int rows, int count) throws Exception {
+        try (Table opened = connection.getTable(MANY)) {
+            UpsertWriter writer = opened.newUpsert().createWriter();
+            long began = System.nanoTime();
+            for (int number = 0; number < count; number++) {
+                int key = (int) ((number * 7919L + 1) % rows);
+                writer.upsert(Load.row(key, number));
+                if ((number + 1) % TOLD == 0) {
+                    writer.flush();
+                    Load.tell("fill", number + 1, began);
+                }
             }
-            connection.getAdmin().dropTable(path, false).get();
+            writer.flush();
+            if (count % TOLD != 0) {
+                Load.tell("fill", count, began);
+            }
         }
-        System.exit(0);
+    }
+
+    /** Looks some of these keys up, of which there are so many. */
+    static void find(Connection connection, int rows) throws Exception {
+        try (Table opened = connection.getTable(MANY)) {
+            lookup(opened, "find", LOOKED_UP, rows);
+        }
+    }
+
+    private static void create(Connection connection, TablePath path) throws Exception {
+        TableDescriptor table = TableDescriptor.builder()
+                .schema(Load.columns().primaryKey("id").build())
+                .distributedBy(1, "id")
+                .build();
+        connection.getAdmin().createTable(path, table, false).get();
     }
 
     private static void upsert(Table table, String name, int rows) throws Exception {
         UpsertWriter writer = table.newUpsert().createWriter();
         long began = System.nanoTime();
         for (int number = 0; number < rows; number++) {
-            int key = (int) ((number * 7919L + 1) % rows);
-            writer.upsert(GenericRow.of(key, BinaryString.fromString("name-" + key), (long) number, number / 2.0));
+            writer.upsert(Load.row((int) ((number * 7919L + 1) % rows), number));
         }
         writer.flush();
-        tell(name, rows, began);
+        Load.tell(name, rows, began);
     }
 
-    private static void lookup(Table table, int rows) throws Exception {
+    private static void lookup(Table table, String name, int count, int rows) throws Exception {
         Lookuper lookuper = table.newLookup().createLookuper();
         Random chance = new Random(7);
         ArrayDeque<CompletableFuture<LookupResult>> asked = new ArrayDeque<>();
         long began = System.nanoTime();
-        for (int number = 0; number < rows; number++) {
+        for (int number = 0; number < count; number++) {
             if (asked.size() == ON_THE_WAY) {
                 check(asked.poll());
             }
@@ -85,7 +105,7 @@ public final class Keys {
         while (!asked.isEmpty()) {
             check(asked.poll());
         }
-        tell("java-lookup", rows, began);
+        Load.tell(name, count, began);
     }
 
     private static void check(CompletableFuture<LookupResult> asked) throws Exception {
@@ -114,10 +134,6 @@ public final class Keys {
         if (found != rows) {
             throw new AssertionError("rows " + found + ", expected " + rows);
         }
-        tell("java-scan", rows, began);
-    }
-
-    private static void tell(String name, int rows, long began) {
-        System.out.println("done " + name + " " + rows + " " + (System.nanoTime() - began) / 1e9);
+        Load.tell("java-scan", rows, began);
     }
 }

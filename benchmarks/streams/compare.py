@@ -1,0 +1,99 @@
+"""The same clients on each server in turn, round by round: speeds, latencies, what a server takes for it."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from benchmarks.streams.peers import StreamSite
+from benchmarks.table import Table
+
+GOALS: Final = {"append": 2.0, "scan": 2.0, "java-append": 2.0, "java-scan-log": 2.0}
+"""How many times the peer's speed we want to be; of all others once."""
+
+SPEED: Final = "rows/s"
+LATENCY: Final = "ms"
+PROCESSOR: Final = "CPU s"
+MEMORY: Final = "MiB"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One path on one server: the median over the rounds."""
+
+    path: str
+    unit: str
+    server: str
+    median: float
+    rounds: list[float]
+
+
+def compare(
+    sites: Sequence[StreamSite],
+    loads: Mapping[str, tuple[Sequence[str], int]],
+    rounds: int,
+    tell: Callable[[str], None],
+) -> list[Measured]:
+    """Have every load, a command and how many rows it is told, run on every site, A B A B."""
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for turn in range(rounds):
+        for load, (command, rows) in loads.items():
+            for site in sites:
+                tell(f"round {turn + 1}: {load} on {site.name}")
+                before = site.cpu_seconds()
+                for path, unit, value in _run(command, site, rows):
+                    found[path, unit, site.name].append(value)
+                    tell(f"  {path}: {value:,.6g} {unit}")
+                found[f"all with {load}", PROCESSOR, site.name].append(site.cpu_seconds() - before)
+                found[f"after {load}", MEMORY, site.name].append(site.resident_bytes() / 2**20)
+    return [
+        Measured(path, unit, server, statistics.median(values), values)
+        for (path, unit, server), values in found.items()
+    ]
+
+
+def _run(command: Sequence[str], site: StreamSite, rows: int) -> list[tuple[str, str, float]]:
+    """What a load said that it measured."""
+    done = subprocess.run([*command, site.address, str(rows), *site.credentials], stdout=subprocess.PIPE, check=True)
+    found = []
+    for line in done.stdout.decode().splitlines():
+        match line.split():
+            case ["done", path, count, seconds]:
+                found.append((path, SPEED, int(count) / float(seconds)))
+            case ["took", path, half, most]:
+                found.append((f"{path} p50", LATENCY, float(half) * 1000))
+                found.append((f"{path} p99", LATENCY, float(most) * 1000))
+    return found
+
+
+def table(measured: Sequence[Measured], servers: Sequence[str]) -> tuple[Table, bool]:
+    """All of it with ratios, speeds first; and whether a goal is missed."""
+    medians = {(each.path, each.unit, each.server): each.median for each in measured}
+    kinds = list(dict.fromkeys((each.path, each.unit) for each in measured))
+    lines, is_missed = [], False
+    for path, unit in sorted(kinds, key=lambda kind: (SPEED, LATENCY, PROCESSOR, MEMORY).index(kind[1])):
+        values = [medians.get((path, unit, server)) for server in servers]
+        cells = ["-" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}" for value in values]
+        ratio = _ratio(unit, values)
+        goal = GOALS.get(path, 1.0) if unit == SPEED else None
+        is_missed |= ratio is not None and goal is not None and ratio < goal
+        compared = ["-" if ratio is None else f"{ratio:.2f}"] if len(servers) > 1 else []
+        lines.append([f"{path} ({unit})", *cells, *compared, "" if goal is None else f"{goal:g}"])
+    columns = ["path", *servers, *(["ratio"] if len(servers) > 1 else []), "goal"]
+    notes = [
+        "A ratio of more than 1 is in our favour: of speeds ours to the peer's, of everything else the peer's to ours.",
+        "A path without a figure is one that the server does not have: Fluss 0.9.1 has no scans by cursor.",
+        "An append is acknowledged by us when it is synced, by Fluss when it is written: latencies have no goal.",
+    ]
+    return Table("Streams", columns, lines, notes), is_missed
+
+
+def _ratio(unit: str, values: Sequence[float | None]) -> float | None:
+    ours, other = values[0], values[-1]
+    if len(values) < 2 or not ours or not other:
+        return None
+    return ours / other if unit == SPEED else other / ours

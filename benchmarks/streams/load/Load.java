@@ -1,0 +1,70 @@
+import org.apache.fluss.client.Connection;
+import org.apache.fluss.client.ConnectionFactory;
+import org.apache.fluss.config.Configuration;
+import org.apache.fluss.metadata.DatabaseDescriptor;
+import org.apache.fluss.metadata.Schema;
+import org.apache.fluss.row.BinaryString;
+import org.apache.fluss.row.GenericRow;
+import org.apache.fluss.types.DataTypes;
+
+/**
+ * What the Java client does to a server: a line for each path, its name, rows and seconds.
+ *
+ * <p>{@code Load WHAT ADDRESS ROWS [USER SECRET]}, where WHAT is {@code paths}; or {@code fill} for a table of keys that
+ * stays, {@code change} to put some of them again, {@code find} to look some of them up.
+ */
+public final class Load {
+    static final String DATABASE = "java_load";
+
+    public static void main(String[] words) throws Exception {
+        String[] access = java.util.Arrays.copyOfRange(words, 3, words.length);
+        int rows = Integer.parseInt(words[2]);
+        try (Connection connection = connection(words[1], access, "100ms")) {
+            connection.getAdmin().createDatabase(DATABASE, DatabaseDescriptor.EMPTY, true).get();
+            switch (words[0]) {
+                case "fill" -> Keys.fill(connection, rows);
+                case "change" -> Keys.change(connection, rows);
+                case "find" -> Keys.find(connection, rows);
+                default -> {
+                    Logs.run(connection, rows);
+                    try (Connection eager = connection(words[1], access, "0ms")) {
+                        Logs.time(eager);
+                    }
+                    Keys.run(connection, rows / 2);
+                }
+            }
+        }
+        System.exit(0);
+    }
+
+    /** {@code patience} is how long a writer waits for more rows before it sends what it has. */
+    private static Connection connection(String address, String[] access, String patience) {
+        Configuration said = new Configuration();
+        said.setString("bootstrap.servers", address);
+        said.setString("client.scanner.kv.batch-strategy", "SERVER_SCAN");
+        said.setString("client.writer.batch-timeout", patience);
+        if (access.length > 0) {
+            said.setString("client.security.protocol", "SASL");
+            said.setString("client.security.sasl.mechanism", "PLAIN");
+            said.setString("client.security.sasl.username", access[0]);
+            said.setString("client.security.sasl.password", access[1]);
+        }
+        return ConnectionFactory.createConnection(said);
+    }
+
+    static Schema.Builder columns() {
+        return Schema.newBuilder()
+                .column("id", DataTypes.INT())
+                .column("name", DataTypes.STRING())
+                .column("count", DataTypes.BIGINT())
+                .column("score", DataTypes.DOUBLE());
+    }
+
+    static GenericRow row(int key, int number) {
+        return GenericRow.of(key, BinaryString.fromString("name-" + key), (long) number, number / 2.0);
+    }
+
+    static void tell(String name, int rows, long began) {
+        System.out.println("done " + name + " " + rows + " " + (System.nanoTime() - began) / 1e9);
+    }
+}

@@ -1,0 +1,134 @@
+"""A table of ten million keys: how fast it is filled, what memory that takes, and how soon it is there after an end."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import fluss
+import msgspec
+
+from benchmarks.streams import peers, programs
+from benchmarks.streams.peers import StreamSite
+from benchmarks.streams.python_load import config
+from benchmarks.table import Table
+
+RESTART_SECONDS: Final = 5.0
+FLAT: Final = 1.1
+"""How much more memory there may be at the end than halfway."""
+
+_PATIENCE_SECONDS: Final = 120.0
+_WAIT_SECONDS: Final = 0.05
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """The server when it had so many keys."""
+
+    keys: int
+    seconds: float
+    resident_bytes: int
+
+
+class ManyKeys(msgspec.Struct, frozen=True):
+    """What was found."""
+
+    filled: list[Filled]
+    lookups_a_second: float
+    resident_after_lookups_bytes: int
+    stopped_seconds: float
+    """From the start of the server, which had been stopped, to the first lookup."""
+    killed_seconds: float
+    """The same of one that had been killed."""
+
+
+def measure(folder: Path, count: int, tell: Callable[[str], None]) -> tuple[StreamSite, ManyKeys]:
+    """Fill a table, look keys up, and begin again twice."""
+    program = programs.load_program()
+    with peers.lakebed(folder) as site:
+        tell(f"filling {count:,} keys")
+        filled = _fill([*program, "fill"], site, count, tell)
+        speed = _find([*program, "find"], site, count)
+        after = site.resident_bytes()
+        tell(f"  {speed:,.0f} lookups/s, {after >> 20:,} MiB")
+    began = time.monotonic()
+    with peers.lakebed(folder) as site:
+        stopped = asyncio.run(_first_lookup(site, count)) - began
+        tell(f"stopped: {stopped:.2f} s to the first lookup")
+        # So that there is something that the kill takes from memory.
+        _fill([*program, "change"], site, count, tell)
+        site.kill()
+    began = time.monotonic()
+    with peers.lakebed(folder) as site:
+        killed = asyncio.run(_first_lookup(site, count)) - began
+        tell(f"killed: {killed:.2f} s to the first lookup")
+    return site, ManyKeys(filled, speed, after, stopped, killed)
+
+
+def table(found: ManyKeys) -> tuple[Table, bool]:
+    """All of it with the goals; and whether one is missed."""
+    last = found.filled[-1]
+    half = found.filled[(len(found.filled) - 1) // 2]
+    growth = last.resident_bytes / half.resident_bytes
+    goals = [growth <= FLAT, found.stopped_seconds < RESTART_SECONDS, found.killed_seconds < RESTART_SECONDS]
+    lines = [
+        [f"memory with {each.keys:,} keys, MiB", f"{each.resident_bytes >> 20:,}", "", ""] for each in found.filled
+    ]
+    lines += [
+        [f"memory beside that with {half.keys:,}", f"{growth:.2f}", f"≤ {FLAT:g}", _met(goals[0])],
+        ["keys filled a second", f"{last.keys / last.seconds:,.0f}", "", ""],
+        ["lookups a second", f"{found.lookups_a_second:,.0f}", "", ""],
+        ["memory after lookups, MiB", f"{found.resident_after_lookups_bytes >> 20:,}", "", ""],
+        ["stopped, to the first lookup, s", f"{found.stopped_seconds:.2f}", f"< {RESTART_SECONDS:g}", _met(goals[1])],
+        ["killed, to the first lookup, s", f"{found.killed_seconds:.2f}", f"< {RESTART_SECONDS:g}", _met(goals[2])],
+    ]
+    return Table("Many keys", ["figure", "found", "goal", "met"], lines), not all(goals)
+
+
+def _met(is_met: bool) -> str:
+    return "yes" if is_met else "no"
+
+
+def _fill(command: Sequence[str], site: StreamSite, count: int, tell: Callable[[str], None]) -> list[Filled]:
+    """Have keys put, and see what memory there is whenever the client tells of another million."""
+    filled = []
+    words = [*command, site.address, str(count), *site.credentials]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as client:
+        for line in client.stdout or ():
+            match line.split():
+                case ["done", _, keys, seconds]:
+                    filled.append(Filled(int(keys), float(seconds), site.resident_bytes()))
+                    tell(f"  {int(keys):,} in {float(seconds):.1f} s, {filled[-1].resident_bytes >> 20:,} MiB")
+    if client.returncode:
+        raise RuntimeError(f"client failed. status={client.returncode}")
+    return filled
+
+
+def _find(command: Sequence[str], site: StreamSite, count: int) -> float:
+    """Lookups a second of keys anywhere among so many."""
+    words = [*command, site.address, str(count), *site.credentials]
+    said = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return int(said[2]) / float(said[3])
+
+
+async def _first_lookup(site: StreamSite, count: int) -> float:
+    """When the first key was found."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            connection = await fluss.FlussConnection.create(config(site.address, *site.credentials))
+            table = await connection.get_table(fluss.TablePath("java_load", "many"))
+            row = await table.new_lookup().create_lookuper().lookup({"id": count // 2})
+        except fluss.FlussError:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(_WAIT_SECONDS)
+            continue
+        if row is None:
+            raise AssertionError("a key is gone")
+        at = time.monotonic()
+        await connection.close()
+        return at
