@@ -17,6 +17,7 @@ from lakebed.streams.keys.changelog import ChangelogRendering
 from lakebed.streams.keys.rocks import RocksMemory
 from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.keys.table import KeyedTable, KeySettings
+from lakebed.streams.keys.warm import WarmMemory
 from lakebed.streams.log.folder import FolderLog
 from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.schema import Schema
@@ -59,7 +60,7 @@ async def opened(folder: Path, threads: ThreadPoolExecutor) -> tuple[FolderLog, 
         str(folder / "log"), clock=SystemClock(), threads=threads, presentation=Presentation(rendering=rendering)
     )
     # Buffers so small that they are flushed all the time: some of what is there when it is killed is on disk, some not.
-    store = KeyStore(folder / "keys", RocksMemory(8 << 20, 64 << 10))
+    store = KeyStore(folder / "keys", RocksMemory(8 << 20, 64 << 10, WarmMemory(64 << 10, 4 << 10)))
     return log, await store.open(keyed, BUCKET, log, learn)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
+from lakebed.streams.keys.warm import WarmMemory
 from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex, key_of
 
 
@@ -56,3 +58,33 @@ class TestKeysInRocksDb(BucketKeysContract):
     def open_index(self, tmp_path: Path) -> OpenIndex:
         memory = RocksMemory(8 << 20, 8 << 20)
         return lambda: RocksIndex(tmp_path / "index", memory)
+
+
+class TestKeysInRocksDbWithoutRoom(BucketKeysContract):
+    @pytest.fixture
+    def open_index(self, tmp_path: Path) -> OpenIndex:
+        """One that brings to disk what it is given at once, and remembers nothing of it."""
+        memory = RocksMemory(8 << 20, 8 << 20, WarmMemory(most_bytes=1, fresh_bytes=1))
+        return lambda: RocksIndex(tmp_path / "index", memory)
+
+
+class _Refusing(MemoryIndex):
+    """Its disk refuses what it has in memory."""
+
+    @property
+    def is_full(self) -> bool:
+        return True
+
+    def spill(self) -> None:
+        raise RuntimeError("No space left on device")
+
+
+async def test_an_index_whose_disk_refuses_ends_the_bucket_though_the_log_has_the_put() -> None:
+    bucket = await BucketKeysContract().open(_Refusing)
+    assert await bucket.put((1, "a", 1)) == 1
+    while bucket.keys.failure is None:
+        await asyncio.sleep(0)
+    with pytest.raises(StreamFailure) as failed:
+        await bucket.put((2, "b", 2))
+    assert failed.value.reason is Reason.KEY_STORAGE
+    await bucket.keys.close()

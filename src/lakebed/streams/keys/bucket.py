@@ -3,7 +3,7 @@
 A put is decided against what puts before it decided, whether or not that is on stable storage yet: values on their way
 stand in `_Pending`. The log takes its changes and syncs them with whatever else waits. Only then does the index have
 them, so it never shows, nor keeps, what the log might not have after a crash. One task a bucket does that for all puts
-that got there meanwhile.
+that got there meanwhile. The index holds them in memory first; bringing them to disk is nothing that a put waits for.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
 
 FLUSH_SECONDS: Final = 60.0
 """After which the index has on disk what it was given: a log that is let go of by age must not be needed for it."""
+
+_INSERT: Final = int(ChangeType.INSERT)
+_BEFORE: Final = int(ChangeType.UPDATE_BEFORE)
+_DELETE: Final = int(ChangeType.DELETE)
 
 _REPLAY_BYTES: Final = 8 * 1024 * 1024
 _FEW: Final = 64
@@ -86,6 +90,7 @@ class KeyBucket:
         self._failure: StreamFailure | None = None
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
+        self._spilling: asyncio.Task[None] | None = None
 
     @property
     def row_count(self) -> int | None:
@@ -122,6 +127,9 @@ class KeyBucket:
         """The values of these keys: schema id and row."""
         self._check_open()
         with self._reading():
+            found = self._index.recall(keys)
+            if found is not None:
+                return found
             if len(keys) <= _FEW:
                 return self._index.get_many(keys)
             return await asyncio.to_thread(self._index.get_many, keys)
@@ -155,9 +163,9 @@ class KeyBucket:
                 self._failure = StreamFailure(Reason.NOT_LEADER, "bucket is closed")
         if self._flush is not None:
             self._flush.cancel()
-        under_way = [task for task in (self._applying, self._flushing) if task is not None]
-        if under_way:
-            await asyncio.wait(under_way)
+        for task in (self._applying, self._flushing, self._spilling):  # in this order: one begins the next
+            if task is not None:
+                await asyncio.wait({task})
         await asyncio.to_thread(self._index.close)
 
     @contextmanager
@@ -234,8 +242,10 @@ class KeyBucket:
                 for each in ready:
                     values.update(each.values)
                 last = ready[-1]
-                await asyncio.to_thread(self._index.apply, values, last.end_offset, last.row_count)
+                self._index.apply(values, last.end_offset, last.row_count)
                 await self._settled(ready, values)
+                if self._index.is_full:
+                    await self._begin_spill()
         except Exception as error:
             self._fail(error)
             async with self._room:
@@ -262,6 +272,18 @@ class KeyBucket:
             self._room.notify_all()
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._begin_flush)
+
+    async def _begin_spill(self) -> None:
+        """Have the index bring to disk what it holds; what comes meanwhile takes its place, and no more than that."""
+        if self._spilling is not None:
+            await asyncio.wait({self._spilling})
+        self._spilling = asyncio.create_task(self._spilled())
+
+    async def _spilled(self) -> None:
+        try:
+            await asyncio.to_thread(self._index.spill)
+        except Exception as error:
+            self._fail(error)
 
     def _begin_flush(self) -> None:
         self._flush = None
@@ -342,13 +364,14 @@ def _replay(index: KeyIndex, records: bytes, offset: int) -> None:
             continue
         changes = read_changes(batch)
         for type_, key, value in zip(changes.types, changes.keys, changes.values, strict=True):
-            if type_ == ChangeType.UPDATE_BEFORE:
-                continue
-            values[key] = None if type_ == ChangeType.DELETE else value
-            if count is not None and type_ != ChangeType.UPDATE_AFTER:
-                count += 1 if type_ == ChangeType.INSERT else -1
+            if type_ != _BEFORE:
+                values[key] = None if type_ == _DELETE else value
+        if count is not None:
+            count += changes.types.count(_INSERT) - changes.types.count(_DELETE)
         end = batch.next_offset
     index.apply(values, end, count)
+    if index.is_full:
+        index.spill()
 
 
 def _seen(done: asyncio.Future[None]) -> None:

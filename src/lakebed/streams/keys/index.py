@@ -1,7 +1,7 @@
 """The index of a bucket: the value of every key, and how far into the log it is true.
 
-It is never the truth itself: what it lost is replayed from the log. So it need not sync anything, as long as the offset
-it tells is one whose changes it has all, and of no later ones any.
+It is never the truth itself: what it lost is replayed from the log. So it need not sync anything, nor write at once, as
+long as the offset it tells is one whose changes it has all, and of no later ones any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class IndexView(Protocol):
 
 
 class KeyIndex(Protocol):
-    """Values by key, for one writer and any number of readers. Every method may block; `view` but shortly."""
+    """Values by key, for one writer and any number of readers. Every method may block but for `recall` and `apply`."""
 
     @property
     def log_offset(self) -> int:
@@ -43,6 +43,15 @@ class KeyIndex(Protocol):
     @property
     def row_count(self) -> int | None:
         """How many keys it has, if that was counted."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is in memory alone that `spill` should be called."""
+        ...
+
+    def recall(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """The values of these keys if all of them are in memory, and nothing otherwise."""
         ...
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -55,6 +64,10 @@ class KeyIndex(Protocol):
 
     def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
         """Have these values (none: no longer the key), the offset after their changes and the count, all or nothing."""
+        ...
+
+    def spill(self) -> None:
+        """Bring to disk what is in memory alone. Beside `apply`, whose values of the time are left for the next."""
         ...
 
     def view(self) -> IndexView:
@@ -88,6 +101,15 @@ class MemoryIndex:
         """How many keys it has, if that was counted."""
         return self._count
 
+    @property
+    def is_full(self) -> bool:
+        """There is nothing to bring it to."""
+        return False
+
+    def recall(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """Everything is in memory."""
+        return self.get_many(keys)
+
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys."""
         return [self._values.get(key) for key in keys]
@@ -105,6 +127,9 @@ class MemoryIndex:
                 self._values[key] = value
         self._offset = log_offset
         self._count = row_count
+
+    def spill(self) -> None:
+        """There is nothing to bring it to."""
 
     def view(self) -> IndexView:
         """The index as it is now."""

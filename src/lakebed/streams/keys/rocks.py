@@ -1,7 +1,8 @@
-"""An index in RocksDB: keys on disk, with what is read often in memory that all buckets share.
+"""An index in RocksDB: keys on disk, with what is read often and what came last in memory that all buckets share.
 
-Nothing is written ahead: the log of the bucket is. Every write carries the log offset that it makes true in a second
-column family, and both are flushed together or not at all, so whatever a crash leaves is the index as of one offset.
+Nothing is written ahead: the log of the bucket is. What comes is held in memory (`warm`) until it is worth a write.
+Every write carries the log offset that it makes true in a second column family, and both are flushed together or not at
+all, so whatever a crash leaves is the index as of one offset.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rocksdict import (
 
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.index import IndexView
+from lakebed.streams.keys.warm import UNKNOWN, WarmMemory, WarmValues
 
 __all__ = ["RocksIndex", "RocksMemory"]
 
@@ -52,10 +54,16 @@ _SORTED_FROM: Final = 1024
 class RocksMemory:
     """What the indexes of all buckets have in memory together."""
 
-    def __init__(self, cache_bytes: int = 256 * 1024 * 1024, buffer_bytes: int = 256 * 1024 * 1024) -> None:
-        """`buffer_bytes` of writes are held before the largest of them are flushed; the rest is for reading."""
+    def __init__(
+        self,
+        cache_bytes: int = 256 * 1024 * 1024,
+        buffer_bytes: int = 64 * 1024 * 1024,
+        warm: WarmMemory | None = None,
+    ) -> None:
+        """`buffer_bytes` of writes are held before the largest of them are flushed; the cache is for reading."""
         self.cache = Cache(cache_bytes)
         self.buffers = WriteBufferManager(buffer_bytes, False)
+        self.warm = WarmMemory() if warm is None else warm
 
 
 class RocksIndex:
@@ -79,36 +87,55 @@ class RocksIndex:
 
         found = state.get(_STATE)
         offset, count = (0, 0) if found is None else _OFFSET_AND_COUNT.unpack(found)
-        self._offset: int = offset
-        self.flushed_offset = self._offset
+        self._spilled: tuple[int, int | None] = offset, None if count == _NOT_COUNTED else count
+        self.flushed_offset: int = offset
         """All before it is on disk, and perhaps more."""
 
-        self._count: int | None = None if count == _NOT_COUNTED else count
         self._views: weakref.WeakSet[_RocksView] = weakref.WeakSet()
-        # Between a write and the offset it made true nobody may take a view.
+        self._warm = WarmValues(memory.warm, *self._spilled)
+        # What is brought to disk is all up to one offset, by one at a time; and nobody takes a view meanwhile.
         self._moment = threading.Lock()
         self.is_closed = False
 
     @property
     def log_offset(self) -> int:
         """Where the changes begin that it does not have."""
-        return self._offset
+        return self._warm.log_offset
 
     @property
     def row_count(self) -> int | None:
         """How many keys it has, if that was counted."""
-        return self._count
+        return self._warm.row_count
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is in memory alone that `spill` should be called."""
+        return self._warm.is_full
+
+    def recall(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """The values of these keys if all of them are in memory."""
+        found = self._warm.find(keys)
+        return None if any(value is UNKNOWN for value in found) else found
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys."""
+        found = self._warm.find(keys)
+        missing = [key for key, value in zip(keys, found, strict=True) if value is UNKNOWN]
+        if not missing:
+            return found
+        values = iter(self._read(missing))
+        return [next(values) if value is UNKNOWN else value for value in found]
+
+    def _read(self, keys: list[bytes]) -> list[bytes | None]:
         if len(keys) < _SORTED_FROM:
-            return list(self._db.get(list(keys)))
+            return list(self._db.get(keys))
         ordered = sorted(set(keys))
         values = dict(zip(ordered, self._db.get(ordered), strict=True))
         return [values[key] for key in keys]
 
     def get_prefixed(self, prefix: bytes) -> list[bytes]:
         """The values of all keys that begin so."""
+        self.spill()
         found = []
         for key, value in self._db.items(from_key=prefix):
             if not key.startswith(prefix):
@@ -118,40 +145,60 @@ class RocksIndex:
 
     def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
         """Have these values."""
-        batch = WriteBatch(raw_mode=True)
-        put, delete = batch.put, batch.delete
-        for key, value in values.items():
-            if value is None:
-                delete(key)
-            else:
-                put(key, value)
-        count = _NOT_COUNTED if row_count is None else row_count
-        put(_STATE, _OFFSET_AND_COUNT.pack(log_offset, count), self._family)
+        self._warm.give(values, log_offset, row_count)
+
+    def spill(self) -> None:
+        """Bring to disk, though not to stay there, what is in memory alone."""
         with self._moment:
+            self._spill()
+
+    def _spill(self) -> None:
+        """With the moment held: nobody else takes what is fresh."""
+        taken = self._warm.take()
+        if taken is None:
+            return
+        try:
+            batch = WriteBatch(raw_mode=True)
+            put, delete = batch.put, batch.delete
+            values = taken.values
+            for key in sorted(values):
+                value = values[key]
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+            put(_STATE, _state(taken.log_offset, taken.row_count), self._family)
             self._db.write(batch, self._unlogged)
-            self._offset = log_offset
-            self._count = row_count
+        except BaseException:
+            self._warm.taken(taken, is_on_disk=False)
+            raise
+        self._spilled = taken.log_offset, taken.row_count
+        self._warm.taken(taken, is_on_disk=True)
 
     def view(self) -> IndexView:
         """The index as it is now."""
         with self._moment:
-            view = _RocksView(self._db.snapshot(), self._offset)
+            self._spill()
+            view = _RocksView(self._db.snapshot(), self._spilled[0])
         self._views.add(view)
         return view
 
     def flush(self) -> None:
         """Have on disk what is only in memory, so that it need not be replayed."""
-        offset = self._offset
+        self.spill()
+        offset = self._spilled[0]
         self._db.flush(True)
         self.flushed_offset = max(offset, self.flushed_offset)
 
     def checkpoint(self, folder: Path) -> tuple[int, int | None]:
         """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""
+        self.spill()
         self._db.flush(True)
         with self._moment:
+            self._spill()
             self._db.flush(True)  # of the little that came meanwhile
             Checkpoint(self._db).create_checkpoint(str(folder))
-            moment = self._offset, self._count
+            moment = self._spilled
         # Others who open the folder know of one column family.
         copy = Rdict(str(folder), _plain_options(), column_families={_STATE_FAMILY: _plain_options()})
         copy.drop_column_family(_STATE_FAMILY)
@@ -163,7 +210,7 @@ class RocksIndex:
         """Make an index of files that `checkpoint` made, whose offset and count were these."""
         db = Rdict(str(folder), _plain_options(), column_families={_STATE_FAMILY: _plain_options()})
         state = db.get_column_family(_STATE_FAMILY)
-        state.put(_STATE, _OFFSET_AND_COUNT.pack(log_offset, _NOT_COUNTED if row_count is None else row_count))
+        state.put(_STATE, _state(log_offset, row_count))
         state.flush(True)
         state.close()
         db.close()
@@ -175,7 +222,11 @@ class RocksIndex:
         self.is_closed = True
         for view in list(self._views):
             view.close()
-        self._db.flush(True)
+        try:
+            self.spill()
+            self._db.flush(True)
+        finally:
+            self._warm.close()
         self._family = None  # whoever holds a part of the database keeps all of it open
         self._db.close()
 
@@ -215,6 +266,10 @@ class _RocksView:
         with self._lock:
             # The database stays open for as long as somebody holds an iterator of it.
             self._values = self._next = None
+
+
+def _state(log_offset: int, row_count: int | None) -> bytes:
+    return _OFFSET_AND_COUNT.pack(log_offset, _NOT_COUNTED if row_count is None else row_count)
 
 
 def _lineage(state: Any) -> str:

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
+from lakebed.streams.keys.warm import UNKNOWN, Group, WarmMemory, WarmValues
+from tests.contracts.bucket_keys import key_of
+
+ROW_BYTES = 140 + 8  # of a key and a value of four bytes each
+
+
+def values_of(*numbers: int) -> dict[bytes, bytes | None]:
+    return {key_of(number): key_of(number) for number in numbers}
+
+
+def taken(warm: WarmValues) -> Group:
+    group = warm.take()
+    assert group is not None
+    return group
+
+
+def test_what_was_given_last_is_found() -> None:
+    warm = WarmValues(WarmMemory(), 0, 0)
+    warm.give(values_of(1, 2), 2, 2)
+    warm.give({key_of(1): None}, 3, 1)
+    assert warm.find([key_of(1), key_of(2)]) == [None, key_of(2)]
+    assert warm.find([key_of(3)])[0] is UNKNOWN
+    assert (warm.log_offset, warm.row_count) == (3, 1)
+
+
+def test_what_is_taken_is_all_up_to_an_offset_and_stays_known() -> None:
+    warm = WarmValues(WarmMemory(), 5, None)
+    assert warm.take() is None
+    warm.give(values_of(1), 6, None)
+    group = taken(warm)
+    assert group == Group(values_of(1), 6, None)
+    warm.give(values_of(2), 7, None)
+    warm.taken(group, is_on_disk=True)
+    assert warm.find([key_of(1), key_of(2)]) == [key_of(1), key_of(2)]
+    assert warm.take() == (values_of(2), 7, None)
+
+
+def test_a_put_that_changes_nothing_moves_the_offset_on_disk_too() -> None:
+    warm = WarmValues(WarmMemory(), 5, 1)
+    warm.give({}, 6, 1)
+    assert warm.take() == ({}, 6, 1)
+
+
+def test_what_the_disk_refused_is_taken_again_under_what_came_later() -> None:
+    warm = WarmValues(WarmMemory(), 0, 0)
+    warm.give(values_of(1, 2), 2, 2)
+    group = taken(warm)
+    warm.give({key_of(2): b"later"}, 3, 2)
+    warm.taken(group, is_on_disk=False)
+    assert warm.take() == ({key_of(1): key_of(1), key_of(2): b"later"}, 3, 2)
+
+
+def test_the_oldest_goes_when_there_is_too_much_and_never_what_is_fresh() -> None:
+    memory = WarmMemory(most_bytes=100 * ROW_BYTES, fresh_bytes=50 * ROW_BYTES)
+    warm = WarmValues(memory, 0, 0)
+    warm.give(values_of(*range(50)), 50, 50)
+    was_full = warm.is_full
+    warm.give(values_of(*range(90)), 90, 90)
+    assert (was_full, warm.is_full) == (False, True)
+    warm.taken(taken(warm), is_on_disk=True)
+    assert all(value is not UNKNOWN for value in warm.find([key_of(number) for number in range(90)]))
+    warm.give(values_of(0, *range(90, 120)), 121, 120)  # the oldest again: fresh, wherever it stands
+    memory.make_room()
+    assert warm.size_bytes <= 100 * ROW_BYTES
+    found = warm.find([key_of(number) for number in range(120)])
+    assert found[0] == key_of(0)
+    assert found[1] is UNKNOWN
+    assert all(value is not UNKNOWN for value in found[90:])
+
+
+def test_the_largest_make_room_for_all() -> None:
+    memory = WarmMemory(most_bytes=100 * ROW_BYTES)
+    large, small = WarmValues(memory, 0, 0), WarmValues(memory, 0, 0)
+    for warm, count in ((large, 95), (small, 20)):
+        warm.give(values_of(*range(count)), count, count)
+        warm.taken(taken(warm), is_on_disk=True)
+    assert small.size_bytes == 20 * ROW_BYTES
+    assert large.size_bytes <= 80 * ROW_BYTES
+    large.close()
+    assert large.size_bytes == 0
+    assert large.find([key_of(94)])[0] is UNKNOWN
+
+
+@pytest.mark.parametrize("most_bytes", [1, 1 << 20])
+def test_an_index_finds_what_is_on_disk_in_memory_and_in_both(tmp_path: Path, most_bytes: int) -> None:
+    index = RocksIndex(tmp_path / "index", RocksMemory(8 << 20, 8 << 20, WarmMemory(most_bytes, fresh_bytes=1)))
+    keys = [key_of(number) for number in range(3000)]
+    index.apply(dict.fromkeys(keys, b"old"), 3000, 3000)
+    assert index.is_full
+    index.spill()
+    index.apply({keys[1]: b"new", keys[2]: None}, 3002, 2999)
+    expected = [b"old", b"new", None, *[b"old"] * 2997]
+    assert index.get_many(keys) == expected
+    recalled = index.recall(keys)
+    assert recalled == (None if most_bytes == 1 else expected)
+    assert index.recall(keys[1:3]) == [b"new", None]
+    assert len(index.get_prefixed(b"")) == 2999
+    view = index.view()
+    assert view.log_offset == 3002
+    index.apply({keys[0]: None}, 3003, 2998)
+    assert len(view.take(1 << 30, None)[0]) == 2999
+    index.close()
+    again = RocksIndex(tmp_path / "index", RocksMemory(8 << 20, 8 << 20))
+    assert (again.log_offset, again.row_count) == (3003, 2998)
+    assert again.get_many(keys[:2]) == [None, b"new"]
+    again.close()
