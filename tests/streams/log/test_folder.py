@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -271,6 +273,66 @@ async def test_nobody_is_told_that_a_refused_write_was_stored(
     again = await opener(ManualClock(), folder=folder)
     assert again.end_offset == 6
     assert not (await again.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)).is_repeated
+
+
+class SlowDisk:
+    """Takes the first sync when it is let, and may refuse those after it."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.is_asked = threading.Event()
+        self.may_go_on = threading.Event()
+        self.threads: list[int] = []
+        self._refuses = refuses
+        self._sync = os.fdatasync
+
+    def fdatasync(self, descriptor: int) -> None:
+        self.threads.append(threading.get_ident())
+        if len(self.threads) == 1:
+            self.is_asked.set()
+            self.may_go_on.wait(60)
+        elif self._refuses:
+            raise OSError(errno.EIO, "input/output error")
+        self._sync(descriptor)
+
+
+async def test_those_who_come_during_a_sync_are_written_next_by_who_did_it(
+    opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, disk = tmp_path / "one", SlowDisk()
+    log = await opener(ManualClock(), folder=folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", disk.fdatasync)
+        log.enqueue(plain_batch(3))
+        await asyncio.to_thread(disk.is_asked.wait)
+        log.enqueue(plain_batch(3))
+        log.enqueue(plain_batch(3))
+        assert (log.end_offset, log.stable_offset) == (9, 0)
+        disk.may_go_on.set()
+        await log.settle(9)
+    assert len(disk.threads) == 2
+    assert len(set(disk.threads)) == 1
+    assert offsets(await read_all(log)) == [(0, 3), (3, 6), (6, 9)]
+    left = leave(log, folder, tmp_path / "left")
+    assert offsets(await read_all(await opener(ManualClock(), folder=left))) == [(0, 3), (3, 6), (6, 9)]
+
+
+async def test_a_group_that_is_refused_takes_nothing_from_the_one_before(
+    opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, disk = tmp_path / "one", SlowDisk(refuses=True)
+    log = await opener(ManualClock(), folder=folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", disk.fdatasync)
+        first = asyncio.create_task(log.append(plain_batch(3), Acks.ALL))
+        await asyncio.to_thread(disk.is_asked.wait)
+        log.enqueue(plain_batch(3))
+        disk.may_go_on.set()
+        assert (await first).end_offset == 3
+        with refused(Reason.LOG_STORAGE):
+            await log.settle(6)
+    assert offsets(await read_all(log)) == [(0, 3)]
+    await log.close()
+    assert offsets(await read_all(await opener(ManualClock(), folder=folder))) == [(0, 3)]
 
 
 async def test_who_is_not_the_home_any_more_acknowledges_nothing(tmp_path: Path, threads: ThreadPoolExecutor) -> None:

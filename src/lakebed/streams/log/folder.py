@@ -1,9 +1,10 @@
 """A log in files of a local folder, where an append that was acknowledged survives the machine's power.
 
 An append gives batches their places on the event loop and hands them to a thread, which writes all that have come
-meanwhile with one call and puts them on stable storage with one sync. Only then do readers see them, and only then is
-told whoever waits for that. So a log is at any time: what is stable, which is what the index knows; one group on its
-way to the disk; and those who came since, in memory.
+meanwhile with one call and puts them on stable storage with one sync, and goes on with those who came since, without
+the loop in between: syncs follow each other as fast as the disk can. Readers see a group when it is synced, and only
+then is told whoever waits for that. So a log is at any time: what is stable, which is what the index knows; one group
+on its way to the disk; and those who came since, in memory.
 
 If the disk refuses, all who wait are told, and the log takes no more: which of the places that it gave will be given
 again can only be told by opening it anew. What may be in the file of them is cut off when it is closed.
@@ -17,7 +18,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from awscrt.checksums import crc32c
@@ -29,6 +29,7 @@ from lakebed.streams.seam import Acks, Appended, Fetched
 
 from .admission import Admission, Admitted
 from .batches import Buffer, is_whole, walk
+from .grouping import Group, Line
 from .presentation import PLAIN, Presentation
 from .recovery import CHECKPOINT, recover, replace_file, write_checkpoint
 from .segment import Segment, segment_path, whole_part
@@ -45,22 +46,12 @@ Replicate: TypeAlias = Callable[[int, int, Sequence[Buffer]], Awaitable[None]]
 _MOST_PIECES: Final = 1024
 """How many buffers one call of the kernel takes."""
 
+_MOST_GROUPS: Final = 16
+"""That a thread writes before it lets the groups of other logs have their turn."""
+
 _WARM_BYTES: Final = 32 * 1024 * 1024
 """What we wrote last is in the kernel's cache: reading it is a copy, and no reason to wait for a thread. What is older
 may come from the disk, and is looked at before it is handed out: not all clients do that."""
-
-
-@dataclass(slots=True)
-class _Group:
-    """Batches that are written and synced together."""
-
-    batches: list[Admitted]
-    end_offset: int
-    size: int
-    writers: bytes | None
-    """Who had written what at its end, if that is to be noted."""
-
-    pieces: list[Buffer] = field(default_factory=list)
 
 
 class FolderLog:
@@ -87,8 +78,7 @@ class FolderLog:
         self._start = 0
         self._stable = 0
         self._opened_at = 0
-        self._pending: list[Admitted] = []
-        self._pending_bytes = 0
+        self._line = Line()
         self._flushing: asyncio.Task[None] | None = None
         self._unnoted_bytes = 0
         self._waiters = Waiters()
@@ -167,8 +157,7 @@ class FolderLog:
 
     def _enqueue(self, admitted: Admitted) -> None:
         if admitted.entries:
-            self._pending.append(admitted)
-            self._pending_bytes += sum(size for _, size in admitted.entries)
+            self._line.join(admitted)
             if self._flushing is None:
                 # Begins once the loop comes round: whoever appends until then is in the same group.
                 self._flushing = asyncio.get_running_loop().create_task(self._flush())
@@ -184,8 +173,8 @@ class FolderLog:
 
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
         """Append batches, and answer when that is as stable as `acks` asks."""
-        while self._pending_bytes > self._settings.group_bytes:
-            await self.settle(self._pending[0].appended.end_offset)
+        while (ahead := self._line.first_beyond(self._settings.group_bytes)) is not None:
+            await self.settle(ahead)
         appended = self.enqueue(records)
         if acks is Acks.ALL:
             await self.settle(appended.end_offset)
@@ -335,22 +324,24 @@ class FolderLog:
             raise _failed(error) from error
 
     async def _flush(self, *, sealing: bool = False) -> None:
-        """Write and sync what is pending, group by group, until nothing is."""
+        """Write and sync who is in line, group by group, until nobody is."""
         try:
-            while self._pending or sealing:
-                group = self._take(sealing)
+            while self._line or sealing:
                 segment = self._segments[-1]
-                if group.pieces:
-                    await self._in_thread(self._store, segment, group, asyncio.get_running_loop())
+                group, writers = self._take(segment, sealing)
+                if group.batches:
+                    is_last = writers is not None or self.replicate is not None
+                    room = 0 if is_last else self._room(segment) - group.size
+                    group = await self._in_thread(self._store, segment, group, room, asyncio.get_running_loop())
                     if self.replicate is not None:
                         await self.replicate(self._stable, group.end_offset, group.pieces)
                     self._stored(segment, group)
                 if sealing or segment.size >= self._settings.segment_bytes:
-                    await self._seal(segment, group)
+                    await self._seal(segment, writers or b"")
                     sealing = False
-                elif group.writers is not None:
+                elif writers is not None:
                     index = segment.index.document(segment.size)
-                    await self._in_thread(write_checkpoint, self.folder, segment, index, group.writers)
+                    await self._in_thread(write_checkpoint, self.folder, segment, index, writers)
                     self._unnoted_bytes = 0
         except OSError as error:
             self._fail(_failed(error))
@@ -359,33 +350,44 @@ class FolderLog:
         finally:
             self._flushing = None
 
-    def _take(self, sealing: bool) -> _Group:
-        batches, self._pending = self._pending, []
-        size, self._pending_bytes = self._pending_bytes, 0
-        self._unnoted_bytes += size
-        # All that has a place is in the group or stored: so what is known of writers now is how it is at its end.
-        is_noted = (
-            sealing
-            or self._unnoted_bytes >= self._settings.checkpoint_bytes
-            or self._segments[-1].size + size >= self._settings.segment_bytes
-        )
-        writers = self._admission.writers.document() if is_noted else None
-        pieces = [piece for admitted in batches for piece in admitted.pieces]
-        return _Group(batches, self._admission.end_offset, size, writers, pieces)
+    def _room(self, segment: Segment) -> int:
+        """How much may be written before something is to be noted of the log."""
+        settings = self._settings
+        return min(settings.checkpoint_bytes - self._unnoted_bytes, settings.segment_bytes - segment.size)
 
-    def _store(self, segment: Segment, group: _Group, loop: asyncio.AbstractEventLoop) -> None:
-        """In a thread: write a group at the end of the file, and sync it."""
+    def _take(self, segment: Segment, sealing: bool) -> tuple[Group, bytes | None]:
+        """The next group, and who had written what at its end, if that is to be noted."""
+        group = self._line.take() or Group([], self._admission.end_offset, 0)
+        # All that has a place is in the group or stored: so what is known of writers now is how it is at its end.
+        is_noted = sealing or group.size >= self._room(segment)
+        return group, self._admission.writers.document() if is_noted else None
+
+    def _store(self, segment: Segment, group: Group, room: int, loop: asyncio.AbstractEventLoop) -> Group:
+        """In a thread: write a group at the end of the file and sync it; then those who came meanwhile, for as long as
+        there is room. The loop is told of each but the last, which is returned.
+        """
         descriptor = segment.descriptor()
-        _write_all(descriptor, group.pieces, segment.size)
-        if len(self._written_waiters):
-            loop.call_soon_threadsafe(self._was_written, group.end_offset)
-        os.fdatasync(descriptor)
+        position = segment.size
+        for left in reversed(range(_MOST_GROUPS)):
+            _write_all(descriptor, group.pieces, position)
+            if len(self._written_waiters):
+                loop.call_soon_threadsafe(self._was_written, group.end_offset)
+            os.fdatasync(descriptor)
+            following = self._line.take(room) if left else None
+            if following is None:
+                break
+            loop.call_soon_threadsafe(self._stored, segment, group)
+            position += group.size
+            room -= following.size
+            group = following
+        return group
 
     def _was_written(self, offset: int) -> None:
         self._written = max(self._written, offset)
         self._written_waiters.reached(offset)
 
-    def _stored(self, segment: Segment, group: _Group) -> None:
+    def _stored(self, segment: Segment, group: Group) -> None:
+        self._unnoted_bytes += group.size
         for admitted in group.batches:
             for offset, size in admitted.entries:
                 segment.grew(offset, size, admitted.timestamp_ms)
@@ -393,18 +395,18 @@ class FolderLog:
         self._written_waiters.reached(self._stable)
         self._waiters.reached(self._stable)
 
-    async def _seal(self, segment: Segment, group: _Group) -> None:
+    async def _seal(self, segment: Segment, writers: bytes) -> None:
         """End a segment, and begin the next one where it ends."""
         index = segment.index.document(segment.size)
         following = Segment(segment_path(self.folder, segment.end_offset), segment.end_offset)
-        await self._in_thread(_begin_after, self.folder, segment, index, following, group.writers or b"")
+        await self._in_thread(_begin_after, self.folder, segment, index, following, writers)
         self._segments.append(following)
         self._unnoted_bytes = 0
 
     def _fail(self, failure: StreamFailure) -> None:
         _logger.error("a log takes no more until it is opened anew. folder=%s reason=%s", self.folder, failure)
         self._failure = failure
-        self._pending, self._pending_bytes = [], 0
+        self._line.clear()
         self._written_waiters.release()
         self._waiters.release()
 
