@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from lakebed.client.stream_tables import KnownTable
-from lakebed.core.errors import InvalidInput
-from lakebed.pipeline.jobs.tier_stream import OFFSETS, PREPARED, last_told
 from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
-from lakebed.pipeline.stream_offsets import TableOffsets
 from lakebed.streams.schema import Schema
 from lakebed.streams.types import DataType, Root
 
@@ -47,31 +42,3 @@ def test_the_last_change_of_a_key_decides() -> None:
     assert "ON t.`id` = s.`id` AND t.`day` = s.`day` AND t.`__bucket` = s.`__bucket`" in made
     assert "WHEN MATCHED AND s._change_type = '-D' THEN DELETE" in made
     assert "WHEN NOT MATCHED AND s._change_type <> '-D' THEN INSERT" in made
-
-
-# -- what snapshots say ------------------------------------------------------------------------------------------------
-
-
-def snapshot(number: int, parent: int | None, at: int | None = None) -> dict[str, object]:
-    told = {} if at is None else {OFFSETS: TableOffsets(7, {(None, 0): at}).text(), PREPARED: f"p{at}"}
-    return {"snapshot_id": number, "parent_id": parent, "summary": {"operation": "append", **told}}
-
-
-def test_the_newest_snapshot_that_says_how_far_the_stream_is_counts() -> None:
-    found = [snapshot(1, None, 10), snapshot(2, 1, 20), snapshot(3, 2), snapshot(4, 2, 99)]
-    told = last_told(found, 3)
-    assert told is not None
-    assert (told.snapshot, told.offsets.offsets, told.prepared) == (2, {(None, 0): 20}, "p20")
-
-
-def test_a_branch_that_the_table_did_not_follow_says_nothing() -> None:
-    assert last_told([snapshot(1, None), snapshot(2, 1, 20)], 1) is None
-    assert last_told([], None) is None
-    # What came before is expired.
-    assert last_told([snapshot(5, 4)], 5) is None
-
-
-def test_offsets_that_are_none_are_refused() -> None:
-    broken = {"snapshot_id": 1, "parent_id": None, "summary": {OFFSETS: "?"}}
-    with pytest.raises(InvalidInput):
-        last_told([broken], 1)

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.client import ServerAccess, TableRef
-from lakebed.core.errors import (
-    AccessDenied,
-    InvalidInput,
-    LakebedError,
-    NoSuchTable,
-    NotFound,
-    NotSupported,
-    Unauthenticated,
-    Unavailable,
-)
+from lakebed.client.iceberg_tables import opened_table, telling
+from lakebed.core.errors import InvalidInput, NotFound, NotSupported
 
 from .select_output import local_output
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
@@ -49,78 +39,27 @@ def records_of_table(
     Raises SelectFailure, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
     """
     try:
-        import pyiceberg.catalog.rest  # noqa: F401  # to know that it is there
-
         from lakebed.select.local import select_batches
         from lakebed.select.pruning import comparisons
         from lakebed.select.statement import read_statement
     except ImportError as error:
-        raise _not_installed() from error
+        raise no_engine() from error
     statement = read_statement(expression, (*table.namespace, table.table))
-    with _told(table), _opened(access, table.warehouse) as catalog:
-        found = catalog.load_table((*table.namespace, table.table))
+    with opened_table(access, table) as found:
         snapshot = _snapshot(found, moment)
         schema = found.scan(snapshot_id=snapshot).projection().as_arrow()
 
         def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-            with _told(table):
+            with telling(table):
                 # Something has to be read of records that are only counted.
                 fields = tuple(columns or schema.names[:1])
                 # What is asked for is planned by the server, which leaves out files that have none of it.
-                kept = _filter(comparisons(statement), schema)
+                kept = lake_filter(comparisons(statement), schema)
                 scan = found.scan(row_filter=kept, snapshot_id=snapshot, selected_fields=fields)
                 yield from scan.to_arrow_batch_reader()
 
         with tempfile.TemporaryDirectory(prefix="lakebed-select-") as folder:
             yield from select_batches(statement, schema, read, local_output(output), spill=Path(folder))
-
-
-@contextmanager
-def _opened(access: ServerAccess, warehouse: str) -> Iterator[RestCatalog]:
-    from pyiceberg.catalog.rest import RestCatalog
-
-    properties: dict[str, Any] = {  # Any: text, but for the settings of TLS
-        "uri": access.catalog_uri,
-        "warehouse": warehouse,
-        "scan-planning-mode": "server",
-        "rest.sigv4-enabled": "true",
-        "rest.signing-name": "s3",
-        "rest.signing-region": access.region,
-        "client.region": access.region,
-        "client.access-key-id": access.access_key_id,
-        "client.secret-access-key": access.secret_access_key.reveal(),
-    }
-    if access.session_token is not None:
-        properties["client.session-token"] = access.session_token.reveal()
-    if access.ca_bundle is not None:
-        properties["ssl"] = {"cabundle": access.ca_bundle}
-    try:
-        catalog = RestCatalog(warehouse, **properties)
-    except ImportError as error:  # what signs its requests
-        raise _not_installed() from error
-    with closing(catalog):
-        yield catalog
-
-
-@contextmanager
-def _told(table: TableRef) -> Iterator[None]:
-    """What goes wrong with PyIceberg, as errors of ours."""
-    from pyiceberg import exceptions as theirs
-
-    try:
-        yield
-    except LakebedError:
-        raise
-    except (theirs.NoSuchTableError, theirs.NoSuchNamespaceError) as error:
-        raise NoSuchTable(f"no such table. table={table}") from error
-    except theirs.ForbiddenError as error:
-        raise AccessDenied(f"the table may not be read. table={table} reason={error}") from error
-    except theirs.UnauthorizedError as error:
-        raise Unauthenticated(f"the catalog does not know the keys. reason={error}") from error
-    except NotImplementedError as error:
-        raise NotSupported(f"the table has what PyIceberg does not read. table={table} reason={error}") from error
-    except (theirs.RESTError, OSError) as error:
-        raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error
 
 
 def _snapshot(table: Table, moment: Moment) -> int | None:
@@ -140,7 +79,7 @@ def _snapshot(table: Table, moment: Moment) -> int | None:
     return found.snapshot_id
 
 
-def _filter(comparisons: list[Comparison], schema: pa.Schema) -> BooleanExpression:
+def lake_filter(comparisons: list[Comparison], schema: pa.Schema) -> BooleanExpression:
     """What of the condition PyIceberg can say, too: columns compared with constants of their own type."""
     import pyarrow as pa
     from pyiceberg import expressions as iceberg
@@ -174,5 +113,6 @@ def _milliseconds(text: str) -> int:
     return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
 
 
-def _not_installed() -> NotSupported:
+def no_engine() -> NotSupported:
+    """What to install."""
     return NotSupported('it takes the engine of selects and what reads tables: pip install "lakebed[conform,select]"')

@@ -28,6 +28,7 @@ PREPARE: Final = 1052
 class LakeState:
     """A snapshot that the server knows to hold a table up to these offsets."""
 
+    table_id: int
     snapshot_id: int
     offsets: Mapping[tuple[int | None, int], int]
 
@@ -54,11 +55,14 @@ class StreamLake:
     def __init__(self, calls: StreamCalls) -> None:
         self._calls = calls
 
-    def latest(self, database: str, name: str) -> LakeState | None:
-        """The snapshot that the server was last told of; None if there is none. Reasons: NO_TABLE."""
+    def latest(self, database: str, name: str, *, readable: bool = False) -> LakeState | None:
+        """The snapshot that the server was last told of; None if there is none. Reasons: NO_TABLE.
+
+        With `readable`, the last that is whole without the log up to its offsets.
+        """
         path = write_fields({1: database, 2: name})
         try:
-            answer = self._calls.call(GET_SNAPSHOT, write_fields({1: path}))
+            answer = self._calls.call(GET_SNAPSHOT, write_fields({1: path, 3: readable or None}))
         except StreamFailure as failure:
             if failure.reason is Reason.NO_LAKE_SNAPSHOT:
                 return None
@@ -68,7 +72,7 @@ class StreamLake:
             for each in messages(answer, 3)
             if 3 in each
         }
-        return LakeState(number(answer, 2), offsets)
+        return LakeState(number(answer, 1), number(answer, 2), offsets)
 
     def prepare(self, table_id: int, database: str, name: str, offsets: Mapping[tuple[int | None, int], int]) -> str:
         """Have it written down how far the table will be; under which name. Reasons: UNKNOWN_BUCKET."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lakebed.client.stream_access import StreamAccess, stream_access
@@ -36,16 +35,13 @@ from lakebed.pipeline.stream_columns import ORIGIN
 from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
 from lakebed.pipeline.stream_offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
 from lakebed.pipeline.stream_source import Mode, StreamSource
+from lakebed.pipeline.stream_told import OFFSETS, PREPARED, Told, last_told
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OFFSETS: Final = "lakebed.stream-offsets"
-"""In a snapshot's summary: how far the stream is in the table (`TableOffsets`)."""
-PREPARED: Final = "fluss-offsets"
-"""In a snapshot's summary: what the server calls the same."""
 COMMITTER: Final = "commit-user"
 USER: Final = "__fluss_lake_tiering"
 
@@ -93,28 +89,6 @@ def stream_of(table: CatalogTable, given: str | None) -> tuple[str, str]:
     if not separator or not database or not name:
         raise InvalidInput(f"a stream is DATABASE.TABLE. found={given!r}", argument="stream")
     return database, name
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a snapshot says of the stream."""
-
-    snapshot: int
-    offsets: TableOffsets
-    prepared: str
-
-
-def last_told(snapshots: Sequence[Mapping[str, object]], current: int | None) -> Told | None:
-    """What the newest says, from the current one back, that says anything. Pure."""
-    by_id = {row["snapshot_id"]: row for row in snapshots}
-    row = by_id.get(current)
-    while row is not None:
-        summary = row["summary"]
-        if isinstance(summary, Mapping) and OFFSETS in summary:
-            offsets = TableOffsets.parse(str(summary[OFFSETS]))
-            return Told(int(str(row["snapshot_id"])), offsets, str(summary.get(PREPARED, "")))
-        row = by_id.get(row["parent_id"])
-    return None
 
 
 class _Tiering:
