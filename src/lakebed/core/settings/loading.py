@@ -35,6 +35,7 @@ CLIENT_VARIABLES: Final = frozenset(
         "ENDPOINT",
         "REGION",
         "SECRET_KEY",
+        "STREAMS",
         "TABLE_ACCOUNT_ID",
         "TABLE_BUCKET",
         "TABLE_BUCKET_NAME",
