@@ -62,14 +62,16 @@ class StreamBench:
 
         self._with(work)
 
-    def upsert(self, table: str, *rows: tuple[Any, ...], delete: tuple[int, ...] = ()) -> None:
+    def upsert(
+        self, table: str, *rows: tuple[Any, ...], delete: tuple[int, ...] = (), schema: pa.Schema = ORDERS
+    ) -> None:
         """Put rows, and delete keys after that."""
 
         async def work(connection: Any) -> None:
             opened = await connection.get_table(fluss.TablePath(DATABASE, table))
             writer = opened.new_upsert().create_writer()
             for row in rows:
-                writer.upsert(dict(zip(ORDERS.names, row, strict=True)))
+                writer.upsert(dict(zip(schema.names, row, strict=True)))
             await writer.flush()
             for key in delete:
                 writer.delete({"id": key})

@@ -46,7 +46,7 @@ COMMANDS: Final = (
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("pipeline", "lakebed.cli.pipeline", "have Spark look after tables: compact, expire, import, verify"),
     Command("streams", "lakebed.cli.streams", "make stream tables, write and follow them, see what lags"),
-    Command("select", "lakebed.cli.select", "ask an object, or many, something in SQL"),
+    Command("select", "lakebed.cli.select", "ask objects, tables and streams something in SQL"),
     Command("spark-config", "lakebed.cli.spark_config", "write the configuration for a Spark of your own"),
     Command("shell", "lakebed.cli.shell", "open a PySpark shell on the catalog"),
     Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),

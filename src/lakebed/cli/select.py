@@ -1,7 +1,7 @@
-"""`lakebed select`: questions in SQL about an object, about all objects under a prefix, or about a table.
+"""`lakebed select`: questions in SQL about an object, all objects under a prefix, a table, or a stream table.
 
 It speaks to a running server, as any client does. Objects are read by the server, which sends what was asked for; the
-files of tables are read here, with the keys that the catalog hands out.
+files of tables are read here, with the keys that the catalog hands out, and so are the records of streams.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lakebed.core.errors import InvalidInput, NoSuchKey
 
 from .select_output import OUTPUTS, target_words, write_records
 from .select_source import SOURCE_FLAGS, add_source_flags, source_words
+from .select_stream import SCHEME, STREAM_FLAGS, add_stream_flags, records_of_stream
 from .select_table import Moment, records_of_table
 from .server_access import add_access_flags, read_access, read_warehouse
 from .settings_flags import read_settings
@@ -25,6 +26,7 @@ from .settings_flags import read_settings
 _LOOKED_AT: Final = 1000
 """Names of objects that are looked at to know their format: a page of a listing."""
 _SCHEMES: Final = ("s3", "s3a", "s3n")
+_OF_OBJECTS: Final = ("range", "version_id", "stats", *SOURCE_FLAGS)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="s3://BUCKET/KEY; with a / at its end, all objects in it; or NAMESPACE.TABLE of a --warehouse",
+        help="s3://BUCKET/KEY; with a / at its end, all objects in it; NAMESPACE.TABLE of a --warehouse; or"
+        " stream://DATABASE.TABLE",
     )
     parser.add_argument("expression", metavar="SQL", help="such as: SELECT s._1 FROM S3Object s LIMIT 5")
     parser.add_argument("--output", choices=OUTPUTS, default=OUTPUTS[0], help="how records are printed")
@@ -44,17 +47,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     table.add_argument("--snapshot", metavar="ID", type=int, help="as of this snapshot")
     table.add_argument("--ref", metavar="NAME", help="as of this branch or tag")
     table.add_argument("--as-of", metavar="TIME", help="as it was then, such as 2026-01-02T03:04:05Z")
+    add_stream_flags(parser)
     add_source_flags(parser)
     add_access_flags(parser, warehouse=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print the records as they come."""
-    access = read_access(arguments, read_settings(arguments).settings)
+    settings = read_settings(arguments).settings
+    access = read_access(arguments, settings)
     moment = Moment(arguments.snapshot, arguments.ref, arguments.as_of)
+    if arguments.source.startswith(SCHEME):
+        _refuse(arguments, "a stream table", *_OF_OBJECTS, "snapshot", "ref", "as_of")
+        write_records(records_of_stream(access, settings, arguments), arguments.output)
+        return 0
+    _refuse(arguments, "what is no stream table", *STREAM_FLAGS)
     if "://" not in arguments.source:
         table = TableRef.parse(read_warehouse(arguments), arguments.source)
-        _refuse(arguments, "a table", "range", "version_id", "stats", *SOURCE_FLAGS)
+        _refuse(arguments, "a table", *_OF_OBJECTS)
         write_records(records_of_table(access, table, moment, arguments.expression, arguments.output), arguments.output)
         return 0
     if moment != Moment():

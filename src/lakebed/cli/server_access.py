@@ -48,9 +48,14 @@ def read_access(arguments: argparse.Namespace, settings: Settings) -> ServerAcce
         )
 
 
+def find_warehouse(arguments: argparse.Namespace) -> str | None:
+    """The table bucket that is meant, if one is named."""
+    return arguments.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or None
+
+
 def read_warehouse(arguments: argparse.Namespace) -> str:
     """The table bucket that is meant. Raises InvalidInput if none is named."""
-    named: str | None = arguments.warehouse or os.environ.get(WAREHOUSE_VARIABLE)
+    named = find_warehouse(arguments)
     if not named:
         raise InvalidInput(f"which table bucket? give --warehouse, or set {WAREHOUSE_VARIABLE}", argument="--warehouse")
     return named

@@ -4,25 +4,28 @@
     spark.read.format("lakebed-stream").option("table", "fluss.orders").load()
 
 Options: `table`; `mode`: `log` (records that were appended; the default of a table without keys), `snapshot` (the rows
-that keys have now; the default of one with keys) or `changelog` (what became of them, with `_change_type`); `origin`
-(`true` adds `__bucket`, `__offset` and `__timestamp`; not of a snapshot); `from` and `to`: `earliest`, `latest`, or
-offsets in JSON (`stream_offsets`); `columns`, with commas. And how the server is reached: `streams` (`HOST:PORT`),
-`endpoint`, `access-key-id`, `secret-access-key`, or the driver's environment.
+that keys have now; the default of one with keys), `changelog` (what became of them, with `_change_type`) or `union`
+(what the lake has, and what came after: records of a log, rows of keys); `origin` (`true` adds `__bucket`, `__offset`
+and `__timestamp`; of records alone); `from` and `to`: `earliest`, `latest`, or offsets in JSON (`stream_offsets`);
+`columns`, with commas; of a union, `warehouse`, and `lake-table` (`NAMESPACE.TABLE`) where it is not called as the
+stream is. And how the server is reached: `streams` (`HOST:PORT`), `endpoint`, `access-key-id`, `secret-access-key`, or
+the driver's environment.
 
-A task of Spark reads one bucket. What there is of a table is found out on the driver, and goes to the tasks with them:
-all read the table as it was then, whatever columns it gets meanwhile.
+A task of Spark reads one bucket, or some files of the lake. What there is of a table is found out on the driver, and
+goes to the tasks with them: all read the table as it was then, whatever columns it gets meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from lakebed.client.access import find_access
+from lakebed.client.access import ServerAccess, find_access
+from lakebed.client.names import TableRef
 from lakebed.client.stream_access import StreamAccess, stream_access
 from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog
 from lakebed.client.stream_ranges import RANGE_BYTES, read_range
@@ -33,6 +36,7 @@ from lakebed.core.errors import InvalidInput
 
 from .stream_columns import CHANGE, ORIGIN, fitted, spark_schema, with_origin
 from .stream_offsets import Offsets, ReadSpan, TableOffsets, plan_spans
+from .union_read import UnionPart, UnionRead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +51,8 @@ _OPTIONS: Final = frozenset(
         "from",
         "to",
         "columns",
+        "warehouse",
+        "lake-table",
         "streams",
         "endpoint",
         "access-key-id",
@@ -62,6 +68,7 @@ class Mode(StrEnum):
     LOG = "log"
     SNAPSHOT = "snapshot"
     CHANGELOG = "changelog"
+    UNION = "union"
 
 
 class StreamSource(DataSource):
@@ -85,8 +92,9 @@ class StreamSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For a stream."""
         asked = _Asked.of(self.options)
-        if asked.mode is Mode.SNAPSHOT:
-            raise InvalidInput("a snapshot is no stream: read `changelog`, or it as a batch", argument="mode")
+        if asked.mode in (Mode.SNAPSHOT, Mode.UNION):
+            known = "changelog" if asked.table.schema.is_keyed else "log"
+            raise InvalidInput(f"a {asked.mode} is no stream: read `{known}`, or it as a batch", argument="mode")
         if asked.until != _LATEST:
             raise InvalidInput("a stream has no end: leave out `to`, or read a batch", argument="to")
         return _Stream(asked)
@@ -103,6 +111,9 @@ class _Asked:
     has_origin: bool
     since: str
     until: str
+    keys: ServerAccess
+    lake: TableRef | None = None
+    """Of a union: the table of the lake, if it is said where that is."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> _Asked:
@@ -128,10 +139,7 @@ class _Asked:
             if table.schema.column(column) is None:
                 raise InvalidInput(f"no such column. table={table.path} column={column}", argument="columns")
         has_origin = given.get("origin", "false").strip().lower() == "true"
-        if mode is Mode.SNAPSHOT and (has_origin or {"from", "to"} & given.keys()):
-            raise InvalidInput(
-                "rows of a snapshot have no offsets: leave out `origin`, `from` and `to`", argument="mode"
-            )
+        _check_options(mode, given.keys(), is_keyed=table.schema.is_keyed, has_origin=has_origin)
         return cls(
             table,
             access,
@@ -140,7 +148,14 @@ class _Asked:
             has_origin,
             given.get("from", _EARLIEST),
             given.get("to", _LATEST),
+            keys,
+            _lake_table(given, table),
         )
+
+    @property
+    def union(self) -> UnionRead:
+        """The lake, and what came after."""
+        return UnionRead(self.table, self.access, self.keys, self.lake, self.columns, self.has_origin)
 
     @property
     def rows(self) -> pa.Schema:
@@ -176,7 +191,7 @@ class _Asked:
 class _Part(InputPartition):
     """What one task of Spark reads."""
 
-    span: ReadSpan
+    what: ReadSpan | UnionPart
 
     def __post_init__(self) -> None:
         super().__init__(None)
@@ -190,6 +205,8 @@ class _Batch(DataSourceReader):
         asked = self._asked
         if asked.mode is Mode.SNAPSHOT:
             return [_Part(ReadSpan(bucket, 0, 0)) for bucket in asked.table.buckets]
+        if asked.mode is Mode.UNION:
+            return [_Part(part) for part in asked.union.plan()]
         with asked.access.connect() as client:
             begin = list_offsets(client, asked.table, EARLIEST)
             since = begin if asked.since == _EARLIEST else asked.offsets(client, asked.since)
@@ -198,8 +215,10 @@ class _Batch(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if partition is None:  # of a table without a partition or a record
             return iter(())
-        span = cast("_Part", partition).span
-        return _snapshot(self._asked, span) if self._asked.mode is Mode.SNAPSHOT else _records(self._asked, span)
+        what = cast("_Part", partition).what
+        if isinstance(what, UnionPart):
+            return self._asked.union.read(what)
+        return _snapshot(self._asked, what) if self._asked.mode is Mode.SNAPSHOT else _records(self._asked, what)
 
 
 class _Stream(DataSourceStreamReader):
@@ -219,15 +238,14 @@ class _Stream(DataSourceStreamReader):
         return [_Part(span) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _records(self._asked, cast("_Part", partition).span)
+        return _records(self._asked, cast("ReadSpan", cast("_Part", partition).what))
 
     def _at(self, where: str) -> dict[str, Any]:  # Any: JSON
         asked = self._asked
         with asked.access.connect() as client:
             # Partitions come and go while a stream runs.
             found = describe(client, asked.table.database, asked.table.name)
-            now = _Asked(found, asked.access, asked.mode, asked.columns, asked.has_origin, asked.since, asked.until)
-            return TableOffsets(found.id, now.offsets(client, where)).document()
+            return TableOffsets(found.id, replace(asked, table=found).offsets(client, where)).document()
 
 
 def _records(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
@@ -270,7 +288,24 @@ def _mode(word: str | None, table: KnownTable) -> Mode:
         mode = Mode(word.strip().lower())
     except ValueError as error:
         raise InvalidInput(f"option `mode` is one of {', '.join(Mode)}. found={word!r}", argument="mode") from error
-    if table.schema.is_keyed == (mode is Mode.LOG):
-        known = "snapshot, changelog" if table.schema.is_keyed else "log"
-        raise InvalidInput(f"the table is read as {known}. table={table.path} mode={mode}", argument="mode")
+    known = ("snapshot", "changelog", "union") if table.schema.is_keyed else ("log", "union")
+    if mode not in known:
+        raise InvalidInput(f"the table is read as {', '.join(known)}. table={table.path} mode={mode}", argument="mode")
     return mode
+
+
+def _check_options(mode: Mode, given: Collection[str], *, is_keyed: bool, has_origin: bool) -> None:
+    """Raise InvalidInput for what means nothing with a mode."""
+    is_of_offsets = mode in (Mode.LOG, Mode.CHANGELOG)
+    if not is_of_offsets and {"from", "to"} & set(given):
+        raise InvalidInput(f"a {mode} is as of now: leave out `from` and `to`", argument="mode")
+    if has_origin and is_keyed and not is_of_offsets:
+        raise InvalidInput("rows of keys have no offsets: leave out `origin`", argument="origin")
+    if mode is not Mode.UNION and {"warehouse", "lake-table"} & set(given):
+        raise InvalidInput("`warehouse` and `lake-table` are of the mode `union`", argument="mode")
+
+
+def _lake_table(given: Mapping[str, str], table: KnownTable) -> TableRef | None:
+    if "warehouse" not in given:
+        return None
+    return TableRef.parse(given["warehouse"], given.get("lake-table", table.path))

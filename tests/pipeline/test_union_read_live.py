@@ -1,0 +1,73 @@
+"""Union reads on a real Spark: the lake and what came after, by the data source, while everything goes on."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from lakebed.core.jobs import JobKind
+from tests.pipeline.bench import SPARK_MARKS
+from tests.pipeline.stream_tables import DATABASE, StreamBench, order
+from tests.pipeline.union_run import new_run
+
+pytestmark = SPARK_MARKS
+
+
+def tier(bench: StreamBench, stream: str) -> None:
+    table = bench.bench.table(DATABASE, stream)
+    bench.bench.do(JobKind.TIER_STREAM, table, {"streams": bench.streams.address})
+
+
+def union(bench: StreamBench, stream: str, **more: str) -> list[Any]:  # Any: rows of Spark
+    options = {"mode": "union", "warehouse": bench.bench.lake.warehouse, "endpoint": bench.bench.access.endpoint}
+    return list(bench.read(stream, **options, **more).collect())
+
+
+def test_records_are_those_of_the_lake_and_those_that_came_after(stream_bench: StreamBench) -> None:
+    stream = stream_bench.make(bucket_count=2, bucket_keys=["id"])
+    stream_bench.append(stream, *(order(number) for number in range(10)))
+    tier(stream_bench, stream)
+    stream_bench.append(stream, *(order(number, "late") for number in range(10, 14)))
+    found = union(stream_bench, stream, origin="true")
+    assert sorted((row.id, row.name, row.at) for row in found) == [
+        order(number, "n" if number < 10 else "late") for number in range(14)
+    ]
+    assert len({(row["__bucket"], row["__offset"]) for row in found}) == 14
+    nowhere = stream_bench.read(stream, mode="union", endpoint=stream_bench.bench.access.endpoint)
+    with pytest.raises(Exception, match="say in which warehouse"):
+        nowhere.collect()
+
+
+def test_rows_of_keys_are_as_the_last_change_made_them(stream_bench: StreamBench) -> None:
+    stream = stream_bench.make(primary_key=["id"], bucket_count=2)
+    stream_bench.upsert(stream, *(order(number, "a") for number in range(8)))
+    tier(stream_bench, stream)
+    stream_bench.upsert(stream, order(1, "b"), order(9, "new"), order(10, "short"), delete=(2, 10))
+    tier(stream_bench, stream)
+    stream_bench.upsert(stream, order(2, "again"), delete=(0,))
+    expected = sorted([(1, "b"), (2, "again"), (9, "new"), *((number, "a") for number in range(3, 8))])
+    assert sorted(tuple(row) for row in union(stream_bench, stream, columns="id,name")) == expected
+
+
+@pytest.mark.parametrize("seconds", [0, pytest.param(120, marks=pytest.mark.heavy)], ids=["short", "two minutes"])
+def test_union_reads_are_the_truth_at_every_moment(stream_bench: StreamBench, seconds: int) -> None:
+    """Writers write, with pyfluss and our own client, and tiering goes on; each read is compared with what is known."""
+    run, until = new_run(stream_bench), time.monotonic() + seconds
+    readers = {"spark": run.with_spark, "select": run.with_select}
+    with run.going_on() as started:
+        while (time.monotonic() < until or min(run.rounds.values(), default=0) < 2) and not run.over.is_set():
+            for how, read in readers.items():
+                run.read_log(f"log by {how}", read)
+                run.read_keys(f"keys by {how}", read)
+        assert not any(each.done() for each in started)
+    for how, read in readers.items():
+        run.read_log(f"log by {how}", read)
+        run.read_keys(f"keys by {how}", read)
+    assert min(run.rounds.values()) >= 2
+    print(
+        f"\nrounds of tiering: {run.rounds[run.log]} of the log, {run.rounds[run.keyed]} of keys;"
+        f" reads compared: {run.reads}, {run.rows} rows; written: {run.by_pyfluss.sent + run.by_lakebed.sent} records,"
+        f" {sum(run.keys.sent)} changes of {len(run.keys.history)} keys"
+    )
