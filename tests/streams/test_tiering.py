@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.tiering import HEARTBEAT_TIMEOUT_MS, Finished, State, Tiering
+from lakebed.streams.tiering import (
+    FIRST_REST_MS,
+    HEARTBEAT_TIMEOUT_MS,
+    LONGEST_REST_MS,
+    Finished,
+    State,
+    Tiering,
+)
 
 FRESHNESS = 1_000
 
@@ -60,6 +67,45 @@ def test_another_freshness_holds_at_once() -> None:
     assert tiering.at(100).tables[7].state is State.PENDING
 
 
+def test_a_table_with_nothing_new_is_fresh_as_of_the_look() -> None:
+    tiering = Tiering().with_table(7, FRESHNESS, 0).at(0).pass_over(7, 300)
+    assert (tiering.tables[7].state, tiering.tables[7].tiered_ms, tiering.tables[7].epoch) == (State.SCHEDULED, 300, 0)
+    assert tiering.at(1_299).tables[7].state is State.SCHEDULED
+    assert tiering.at(1_300).tables[7].state is State.PENDING
+
+
+def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> None:
+    tiering, now_ms, rests = Tiering().with_table(7, FRESHNESS, 0).at(0), 0, []
+    assert tiering.tables[7].rests_until_ms <= 0
+    for number in range(9):
+        if number % 2:
+            tiering = tiering.put_off(7, now_ms)
+        else:
+            tiering, given = tiering.give(7, now_ms)
+            tiering = tiering.fail(7, given.epoch, now_ms)
+        rests.append(tiering.tables[7].rests_until_ms - now_ms)
+        now_ms = tiering.tables[7].rests_until_ms
+    assert rests == [min(FIRST_REST_MS << number, LONGEST_REST_MS) for number in range(9)]
+    tiering, given = tiering.give(7, now_ms)
+    tiering = tiering.finish(7, given.epoch, now_ms).at(now_ms + FRESHNESS)
+    assert tiering.tables[7].rests_until_ms == now_ms + FRESHNESS
+    assert tiering.tables[7].failures == 9
+
+
+@pytest.mark.parametrize("act", ["give", "pass_over", "put_off"])
+def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> None:
+    scheduled = Tiering().with_table(7, FRESHNESS, 0, tiered_ms=0)
+    tiered, _ = scheduled.at(FRESHNESS).give(7, FRESHNESS)
+    for tiering, reason in (
+        (scheduled, Reason.FENCED_TIERING),
+        (tiered, Reason.FENCED_TIERING),
+        (Tiering(), Reason.UNKNOWN_BUCKET),
+    ):
+        with pytest.raises(StreamFailure) as caught:
+            getattr(tiering, act)(7, FRESHNESS)
+        assert caught.value.reason is reason
+
+
 class Tables(RuleBasedStateMachine):
     """Workers that come and go, against a count of who may speak for what."""
 
@@ -102,6 +148,22 @@ class Tables(RuleBasedStateMachine):
             assert given.epoch == self.epochs.get(given.table_id, 0) + 1
             self.held[given.table_id] = self.epochs[given.table_id] = given.epoch
             self.heard[given.table_id] = self.now_ms
+
+    @rule(table=st.integers(1, 4), act=st.sampled_from(["give", "pass over", "put off"]))
+    def plan(self, table: int, act: str) -> None:
+        """What the home does by itself, to tables that wait."""
+        there = self.tiering.tables.get(table)
+        if there is None or there.state is not State.PENDING:
+            return
+        if act == "pass over":
+            self.tiering = self.tiering.pass_over(table, self.now_ms)
+        elif act == "put off":
+            self.tiering = self.tiering.put_off(table, self.now_ms)
+        else:
+            self.tiering, given = self.tiering.give(table, self.now_ms)
+            assert given.epoch == self.epochs.get(table, 0) + 1
+            self.held[table] = self.epochs[table] = given.epoch
+            self.heard[table] = self.now_ms
 
     @rule(
         table=st.integers(1, 4),

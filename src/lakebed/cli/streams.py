@@ -6,7 +6,8 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import environment_name
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.options import DEFAULT_FRESHNESS, milliseconds
 
 from .administration import moment
 from .output import print_facts, print_json, print_rows
@@ -207,13 +209,35 @@ def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:
     for part in _parts(client, arguments):
         for bucket, (start, end) in _offsets(client, part).items():
             tiered = lake.get((part.partition_id, bucket))
-            behind = end - (start if tiered is None else max(tiered, start))
-            said = {"partition": part.partition or "", "bucket": bucket, "end": end, "lake": tiered, "lag": behind}
-            rows.append(said)
+            first = start if tiered is None else max(tiered, start)
+            said = {"partition": part.partition or "", "bucket": bucket, "end": end, "lake": tiered}
+            age = _age_seconds(client, part, bucket, first) if end > first else None
+            rows.append(said | {"lag": end - first, "age": age})
     if arguments.json:
         print_json(rows)
-    else:
-        print_rows(("partition", "bucket", "end", "lake", "lag"), [_words(row) for row in rows], as_json=False)
+        return
+    print_rows(("partition", "bucket", "end", "lake", "lag", "age"), [_words(row) for row in rows], as_json=False)
+    print(f"\n{_freshness(client.describe(*_path(arguments)), [row['age'] for row in rows])}")
+
+
+def _age_seconds(client: StreamClient, part: ScannedTable, bucket: int, offset: int) -> float:
+    """How long the record at an offset has been in the stream."""
+    log = StreamLog(client, part, columns=part.schema.names[:1])
+    written = next((found.timestamp_ms for found in log.read({bucket: offset}) if found.next_offset > offset), None)
+    return 0.0 if written is None else round(max(time.time() - written / 1000, 0.0), 1)
+
+
+def _freshness(document: Mapping[str, Any], ages: Iterable[object]) -> str:
+    """Whether the lake is as fresh as the table asks for, in a sentence."""
+    options = document.get("properties") or {}
+    if options.get("table.datalake.enabled", "false") != "true":
+        return "The table is not tiered: table.datalake.enabled is not true."
+    allowed = milliseconds(options.get("table.datalake.freshness", DEFAULT_FRESHNESS)) / 1000
+    oldest = max((age for age in ages if isinstance(age, float)), default=None)
+    if oldest is None:
+        return f"All is in the lake. Its freshness is {allowed:g} s."
+    state = "within" if oldest <= allowed else "beyond"
+    return f"The oldest record that is not in the lake is {oldest:g} s old: {state} its freshness of {allowed:g} s."
 
 
 def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[ScannedTable]:

@@ -117,6 +117,8 @@ class WorkerStarter:
             "LAKEBED_SECRET_KEY": self._identity.root_secret_key.reveal(),
             "LAKEBED_REGION": settings.server.region,
         }
+        if settings.streams.listen is not None:
+            told["LAKEBED_STREAMS"] = str(settings.streams.listen.as_local)
         if settings.server.tls_cert is not None:
             told["AWS_CA_BUNDLE"] = str(Path(settings.server.tls_cert).absolute())
         return told

@@ -20,6 +20,7 @@ from lakebed.streams.admin.altering import Altering
 from lakebed.streams.admin.auto_partitions import AutoPartitions
 from lakebed.streams.admin.census import CensusTaker
 from lakebed.streams.admin.lake import Lake
+from lakebed.streams.admin.lake_planning import LakePlanner, Rounds
 from lakebed.streams.admin.producers import ProducerOffsets
 from lakebed.streams.admin.servers import Servers
 from lakebed.streams.admin.stats import Stats
@@ -68,8 +69,12 @@ def wire_administration(
     snapshots: KeySnapshots,
     home: Home,
     remote_address: str | None,
+    rounds: Rounds | None,
 ) -> StreamAdministration:
-    """The use cases, on what streams are made of; `remote_address` is where clients reach the byte store."""
+    """The use cases, on what streams are made of; `remote_address` is where clients reach the byte store.
+
+    With `rounds` the home plans tiering itself.
+    """
     server = Caller(root, request_id="streams")
 
     async def live() -> Sequence[int]:
@@ -82,6 +87,7 @@ def wire_administration(
         return home.is_here
 
     lake = Lake(meta, outbox, clock, gate, tables, epoch)
+    home.when_begun(lake.begin)
     producers = ProducerOffsets(meta, clock, gate, tables, configs)
     auto_partitions = AutoPartitions(clock, tables, partitions, configs, server, is_home)
     tables.when_changed(auto_partitions.changed)
@@ -106,5 +112,8 @@ def wire_administration(
         *lake_calls(lake, partitions),
         *SnapshotCalls(gate, tables, partitions, buckets, snapshots, remote_address).calls(),
     )
+    chores: tuple[Callable[[], Coroutine[None, None, None]], ...] = (auto_partitions.run, expire)
+    if rounds is not None:
+        chores += (LakePlanner(clock, lake, tables, partitions, buckets.get, rounds, is_home).run,)
     census = CensusTaker(tables, partitions, buckets, lake, snapshots)
-    return StreamAdministration(calls, (auto_partitions.run, expire), census)
+    return StreamAdministration(calls, chores, census)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import secrets
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -22,6 +23,7 @@ from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.meta.tasks import TaskQueue
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.admin.census import CensusTaker
 from lakebed.streams.buckets import Buckets
@@ -60,6 +62,7 @@ from .metadata import open_metadata
 from .stream_administration import wire_administration
 from .stream_buckets import StoredBuckets
 from .stream_callers import StreamCallers
+from .stream_rounds import QueuedRounds
 
 log = logging.getLogger("lakebed.streams")
 
@@ -225,6 +228,10 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     home.when_ended(buckets.close)
     access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
     clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), ground.master)
+    rounds = None
+    if (warehouse := settings.streams.warehouse) is not None:
+        queue = TaskQueue(meta, clock, random.SystemRandom())
+        rounds = QueuedRounds(meta, outbox, clock, queue, warehouse, settings.streams.advertise)
     administration = wire_administration(
         at_home,
         outbox,
@@ -239,6 +246,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         snapshots,
         home,
         settings.streams.remote_address,
+        rounds,
     )
     calls = (
         *administration.calls,

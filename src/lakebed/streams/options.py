@@ -11,7 +11,10 @@ from typing import Final
 
 from .failures import Reason, StreamFailure
 
-__all__ = ["ALTERABLE", "check_options", "flag", "milliseconds", "whole_number"]
+__all__ = ["ALTERABLE", "DEFAULT_FRESHNESS", "check_options", "flag", "milliseconds", "whole_number"]
+
+DEFAULT_FRESHNESS: Final = "30 s"
+"""How old a table in the lake may get that says nothing (`table.datalake.freshness`)."""
 
 _UNITS_MS: Final[Mapping[str, int]] = {
     "ms": 1,

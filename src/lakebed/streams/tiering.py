@@ -7,6 +7,9 @@ give the next value.
 
 Each time that a table is given to a worker its epoch rises. Who speaks of an older one is told so, and has written
 nothing that counts: what it committed to the lake is found there by who has the table now.
+
+Workers that ask for tables are given any that waits. Our own pipeline is asked by the home (ADR 35), which leaves alone
+for a while what has failed, and what has nothing new.
 """
 
 from __future__ import annotations
@@ -22,6 +25,10 @@ __all__ = ["HEARTBEAT_TIMEOUT_MS", "Finished", "State", "Tiering", "TieringTable
 
 HEARTBEAT_TIMEOUT_MS: Final = 120_000
 """How long a worker may be silent about a table that it has."""
+
+FIRST_REST_MS: Final = 60_000
+LONGEST_REST_MS: Final = 3_600_000
+"""How long our own pipeline is not asked again after rounds that failed: doubling from the first."""
 
 
 class State(StrEnum):
@@ -69,11 +76,20 @@ class TieringTable:
     started_ms: int | None = None
     last: Finished = NOTHING_SAID
     failures: int = 0
+    failed_in_row: int = 0
+    """Since it was last in the lake as far as it went."""
 
     @property
     def due_ms(self) -> int:
         """When it is to be tiered again, if it is scheduled."""
         return self.since_ms + self.freshness_ms
+
+    @property
+    def rests_until_ms(self) -> int:
+        """Until when our own pipeline is not asked, if it waits for a worker."""
+        if not self.failed_in_row:
+            return self.since_ms
+        return self.since_ms + min(FIRST_REST_MS << min(self.failed_in_row - 1, 16), LONGEST_REST_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +131,24 @@ class Tiering:
         if not waiting:
             return self, None
         chosen = min(waiting, key=lambda table: (table.since_ms, table.table_id))
+        return self.give(chosen.table_id, now_ms)
+
+    def give(self, table_id: int, now_ms: int) -> tuple[Tiering, TieringTable]:
+        """Give this table, which waits, to a worker. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        chosen = self._waiting(table_id)
         given = replace(chosen, state=State.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1)
         return self._with(given), given
+
+    def pass_over(self, table_id: int, now_ms: int) -> Tiering:
+        """The table, which waits, is in the lake as far as it goes. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        table = self._waiting(table_id)
+        return self._with(
+            replace(table, state=State.SCHEDULED, since_ms=now_ms, tiered_ms=now_ms, started_ms=None, failed_in_row=0)
+        )
+
+    def put_off(self, table_id: int, now_ms: int) -> Tiering:
+        """Nobody could be asked for the table, which waits. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        return self._with(_failed(self._waiting(table_id), now_ms))
 
     def beat(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
         """Its worker is at it. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
@@ -135,17 +167,37 @@ class Tiering:
         # Fresh as of when the round began: what came meanwhile is as old as that.
         began = now_ms if table.started_ms is None else table.started_ms
         return self._with(
-            replace(table, state=State.SCHEDULED, since_ms=began, tiered_ms=began, started_ms=None, last=said)
+            replace(
+                table,
+                state=State.SCHEDULED,
+                since_ms=began,
+                tiered_ms=began,
+                started_ms=None,
+                last=said,
+                failed_in_row=0,
+            )
         )
 
     def fail(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
         """Its worker could not. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
         return self._with(_failed(self._held(table_id, epoch), now_ms))
 
-    def _held(self, table_id: int, epoch: int) -> TieringTable:
+    def _waiting(self, table_id: int) -> TieringTable:
+        table = self._known(table_id)
+        if table.state is not State.PENDING:
+            raise StreamFailure(
+                Reason.FENCED_TIERING, f"the table waits for no worker. table_id={table_id} state={table.state}"
+            )
+        return table
+
+    def _known(self, table_id: int) -> TieringTable:
         table = self.tables.get(table_id)
         if table is None:
             raise StreamFailure(Reason.UNKNOWN_BUCKET, f"the table is not tiered. table_id={table_id}")
+        return table
+
+    def _held(self, table_id: int, epoch: int) -> TieringTable:
+        table = self._known(table_id)
         if table.epoch != epoch or table.state is not State.TIERING:
             raise StreamFailure(
                 Reason.FENCED_TIERING,
@@ -158,4 +210,11 @@ class Tiering:
 
 
 def _failed(table: TieringTable, now_ms: int) -> TieringTable:
-    return replace(table, state=State.PENDING, since_ms=now_ms, started_ms=None, failures=table.failures + 1)
+    return replace(
+        table,
+        state=State.PENDING,
+        since_ms=now_ms,
+        started_ms=None,
+        failures=table.failures + 1,
+        failed_in_row=table.failed_in_row + 1,
+    )

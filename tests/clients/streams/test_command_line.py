@@ -67,10 +67,20 @@ def test_a_log_table_from_its_making_to_its_lag(run: Run, database: str) -> None
     assert run("tail", table, "--no-follow").stdout == b""
     found = printed(run("describe", table, "--json"))
     assert [(part["bucket"], part["start"], part["end"]) for part in found["offsets"]] == [(0, 0, 2), (1, 0, 0)]
-    assert printed(run("lag", table, "--json")) == [
-        {"partition": "", "bucket": 0, "end": 2, "lake": None, "lag": 2},
-        {"partition": "", "bucket": 1, "end": 0, "lake": None, "lag": 0},
-    ]
+    behind, empty = printed(run("lag", table, "--json"))
+    assert 0 <= behind.pop("age") < 600
+    assert behind == {"partition": "", "bucket": 0, "end": 2, "lake": None, "lag": 2}
+    assert empty == {"partition": "", "bucket": 1, "end": 0, "lake": None, "lag": 0, "age": None}
+    assert b"not tiered: table.datalake.enabled is not true" in run("lag", table).stdout
+
+
+def test_lag_says_whether_the_lake_is_as_fresh_as_it_is_to_be(run: Run, database: str) -> None:
+    table = f"{database}.orders"
+    options = ["--option", "table.datalake.enabled=true", "--option", "table.datalake.freshness=1ms"]
+    assert run("create", table, "--column", "id:int", *options).returncode == 0
+    assert b"All is in the lake. Its freshness is 0.001 s." in run("lag", table).stdout
+    run("produce", table, rows='{"id":1}\n')
+    assert b" s old: beyond its freshness of 0.001 s." in run("lag", table).stdout
 
 
 async def test_changes_of_keys(run: Run, connection: Any, table_path: Any) -> None:

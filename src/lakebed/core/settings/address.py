@@ -41,5 +41,10 @@ class Address:
         except ValueError:
             return False
 
+    @property
+    def as_local(self) -> Address:
+        """As somebody on the same machine reaches it: every interface is also this one."""
+        return Address({"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)  # noqa: S104
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

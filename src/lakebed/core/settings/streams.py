@@ -42,6 +42,10 @@ class StreamsSettings:
     hand_over: bool = False
     """At a regular stop, copy to the byte store what only this server's disk has, so that another server can go on."""
 
+    warehouse: str | None = None
+    """The table bucket into which the pipeline tiers stream tables that have `table.datalake.enabled`, as fresh as each
+    says. Not set: they wait for a job that asks for them."""
+
     remote_address: str | None = None
     """What clients put before keys of the byte store to read old segments and snapshots of keys themselves, as
     `s3://bucket`. Not set: the server reads for them."""

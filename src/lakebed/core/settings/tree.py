@@ -137,8 +137,7 @@ class ServerSettings:
     @property
     def local_url(self) -> str:
         """The address as somebody on the same machine reaches it."""
-        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen.host, self.listen.host)  # noqa: S104
-        return f"{'http' if self.tls_cert is None else 'https'}://{Address(host, self.listen.port)}"
+        return f"{'http' if self.tls_cert is None else 'https'}://{self.listen.as_local}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from ..buckets import OpenBucket
 from ..keys.snapshots import KeySnapshots
 from ..partitions import Partitions
 from ..tables import Tables
-from .lake import Lake, is_tiered
+from .lake import Lake, is_tiered, pending_records
 
 __all__ = ["Census", "CensusTaker", "TableCount"]
 
@@ -126,5 +126,4 @@ class _Count:
         self.readable += end - start
         self.written += end
         if lake is not None:
-            reached = lake.get((opened.bucket.partition_id, opened.bucket.bucket), start)
-            self.pending += max(end - max(reached, start), 0)
+            self.pending += pending_records(opened, lake)

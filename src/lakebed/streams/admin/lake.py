@@ -16,21 +16,22 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.meta.leases import Lease
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
+from ..buckets import OpenBucket
 from ..events import tell
 from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
-from ..options import flag, milliseconds
+from ..options import DEFAULT_FRESHNESS, flag, milliseconds
 from ..table import StreamTable
 from ..tables import Tables
-from ..tiering import NOTHING_SAID, Finished, Tiering, TieringTable
+from ..tiering import NOTHING_SAID, Finished, State, Tiering, TieringTable
 
-__all__ = ["Ended", "Lake", "LakeSnapshot", "is_tiered"]
+__all__ = ["Ended", "Lake", "LakeSnapshot", "is_tiered", "pending_records"]
 
-DEFAULT_FRESHNESS: Final = "30 s"
 _SCHEME: Final = "lakebed-streams:"
 
 _OFFSETS: Final = "SELECT offsets FROM stream_lake_offsets WHERE name = ? AND table_id = ?"
@@ -97,6 +98,13 @@ def is_tiered(table: StreamTable) -> bool:
     return flag(table.definition.options.get("table.datalake.enabled", "false"))
 
 
+def pending_records(opened: OpenBucket, reached: Offsets) -> int:
+    """How many records of a bucket are not in a lake that is this far."""
+    log, start = opened.log, opened.log.start_offset
+    tiered = reached.get((opened.bucket.partition_id, opened.bucket.bucket), start)
+    return max(log.stable_offset - max(tiered, start), 0)
+
+
 class Lake:
     """The use cases of tiering. One object of the home: it knows which job has what."""
 
@@ -117,6 +125,15 @@ class Lake:
         self._tables = tables
         self._epoch = epoch
         self._tiering = Tiering()
+        self._wanted: Mapping[int, int] | None = None
+        """How old each table may get that is to be in the lake; None if that has to be looked up."""
+        self._changes = 0
+        tables.when_changed(self._changed)
+        tables.when_dropped(self._dropped)
+
+    async def begin(self, lease: Lease) -> None:
+        """Believe nothing of before: another may have been the home, and given tables to others."""
+        self._tiering, self._wanted = Tiering(), None
 
     # -- what is in the lake ----------------------------------------------------------------------------------------
 
@@ -217,6 +234,16 @@ class Lake:
     ) -> tuple[Sequence[Answer], Sequence[Answer], Sequence[Answer]]:
         """A job says what it does, and what it has done: for each, whether that counts."""
         await self.admit(caller)
+        return await self.note(at_work, finished, failed, cut_short)
+
+    async def note(
+        self,
+        at_work: Iterable[Ended] = (),
+        finished: Iterable[Ended] = (),
+        failed: Iterable[Ended] = (),
+        cut_short: Iterable[int] = (),
+    ) -> tuple[Sequence[Answer], Sequence[Answer], Sequence[Answer]]:
+        """The same of what is said by the server itself."""
         await self._refresh()
         now_ms, cut = self._clock.now_ms(), frozenset(cut_short)
 
@@ -246,6 +273,26 @@ class Lake:
         await self._write_down(given)
         return await self._tables.by_id(given.table_id), given.epoch
 
+    async def waiting(self) -> Sequence[TieringTable]:
+        """The tables that wait for a worker, the longest first."""
+        await self._refresh()
+        found = [table for table in self._tiering.tables.values() if table.state is State.PENDING]
+        return sorted(found, key=lambda table: (table.since_ms, table.table_id))
+
+    async def give(self, table_id: int) -> Ended:
+        """Give a table that waits to our own pipeline; what to say of it. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        self._tiering, given = self._tiering.give(table_id, self._clock.now_ms())
+        await self._write_down(given)
+        return Ended(table_id, self._epoch(), given.epoch)
+
+    def pass_over(self, table_id: int, as_of_ms: int) -> None:
+        """A table that waits has nothing that is not in the lake. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        self._tiering = self._tiering.pass_over(table_id, as_of_ms)
+
+    def put_off(self, table_id: int) -> None:
+        """Nobody could be asked for a table that waits. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        self._tiering = self._tiering.put_off(table_id, self._clock.now_ms())
+
     async def admit(self, caller: Caller) -> None:
         """Return if the caller may work for the lake. Raises AccessDenied."""
         await self._gate.check(caller.principal, Need.WRITE, request_id=caller.request_id)
@@ -267,7 +314,7 @@ class Lake:
 
     async def _refresh(self) -> None:
         """Know of the tables that are to be tiered now, and of no others; and what time it is."""
-        wanted = {table.id: _freshness_ms(table) for table in await self._tables.all() if is_tiered(table)}
+        wanted = await self._all_wanted()
         new = wanted.keys() - self._tiering.tables.keys()
         known = {row[0]: row[1:] for row in await self._meta.rows(_EPOCHS)} if new else {}
         now_ms, tiering = self._clock.now_ms(), self._tiering
@@ -277,6 +324,20 @@ class Lake:
             epoch, tiered_ms = known.get(table_id, (0, None))
             tiering = tiering.with_table(table_id, freshness_ms, now_ms, epoch=epoch, tiered_ms=tiered_ms)
         self._tiering = tiering.at(now_ms)
+
+    async def _all_wanted(self) -> Mapping[int, int]:
+        while self._wanted is None:
+            seen = self._changes
+            found = {table.id: _freshness_ms(table) for table in await self._tables.all() if is_tiered(table)}
+            if seen == self._changes:  # or a table changed while they were looked up
+                self._wanted = found
+        return self._wanted
+
+    async def _changed(self, table: StreamTable) -> None:
+        self._wanted, self._changes = None, self._changes + 1
+
+    async def _dropped(self, table_id: int) -> None:
+        self._wanted, self._changes = None, self._changes + 1
 
     async def _write_down(self, table: TieringTable) -> None:
         async def work(tx: Transaction) -> None:

@@ -1,0 +1,91 @@
+"""A server that plans tiering itself: a stream that is to be in the lake has a task, which any worker can do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakebed.client import LakebedClient, Task, TaskState
+from lakebed.client.stream_lake import StreamLake
+from lakebed.client.stream_logs import LATEST, StreamLogWriter
+from lakebed.client.stream_tables import describe, list_offsets
+from lakebed.client.streams import StreamClient
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline.report import JobReport
+from tests.clients.boto import connected
+from tests.clients.iceberg.lake import Lake
+from tests.clients.streams.serving import StreamServer, running_streams
+
+pytestmark = pytest.mark.integration
+
+DOCUMENT = b"""{"version": 1, "bucket_count": 2, "schema": {"version": 1, "highest_field_id": 0, "columns": [
+  {"name": "id", "data_type": {"type": "INTEGER"}, "id": 0}]},
+  "properties": {"table.datalake.enabled": "true", "table.datalake.freshness": "1s"}}"""
+
+
+@pytest.fixture(scope="module")
+def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamServer]:
+    flags = ("--set", "streams.warehouse=lake", "--set", "pipeline.embedded_worker=off")
+    folder: Path = tmp_path_factory.mktemp("streams")
+    with running_streams(folder / "data", *flags) as server:
+        with connected(server.server) as s3:
+            s3.create_bucket(Bucket="lake")
+        assert Lake(server.server, "lake").request("PUT", "buckets/lake").status == 200
+        yield server
+
+
+def client_of(streams: StreamServer) -> LakebedClient:
+    server = streams.server
+    return LakebedClient(
+        server.endpoint, access_key_id=server.access_key, secret_access_key=server.secret_key, region="us-east-1"
+    )
+
+
+def wait_for(found: Callable[[], list[Task]], count: int) -> list[Task]:
+    deadline = time.monotonic() + 60
+    while len(tasks := found()) < count:
+        assert time.monotonic() < deadline, tasks
+        time.sleep(0.05)
+    return tasks
+
+
+def test_records_have_a_task_and_none_that_are_in_the_lake(streams: StreamServer) -> None:
+    server = streams.server
+    with (
+        client_of(streams) as client,
+        StreamClient(streams.address, server.access_key, server.secret_key) as stream,
+    ):
+
+        def tasks() -> list[Task]:
+            return list(client.tasks.list(kind=JobKind.TIER_STREAM))
+
+        stream.create_table("fluss", "planned", DOCUMENT)
+        writer = StreamLogWriter(stream, stream.table("fluss", "planned"))
+        for turn in (1, 2):
+            writer.append(pa.record_batch({"id": pa.array([1, 2, 3], pa.int32())}))
+            *_, task = wait_for(tasks, turn)
+            assert (task.order.warehouse, task.order.namespace, task.order.table) == ("lake", ("fluss",), "planned")
+            assert task.order.options == {"stream": "fluss.planned"}
+            assert task.order.reason.startswith("3 records are not in the lake")
+            (claimed,) = client.tasks.claim("somebody", [JobKind.TIER_STREAM], lease_seconds=60)
+            assert claimed.id == task.id
+            # What the job does, but for the rows.
+            known = describe(stream, "fluss", "planned")
+            prepared = StreamLake(stream).prepare(known.id, "fluss", "planned", list_offsets(stream, known, LATEST))
+            StreamLake(stream).commit(known.id, turn, prepared)
+            client.tasks.complete(claimed, JobReport(job=JobKind.TIER_STREAM, table="t", dry_run=False, changed=True))
+        # What has nothing new has no task, while what has gets one.
+        stream.create_table("fluss", "other", DOCUMENT)
+        StreamLogWriter(stream, stream.table("fluss", "other")).append(
+            pa.record_batch({"id": pa.array([1], pa.int32())})
+        )
+        wait_for(tasks, 3)
+        assert [(task.order.table, task.state) for task in tasks()] == [
+            ("planned", TaskState.DONE),
+            ("planned", TaskState.DONE),
+            ("other", TaskState.READY),
+        ]
