@@ -560,6 +560,64 @@ class FetchBucket(_message.Message):
     max_fetch_bytes: int
     def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_fetch_bytes: _Optional[int] = ...) -> None: ...
 
+class FilterLiteral(_message.Message):
+    __slots__ = ("type", "is_null", "boolean_value", "int_value", "bigint_value", "float_value", "double_value", "string_value", "binary_value", "decimal_value", "timestamp_millis", "timestamp_nanos", "decimal_bytes")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    IS_NULL_FIELD_NUMBER: _ClassVar[int]
+    BOOLEAN_VALUE_FIELD_NUMBER: _ClassVar[int]
+    INT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    BIGINT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    FLOAT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    DOUBLE_VALUE_FIELD_NUMBER: _ClassVar[int]
+    STRING_VALUE_FIELD_NUMBER: _ClassVar[int]
+    BINARY_VALUE_FIELD_NUMBER: _ClassVar[int]
+    DECIMAL_VALUE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_NANOS_FIELD_NUMBER: _ClassVar[int]
+    DECIMAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    type: int
+    is_null: bool
+    boolean_value: bool
+    int_value: int
+    bigint_value: int
+    float_value: float
+    double_value: float
+    string_value: str
+    binary_value: bytes
+    decimal_value: int
+    timestamp_millis: int
+    timestamp_nanos: int
+    decimal_bytes: bytes
+    def __init__(self, type: _Optional[int] = ..., is_null: _Optional[bool] = ..., boolean_value: _Optional[bool] = ..., int_value: _Optional[int] = ..., bigint_value: _Optional[int] = ..., float_value: _Optional[float] = ..., double_value: _Optional[float] = ..., string_value: _Optional[str] = ..., binary_value: _Optional[bytes] = ..., decimal_value: _Optional[int] = ..., timestamp_millis: _Optional[int] = ..., timestamp_nanos: _Optional[int] = ..., decimal_bytes: _Optional[bytes] = ...) -> None: ...
+
+class FilterLeaf(_message.Message):
+    __slots__ = ("function", "column_id", "literals")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_ID_FIELD_NUMBER: _ClassVar[int]
+    LITERALS_FIELD_NUMBER: _ClassVar[int]
+    function: int
+    column_id: int
+    literals: _containers.RepeatedCompositeFieldContainer[FilterLiteral]
+    def __init__(self, function: _Optional[int] = ..., column_id: _Optional[int] = ..., literals: _Optional[_Iterable[_Union[FilterLiteral, _Mapping]]] = ...) -> None: ...
+
+class FilterCompound(_message.Message):
+    __slots__ = ("function", "children")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    function: int
+    children: _containers.RepeatedCompositeFieldContainer[FilterPredicate]
+    def __init__(self, function: _Optional[int] = ..., children: _Optional[_Iterable[_Union[FilterPredicate, _Mapping]]] = ...) -> None: ...
+
+class FilterPredicate(_message.Message):
+    __slots__ = ("kind", "leaf", "compound")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LEAF_FIELD_NUMBER: _ClassVar[int]
+    COMPOUND_FIELD_NUMBER: _ClassVar[int]
+    kind: int
+    leaf: FilterLeaf
+    compound: FilterCompound
+    def __init__(self, kind: _Optional[int] = ..., leaf: _Optional[_Union[FilterLeaf, _Mapping]] = ..., compound: _Optional[_Union[FilterCompound, _Mapping]] = ...) -> None: ...
+
 class FetchTable(_message.Message):
     __slots__ = ("table_id", "projection_pushdown_enabled", "projected_fields", "buckets", "filter_predicate", "filter_schema_id")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -572,9 +630,9 @@ class FetchTable(_message.Message):
     projection_pushdown_enabled: bool
     projected_fields: _containers.RepeatedScalarFieldContainer[int]
     buckets: _containers.RepeatedCompositeFieldContainer[FetchBucket]
-    filter_predicate: bytes
+    filter_predicate: FilterPredicate
     filter_schema_id: int
-    def __init__(self, table_id: _Optional[int] = ..., projection_pushdown_enabled: _Optional[bool] = ..., projected_fields: _Optional[_Iterable[int]] = ..., buckets: _Optional[_Iterable[_Union[FetchBucket, _Mapping]]] = ..., filter_predicate: _Optional[bytes] = ..., filter_schema_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., projection_pushdown_enabled: _Optional[bool] = ..., projected_fields: _Optional[_Iterable[int]] = ..., buckets: _Optional[_Iterable[_Union[FetchBucket, _Mapping]]] = ..., filter_predicate: _Optional[_Union[FilterPredicate, _Mapping]] = ..., filter_schema_id: _Optional[int] = ...) -> None: ...
 
 class FetchLogRequest(_message.Message):
     __slots__ = ("follower_server_id", "max_bytes", "tables", "max_wait_ms", "min_bytes", "read_preference")

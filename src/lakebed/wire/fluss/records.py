@@ -134,6 +134,8 @@ class FetchedBucket(NamedTuple):
     remote_start: int = 0
     remote_folder: str = ""
     partition_name: str = ""
+    filtered_end: int = -1
+    """How far it looked, where it left out batches that a reader does not want."""
 
 
 def fetch_answer(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> list[bytes | bytearray | memoryview]:
@@ -169,6 +171,8 @@ def _head(bucket: FetchedBucket) -> bytes:
         remote = _remote(bucket).SerializeToString()
         head += b"\x3a" + varint(len(remote)) + remote
     else:
+        if bucket.filtered_end >= 0:
+            head += b"\x48" + varint(bucket.filtered_end)
         # Also where there are none: the Java client takes a field that is not there for a broken answer, and says
         # nothing of it.
         head += b"\x42" + varint(len(bucket.records))

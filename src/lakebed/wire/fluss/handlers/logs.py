@@ -20,6 +20,7 @@ from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.counters import WriterIds
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
+from lakebed.streams.log.filtering import BatchFilter, filtered_columns
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.seam import Acks, BucketLog
 from lakebed.streams.table import StreamTable
@@ -30,6 +31,7 @@ from ..calls import Answer, AnyCall, Call, Raw, Room
 from ..deadlines import Within
 from ..encoding import read_message
 from ..errors import error_code
+from ..filters import read_predicate
 from ..records import FetchedBucket, RecordsFor, fetch_answer, read_produce
 
 __all__ = ["LogCalls"]
@@ -52,6 +54,7 @@ class _Asked:
     table: StreamTable | None
     request: pb.FetchBucket
     columns: Sequence[int] | None
+    filter: BatchFilter | None = None
     opened: OpenBucket | None = None
     offset: int = 0
     answer: FetchedBucket | None = None
@@ -167,12 +170,14 @@ class LogCalls:
         try:
             table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
             await self._gate.check(caller.principal, Need.READ, *table.path, request_id=caller.request_id)
+            filter_ = await self._filter(table, request) if request.HasField("filter_predicate") else None
         except LakebedError as error:
             for part in parts:
                 part.fail(error)
             return parts
         for part in parts:
             part.table = table
+            part.filter = filter_
             try:
                 part.opened = await self._buckets.get(table, part.partition_id, part.request.bucket_id)
                 log = part.opened.log
@@ -190,6 +195,14 @@ class LogCalls:
                 part.fail(error)
         return parts
 
+    async def _filter(self, table: StreamTable, request: pb.FetchTable) -> BatchFilter | None:
+        """What the reader wants, if the table has columns by which batches are left out. Reasons: CORRUPT_MESSAGE."""
+        columns = filtered_columns(table)
+        if not columns:
+            return None
+        schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
+        return BatchFilter(read_predicate(request.filter_predicate, table.schema), columns, schemas)
+
     async def _read(self, parts: Sequence[_Asked], most: int) -> int:
         """Read what can be read of all, up to `most` bytes together; how many bytes there are."""
         total = 0
@@ -206,7 +219,8 @@ class LogCalls:
                 part.fail(error)
                 part.opened = None
                 continue
-            total += len(part.answer.records) or bool(part.answer.remote)
+            # Of nothing but batches that are left out the reader hears at once, too: it goes on behind them.
+            total += len(part.answer.records) or bool(part.answer.remote) or part.answer.filtered_end > part.offset
         return total
 
     async def _read_one(self, part: _Asked, log: BucketLog, most: int, is_readable: bool) -> FetchedBucket:
@@ -215,7 +229,14 @@ class LogCalls:
             return FetchedBucket(
                 part.partition_id, bucket, high_watermark=log.stable_offset, start_offset=log.start_offset
             )
-        found = await log.read(part.offset, most, part.columns)
+        if part.filter is None:
+            found = await log.read(part.offset, most, part.columns)
+        else:
+            found = await log.read(part.offset, most)
+        records, filtered_end = found.records, -1
+        if part.filter is not None and not found.remote:
+            records = await asyncio.to_thread(part.filter.apply, found.records, part.columns)
+            filtered_end = found.next_offset
         folder = partition_name = ""
         if found.remote:
             folder = found.remote_folder
@@ -226,11 +247,12 @@ class LogCalls:
             bucket,
             high_watermark=log.stable_offset,
             start_offset=log.start_offset,
-            records=found.records,
+            records=records,
             remote=found.remote,
             remote_start=found.remote_start,
             remote_folder=folder,
             partition_name=partition_name,
+            filtered_end=filtered_end,
         )
 
     # -- offsets --------------------------------------------------------------------------------------------------

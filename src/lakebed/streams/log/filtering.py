@@ -1,0 +1,121 @@
+"""Batches of a log without those that have no row that a reader wants.
+
+What is known of a batch is found in it when somebody filters: writers may send it along, but what they say is not
+needed for it, and not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.streams.arrow_types import arrow_schema, arrow_type
+from lakebed.streams.schema import Column, Schema
+from lakebed.streams.table import StreamTable
+from lakebed.streams.types import DataType, Root
+
+from .batches import Batch, Buffer, walk
+from .predicates import Bounds, Predicate, may_match
+from .presentation import Presentation
+from .projection import ColumnShape, project, shape_of
+
+__all__ = ["BatchFilter", "bounds_of", "filtered_columns"]
+
+_OPTION: Final = "table.statistics.columns"
+_ALL: Final = "*"
+_NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_MILLIS: Final = {"s": 1000, "ms": 1}
+_AS_THEY_ARE: Final = frozenset(
+    {
+        Root.BOOLEAN,
+        Root.TINYINT,
+        Root.SMALLINT,
+        Root.INT,
+        Root.BIGINT,
+        Root.DECIMAL,
+        Root.CHAR,
+        Root.STRING,
+    }
+)
+_HEAD_PIECES: Final = 2
+
+
+def filtered_columns(table: StreamTable) -> frozenset[int]:
+    """The ids of the columns by which readers of a table may leave out batches, as its options say."""
+    if table.is_keyed or table.definition.log_format != "ARROW":
+        return frozenset()
+    said = table.definition.options.get(_OPTION, "").strip()
+    names = {name.strip() for name in said.split(",")}
+    return frozenset(column.id for column in table.schema.columns if said == _ALL or column.name in names)
+
+
+class BatchFilter:
+    """What one reader wants of a log, by these columns alone."""
+
+    def __init__(self, predicate: Predicate, columns: frozenset[int], schemas: Mapping[int, Schema]) -> None:
+        """`schemas` are all that batches may have, by id."""
+        self._predicate = predicate
+        self._columns = columns
+        self._schemas = schemas
+        self._presentation = Presentation(self._shapes)
+
+    def apply(self, records: Buffer, columns: Sequence[int] | None) -> bytes:
+        """The batches that may be wanted, of these columns alone. Blocks for as long as it computes.
+
+        Raises INVALID_PROJECTION, CORRUPT_RECORD.
+        """
+        self._presentation.check(columns)
+        kept = [batch.view for batch in walk(records) if not batch.record_count or self._may_match(batch)]
+        return self._presentation.present(b"".join(kept), columns)
+
+    def _may_match(self, batch: Batch) -> bool:
+        schema = self._schemas.get(batch.schema_id)
+        if schema is None:
+            return True
+        places = {column.id: at for at, column in enumerate(schema.columns) if column.id in self._columns}
+
+        def bounds(column_id: int) -> Bounds | None:
+            at = places.get(column_id)
+            return None if at is None else bounds_of(schema.columns[at].type, self._column(batch, schema, at))
+
+        return may_match(self._predicate, bounds)
+
+    def _column(self, batch: Batch, schema: Schema, at: int) -> pa.Array:
+        body = b"".join(project(batch, [at], self._shapes(batch.schema_id))[_HEAD_PIECES:])
+        only: Column = schema.columns[at]
+        return pa.ipc.read_record_batch(pa.py_buffer(body), arrow_schema(Schema((only,)))).column(0)
+
+    def _shapes(self, schema_id: int) -> Sequence[ColumnShape]:
+        return [shape_of(arrow_type(column.type)) for column in self._schemas[schema_id].columns]
+
+
+def bounds_of(type_: DataType, array: pa.Array) -> Bounds:
+    """What is known of a column of a batch: days, milliseconds of a day and nanoseconds as numbers."""
+    rows, nulls = len(array), array.null_count
+    unknown = Bounds(rows, nulls)
+    match type_.root:
+        case root if root in _AS_THEY_ARE:
+            factor = None
+        case Root.FLOAT | Root.DOUBLE:
+            factor = None
+            if pc.any(pc.is_nan(array)).as_py():
+                return unknown  # it is neither more nor less than anything
+        case Root.DATE:
+            array, factor = array.cast(pa.int32()), 1
+        case Root.TIME:
+            factor = _MILLIS.get(array.type.unit)
+            if factor is None:
+                return unknown  # finer than what it would be compared with
+            array = array.cast(pa.int32())
+        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+            array, factor = array.cast(pa.int64()), _NANOS[array.type.unit]
+        case _:
+            return unknown
+    if rows == nulls:
+        return unknown
+    found = pc.min_max(array).as_py()
+    least, greatest = found["min"], found["max"]
+    return Bounds(rows, nulls, *((least, greatest) if factor is None else (least * factor, greatest * factor)))

@@ -1,0 +1,106 @@
+"""Whether a batch can have rows that a reader wants, by the least and the greatest of each of its columns.
+
+A claim that it cannot is exact; that it can may turn out wrong, and the reader looks at its rows anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+__all__ = ["Bounds", "Combination", "Comparison", "Function", "Predicate", "may_match"]
+
+
+class Function(IntEnum):
+    """How a column is compared, by the protocol's numbers."""
+
+    EQUAL = 0
+    NOT_EQUAL = 1
+    LESS_THAN = 2
+    LESS_OR_EQUAL = 3
+    GREATER_THAN = 4
+    GREATER_OR_EQUAL = 5
+    IS_NULL = 6
+    IS_NOT_NULL = 7
+    STARTS_WITH = 8
+    CONTAINS = 9
+    ENDS_WITH = 10
+    IN = 11
+    NOT_IN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column, by its id, with values; None among them is one that is not understood here."""
+
+    function: Function
+    column_id: int
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Several of them: all must hold, or any."""
+
+    is_all: bool
+    parts: tuple[Predicate, ...]
+
+
+Predicate: TypeAlias = Comparison | Combination
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of a column of a batch. Where `least` is None and not all is null, its values are not."""
+
+    rows: int
+    nulls: int
+    least: Any = None
+    greatest: Any = None
+
+
+def may_match(predicate: Predicate, bounds_of: Callable[[int], Bounds | None]) -> bool:
+    """Whether a row may be among those that the predicate is of; `bounds_of` a column by its id, if it has some."""
+    if isinstance(predicate, Combination):
+        found = (may_match(part, bounds_of) for part in predicate.parts)
+        return all(found) if predicate.is_all else any(found)
+    bounds = bounds_of(predicate.column_id)
+    return bounds is None or _may_hold(predicate.function, predicate.values, bounds)
+
+
+def _may_hold(function: Function, values: tuple[Any, ...], bounds: Bounds) -> bool:
+    if function is Function.IS_NULL:
+        return bounds.nulls > 0
+    if bounds.nulls == bounds.rows:
+        return False
+    if function is Function.IS_NOT_NULL or bounds.least is None or None in values:
+        return True
+    least, greatest = bounds.least, bounds.greatest
+    match function:
+        case Function.IN:
+            return any(least <= value <= greatest for value in values)
+        case Function.NOT_IN:
+            return not any(least == value == greatest for value in values)
+        case Function.CONTAINS | Function.ENDS_WITH:
+            return True
+    if not values:
+        return True
+    value = values[0]
+    match function:
+        case Function.EQUAL:
+            return bool(least <= value <= greatest)
+        case Function.NOT_EQUAL:
+            return not least == value == greatest
+        case Function.LESS_THAN:
+            return bool(least < value)
+        case Function.LESS_OR_EQUAL:
+            return bool(least <= value)
+        case Function.GREATER_THAN:
+            return bool(greatest > value)
+        case Function.GREATER_OR_EQUAL:
+            return bool(greatest >= value)
+        case _:
+            # Of texts that begin so, the least is the beginning itself.
+            return bool(greatest >= value and (least <= value or least.startswith(value)))
