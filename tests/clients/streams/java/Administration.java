@@ -1,4 +1,3 @@
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
@@ -7,11 +6,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.TreeSet;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import org.apache.fluss.client.Connection;
-import org.apache.fluss.client.ConnectionFactory;
 import org.apache.fluss.client.admin.Admin;
 import org.apache.fluss.client.admin.ClusterHealth;
 import org.apache.fluss.client.admin.ClusterHealthStatus;
@@ -24,7 +19,6 @@ import org.apache.fluss.cluster.rebalance.GoalType;
 import org.apache.fluss.cluster.rebalance.RebalanceProgress;
 import org.apache.fluss.cluster.rebalance.RebalanceStatus;
 import org.apache.fluss.cluster.rebalance.ServerTag;
-import org.apache.fluss.config.Configuration;
 import org.apache.fluss.config.cluster.AlterConfig;
 import org.apache.fluss.config.cluster.AlterConfigOpType;
 import org.apache.fluss.config.cluster.ConfigEntry;
@@ -63,62 +57,14 @@ import org.apache.fluss.security.acl.ResourceFilter;
 import org.apache.fluss.types.DataTypes;
 
 /** Asks a server of streams everything that its administration can be asked, and prints what was not as it should be. */
-public final class Administration {
-    private static int failures = 0;
-
-    private interface Step {
-        void run() throws Exception;
-    }
-
-    private static void step(String name, Step step) {
-        try {
-            step.run();
-            System.out.println("ok " + name);
-        } catch (Throwable problem) {
-            failures++;
-            System.out.println("FAILED " + name + ": " + problem);
-        }
-    }
-
-    private static <T> T got(CompletableFuture<T> future) throws Exception {
-        return future.get(30, TimeUnit.SECONDS);
-    }
-
-    private static void same(Object expected, Object found) {
-        if (!Objects.equals(expected, found)) {
-            throw new AssertionError("expected " + expected + ", found " + found);
-        }
-    }
-
-    private static void refused(Class<? extends Throwable> kind, CompletableFuture<?> future) throws Exception {
-        try {
-            Object answer = got(future);
-            throw new AssertionError("expected " + kind.getSimpleName() + ", found " + answer);
-        } catch (ExecutionException problem) {
-            if (!kind.isInstance(problem.getCause())) {
-                throw new AssertionError("expected " + kind.getSimpleName() + ", found " + problem.getCause());
-            }
-        }
-    }
-
-    private static Connection connect(String address, String user, String secret) {
-        Configuration said = new Configuration();
-        said.setString("bootstrap.servers", address);
-        said.setString("client.security.protocol", "SASL");
-        said.setString("client.security.sasl.mechanism", "PLAIN");
-        said.setString("client.security.sasl.username", user);
-        said.setString("client.security.sasl.password", secret);
-        return ConnectionFactory.createConnection(said);
-    }
-
+public final class Administration extends Probe {
     public static void main(String[] words) throws Exception {
         String address = words[0];
         try (Connection root = connect(address, words[1], words[2]);
                 Connection other = connect(address, words[4], words[5])) {
             administer(root, root.getAdmin(), other.getAdmin(), words[3]);
         }
-        System.out.println(failures == 0 ? "all is well" : failures + " failures");
-        System.exit(failures == 0 ? 0 : 1);
+        end();
     }
 
     private static void administer(Connection root, Admin admin, Admin others, String otherUser) throws Exception {

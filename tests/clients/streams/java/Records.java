@@ -4,11 +4,8 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 import org.apache.fluss.client.Connection;
 import org.apache.fluss.client.ConnectionFactory;
 import org.apache.fluss.client.admin.Admin;
@@ -33,42 +30,12 @@ import org.apache.fluss.types.DataTypes;
 import org.apache.fluss.utils.CloseableIterator;
 
 /** Writes records to a server of streams and reads them in every way there is; prints what was not as it should be. */
-public final class Records {
+public final class Records extends Probe {
     private static final int ROWS = 500;
     private static final Duration WAIT = Duration.ofSeconds(1);
-    private static int failures = 0;
-
-    private interface Step {
-        void run() throws Exception;
-    }
-
-    private static void step(String name, Step step) {
-        try {
-            step.run();
-            System.out.println("ok " + name);
-        } catch (Throwable problem) {
-            failures++;
-            System.out.println("FAILED " + name + ": " + problem);
-        }
-    }
-
-    private static <T> T got(CompletableFuture<T> future) throws Exception {
-        return future.get(30, TimeUnit.SECONDS);
-    }
-
-    private static void same(Object expected, Object found) {
-        if (!Objects.equals(expected, found)) {
-            throw new AssertionError("expected " + expected + ", found " + found);
-        }
-    }
 
     private static Connection connect(String[] words, String strategy) {
-        Configuration said = new Configuration();
-        said.setString("bootstrap.servers", words[0]);
-        said.setString("client.security.protocol", "SASL");
-        said.setString("client.security.sasl.mechanism", "PLAIN");
-        said.setString("client.security.sasl.username", words[1]);
-        said.setString("client.security.sasl.password", words[2]);
+        Configuration said = settings(words[0], words[1], words[2]);
         said.setString("client.scanner.kv.batch-strategy", strategy);
         said.setString("client.scanner.kv.fetch.max-bytes", "2kb");
         return ConnectionFactory.createConnection(said);
@@ -83,8 +50,7 @@ public final class Records {
             keys(scans, merges, TablePath.of(database, "keys"));
             got(scans.getAdmin().dropDatabase(database, false, true));
         }
-        System.out.println(failures == 0 ? "all is well" : failures + " failures");
-        System.exit(failures == 0 ? 0 : 1);
+        end();
     }
 
     private static void log(Connection connection, TablePath path) throws Exception {
