@@ -55,7 +55,7 @@ def test_who_is_not_let_in(streams: StreamServer, tmp_path: Path) -> None:
 def test_every_call_of_the_administration_is_made() -> None:
     """Of all that the client can be asked for; what a program names it calls."""
     javap = find_or_install_compiler() / "bin" / "javap"
-    command = [str(javap), "-cp", f"{_find_or_download()}/fluss-client-{VERSION}.jar", *_ADMINISTRATION]
+    command = [str(javap), "-cp", f"{_client()}/fluss-client-{VERSION}.jar", *_ADMINISTRATION]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     offered = set(re.findall(r"(\w+)\(", "".join(line for line in printed.splitlines() if " abstract " in line)))
     assert len(offered) > 40
@@ -101,10 +101,7 @@ async def test_snapshots_of_keys_are_read_by_their_files(tmp_path: Path) -> None
 
 
 def _run(program: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    jars = fetched_jars(
-        f"fluss-client-{VERSION}", "the Java client of Fluss", _SOURCES / "pom.xml", f"-Dclient.version={VERSION}"
-    )
-    java, class_path = find_or_install_compiler(), f"{folder}:{jars}/*"
+    java, class_path = find_or_install_compiler(), f"{folder}:{_client()}/*"
     javac = [str(java / "bin" / "javac"), "-d", str(folder), "-cp", class_path, "-sourcepath", str(_SOURCES)]
     subprocess.run([*javac, str(_SOURCES / f"{program}.java")], check=True)
     # Arrow reads memory that the module system closes to it.
@@ -112,4 +109,11 @@ def _run(program: str, folder: Path, *words: str) -> subprocess.CompletedProcess
     command = [str(java / "bin" / "java"), *options, "-cp", class_path, program, *words]
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
+    )
+
+
+def _client() -> Path:
+    """The folder with its jars."""
+    return fetched_jars(
+        f"fluss-client-{VERSION}", "the Java client of Fluss", _SOURCES / "pom.xml", f"-Dclient.version={VERSION}"
     )
