@@ -50,4 +50,5 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 20, 20)  # as a server has it: most of what a test makes is gone before a search
         gc.enable()

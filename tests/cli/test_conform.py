@@ -52,6 +52,7 @@ def test_inventory_knows_which_routes_are_served(lakebed: Lakebed) -> None:
     assert {capability for capability, is_served in served.items() if is_served is not True} == {"compaction-rewrite"}
 
 
+@pytest.mark.slow
 def test_prints_load_no_client() -> None:
     script = (
         "import sys; from lakebed.cli import main\n"

@@ -54,6 +54,7 @@ def test_a_retry_is_promised_only_where_the_drawing_says_retry() -> None:
     assert promised == {"WriteConflict", "Throttled", "Unavailable", "StorageFull"}
 
 
+@pytest.mark.slow
 def test_only_an_edge_refines_errors_outside_the_tree_s_module() -> None:
     """An edge may split a leaf for its own wire codes; its table still finds the leaf along the ancestry.
 

@@ -56,6 +56,7 @@ def quickly(data: bytes, chosen: CsvInput) -> list[list[str | None]]:
     return [list(row.values()) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.data())
 def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None:

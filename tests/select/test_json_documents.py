@@ -53,6 +53,7 @@ def test_what_is_no_json_is_told(text: str) -> None:
     assert raised.value.code == "JSONParsingError"
 
 
+@pytest.mark.slow
 def test_a_list_of_any_length_is_read_by_elements() -> None:
     data = b'{"big": "' + b"x" * 900_000 + b'", "list": [' + b",".join([b'{"n": 1}'] * 300_000) + b"]}"
     assert sum(1 for _ in DocumentScanner(io.BytesIO(data), (Name("list"), Every())).values()) == 300_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def outcome(columns: ValueColumns, block: bytes, wanted: list[str], *, exactly: 
     return batch.to_pydict()
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None:

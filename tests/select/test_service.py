@@ -219,6 +219,7 @@ async def test_a_query_that_needs_too_much_memory_ends(store: ObjectStore) -> No
         await read(await selects.open(ROOT, "bucket", "k", asked))
 
 
+@pytest.mark.slow
 async def test_what_does_not_fit_into_memory_goes_to_disk(store: ObjectStore, tmp_path: Path) -> None:
     small = SelectLimits(memory_bytes=24 * 1024 * 1024, partitions=1)
     count = 400_000

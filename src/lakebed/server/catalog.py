@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 from dataclasses import dataclass
@@ -255,8 +256,9 @@ def wire_catalog(
     )
 
 
-def _mounts() -> list[Mount]:
-    """All routes of the catalog's edge, and where they are."""
+@functools.cache
+def _mounts() -> tuple[Mount, ...]:
+    """All routes of the catalog's edge, and where they are: the same ones, whatever they are wired to."""
     of_polaris = polaris_routes()
     mounts = [*catalog_mounts(catalog_routes(polaris_endpoints(of_polaris))), *polaris_mounts(of_polaris)]
-    return [passing_on(mount) for mount in mounts]
+    return tuple(passing_on(mount) for mount in mounts)

@@ -365,6 +365,7 @@ async def test_who_is_killed_in_the_midst_of_a_batch_sends_it_again_and_nothing_
     assert len(set(ids)) == 20
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.sampled_from("ABC"), st.booleans()), min_size=1, max_size=12),

@@ -64,6 +64,7 @@ class Writer:
         return lake.snapshot(lines, operation)
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from([1, 2, 3]))
 @settings(max_examples=60)
 def test_honest_histories_pass(data: st.DataObject, version: int) -> None:
