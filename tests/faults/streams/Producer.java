@@ -23,6 +23,9 @@ public final class Producer {
         said.setString("client.security.sasl.username", words[1]);
         said.setString("client.security.sasl.password", words[2]);
         said.setString("client.writer.batch-timeout", "5ms");
+        if (words.length > 6) {
+            said.setString("client.request-timeout", words[6]);
+        }
         BinaryString name = BinaryString.fromString(words[3]);
         int firstKey = Integer.parseInt(words[4]);
         int keys = Integer.parseInt(words[5]);

@@ -65,8 +65,8 @@ class Producer:
     _hearing: threading.Thread | None = None
 
     @classmethod
-    def start(cls, command: Sequence[str], name: str, first_key: int, address: str) -> Producer:
-        words = [address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY, name, str(first_key), str(KEYS)]
+    def start(cls, command: Sequence[str], name: str, first_key: int, address: str, *others: str) -> Producer:
+        words = [address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY, name, str(first_key), str(KEYS), *others]
         process = subprocess.Popen([*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         producer = cls(name, first_key, process)
         producer._hearing = threading.Thread(target=producer._hear)

@@ -66,4 +66,4 @@ def tell(what: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(produce(*sys.argv[1:]))
+    asyncio.run(produce(*sys.argv[1:7]))

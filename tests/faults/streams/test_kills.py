@@ -104,11 +104,11 @@ def killed(data: Path, random: Random) -> Iterator[Killed]:
 
 
 @contextmanager
-def producing(commands: Mapping[str, Sequence[str]], address: str) -> Iterator[list[Producer]]:
+def producing(commands: Mapping[str, Sequence[str]], address: str, *others: str) -> Iterator[list[Producer]]:
     producers: list[Producer] = []
     try:
         for at, (name, command) in enumerate(commands.items()):
-            producers.append(Producer.start(command, name, at * 2 * KEYS, address))
+            producers.append(Producer.start(command, name, at * 2 * KEYS, address, *others))
         for producer in producers:
             assert producer.begun.wait(PATIENCE_SECONDS), f"{producer.name} did not begin"
         yield producers
@@ -150,6 +150,8 @@ async def run(folder: Path, commands: Mapping[str, Sequence[str]], kills: int) -
                 if random.random() < 0.8:  # the others come while clients are still looking for it
                     go_on(producers)
                 server.kill()
+                if server.kills % 50 == 0:
+                    print(f"kills={server.kills} acknowledged={[producer.acknowledged for producer in producers]}")
             for producer in producers:
                 producer.stop()
         for producer in producers:

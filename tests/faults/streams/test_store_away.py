@@ -94,7 +94,8 @@ async def test_appends_wait_while_the_store_is_away_and_go_on(tmp_path: Path, ro
         try:
             await make_tables(streams)
             commands = {"python": python_producer(), "java": java_producer(tmp_path / "classes")}
-            with producing(commands, streams.address) as producers:
+            # The Java client waits for a second, and sends again; pyfluss has no such setting.
+            with producing(commands, streams.address, "1s") as producers:
                 for _ in range(rounds):
                     go_on(producers)
                     store.go()

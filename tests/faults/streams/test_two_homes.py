@@ -196,6 +196,7 @@ async def test_a_home_that_was_paused_is_none_any_more(tmp_path: Path, postgres_
             assert "Traceback" not in streams.server.log_text()
 
 
+@pytest.mark.heavy
 async def test_columns_that_a_table_got_elsewhere_are_known_to_who_is_the_home_again(
     tmp_path: Path, postgres_dsn: str
 ) -> None:
