@@ -14,6 +14,7 @@ import pyarrow as pa
 
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
 BATCH_ROWS = 10_000
+PATIENCE_SECONDS = 30.0
 
 
 def batch_of(first: int, count: int) -> pa.RecordBatch:
@@ -51,42 +52,59 @@ def config(address: str, user: str = "", secret: str = "") -> Any:
 async def main(address: str, rows: int, user: str = "", secret: str = "") -> None:
     """Everything, on tables of its own."""
     connection = await fluss.FlussConnection.create(config(address, user, secret))
+    said = config(address, user, secret)
+    said.writer_acks = "0"
+    said.writer_enable_idempotence = False
+    unwaited = await fluss.FlussConnection.create(said)
     admin = connection.get_admin()
     database = f"python_load_{time.time_ns()}"
     await admin.create_database(database)
-    await logs(connection, admin, fluss.TablePath(database, "log"), rows)
+    await logs(connection, unwaited, admin, database, rows)
     await keys(connection, admin, fluss.TablePath(database, "keys"), rows // 4)
     await admin.drop_database(database, cascade=True)
+    await unwaited.close()
     await connection.close()
 
 
-async def logs(connection: Any, admin: Any, path: Any, rows: int) -> None:
-    """Append and scan a log table."""
-    await admin.create_table(path, fluss.TableDescriptor(fluss.Schema(COLUMNS), bucket_count=1))
-    table = await connection.get_table(path)
+async def made(connection: Any, admin: Any, path: Any, **said: Any) -> Any:
+    """A new table of one bucket. Fluss has it when its tablet server has heard of it."""
+    await admin.create_table(path, fluss.TableDescriptor(fluss.Schema(COLUMNS, **said), bucket_count=1))
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return await connection.get_table(path)
+        except fluss.FlussError:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(0.1)
+
+
+async def logs(connection: Any, unwaited: Any, admin: Any, database: str, rows: int) -> None:
+    """Append and scan a log table; and append without waiting for anybody, which is all that the client can send."""
     batches = [batch_of(first, BATCH_ROWS) for first in range(0, rows, BATCH_ROWS)]
 
-    async def append() -> None:
+    async def append(table: Any) -> None:
         async with table.new_append().create_writer() as writer:
             for batch in batches:
                 writer.write_arrow_batch(batch)
 
-    async def scan() -> None:
+    async def scan(table: Any) -> None:
         scanner = await table.new_scan().create_record_batch_log_scanner()
         scanner.subscribe_buckets({0: fluss.EARLIEST_OFFSET})
         found = (await scanner.to_arrow()).num_rows
         if found != rows:
             raise AssertionError(f"rows {found}, expected {rows}")
 
-    await timed("append", rows, append)
-    await timed("scan", rows, scan)
+    table = await made(connection, admin, fluss.TablePath(database, "log"))
+    await timed("append", rows, lambda: append(table))
+    await timed("scan", rows, lambda: scan(table))
+    other = await made(unwaited, admin, fluss.TablePath(database, "unwaited"))
+    await timed("append-acks-0", rows, lambda: append(other))
 
 
 async def keys(connection: Any, admin: Any, path: Any, rows: int) -> None:
     """Upsert, look up and scan a primary-key table."""
-    schema = fluss.Schema(COLUMNS, primary_keys=["id"])
-    await admin.create_table(path, fluss.TableDescriptor(schema, bucket_count=1))
-    table = await connection.get_table(path)
+    table = await made(connection, admin, path, primary_keys=["id"])
     order = list(range(rows))
     random.Random(7).shuffle(order)
 

@@ -27,6 +27,8 @@ def test_what_was_given_last_is_found() -> None:
     warm.give({key_of(1): None}, 3, 1)
     assert warm.find([key_of(1), key_of(2)]) == [None, key_of(2)]
     assert warm.find([key_of(3)])[0] is UNKNOWN
+    assert warm.find_all([key_of(2), key_of(1)]) == [key_of(2), None]
+    assert warm.find_all([key_of(2), key_of(3)]) is None
     assert (warm.log_offset, warm.row_count) == (3, 1)
 
 

@@ -40,8 +40,8 @@ _STATE: Final = b"state"
 _LINEAGE: Final = b"lineage"
 _OFFSET_AND_COUNT: Final = struct.Struct("<qq")
 _NOT_COUNTED: Final = -1
-_BUFFER_BYTES: Final = 16 * 1024 * 1024
-"""Of writes before they are flushed. A larger one is slower to write to and to read, and longer to replay."""
+_BUFFER_BYTES: Final = 32 * 1024 * 1024
+"""Of writes before they are flushed. A smaller one is merged more often, a larger one is longer to replay."""
 
 _BUFFER_FILTER: Final = 0.1
 """The share of a buffer that says which keys are not in it: half of the time of a lookup otherwise."""
@@ -114,8 +114,7 @@ class RocksIndex:
 
     def recall(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
         """The values of these keys if all of them are in memory."""
-        found = self._warm.find(keys)
-        return None if any(value is UNKNOWN for value in found) else found
+        return self._warm.find_all(keys)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys."""

@@ -109,6 +109,17 @@ class WarmValues:
         get = self._known.get
         return [get(key, UNKNOWN) for key in keys]
 
+    def find_all(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """The values of these keys if all of them are here; no longer a look than up to the first that is not."""
+        get = self._known.get
+        found = []
+        for key in keys:
+            value = get(key, UNKNOWN)
+            if value is UNKNOWN:
+                return None
+            found.append(value)
+        return found
+
     def give(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
         """Have these, which the disk does not have."""
         if values:
