@@ -33,16 +33,23 @@ class Filled(msgspec.Struct, frozen=True):
     resident_bytes: int
 
 
+class Restarted(msgspec.Struct, frozen=True):
+    """A server from its start to the first lookup."""
+
+    seconds: float
+    cpu_seconds: float
+    """Of all its processes, whatever else the machine did."""
+
+
 class ManyKeys(msgspec.Struct, frozen=True):
     """What was found."""
 
     filled: list[Filled]
     lookups_a_second: float
     resident_after_lookups_bytes: int
-    stopped_seconds: float
-    """From the start of the server, which had been stopped, to the first lookup."""
-    killed_seconds: float
-    """The same of one that had been killed."""
+    stopped: Restarted
+    """Of a server that had been stopped."""
+    killed: Restarted
 
 
 def measure(folder: Path, count: int, tell: Callable[[str], None]) -> tuple[StreamSite, ManyKeys]:
@@ -56,15 +63,15 @@ def measure(folder: Path, count: int, tell: Callable[[str], None]) -> tuple[Stre
         tell(f"  {speed:,.0f} lookups/s, {after >> 20:,} MiB")
     began = time.monotonic()
     with peers.lakebed(folder) as site:
-        stopped = asyncio.run(_first_lookup(site, count)) - began
-        tell(f"stopped: {stopped:.2f} s to the first lookup")
+        stopped = _restarted(site, count, began)
+        tell(f"stopped: {stopped}")
         # So that there is something that the kill takes from memory.
         _fill([*program, "change"], site, count, tell)
         site.kill()
     began = time.monotonic()
     with peers.lakebed(folder) as site:
-        killed = asyncio.run(_first_lookup(site, count)) - began
-        tell(f"killed: {killed:.2f} s to the first lookup")
+        killed = _restarted(site, count, began)
+        tell(f"killed: {killed}")
     return site, ManyKeys(filled, speed, after, stopped, killed)
 
 
@@ -73,7 +80,7 @@ def table(found: ManyKeys) -> tuple[Table, bool]:
     last = found.filled[-1]
     half = found.filled[(len(found.filled) - 1) // 2]
     growth = last.resident_bytes / half.resident_bytes
-    goals = [growth <= FLAT, found.stopped_seconds < RESTART_SECONDS, found.killed_seconds < RESTART_SECONDS]
+    goals = [growth <= FLAT, *(each.seconds < RESTART_SECONDS for each in (found.stopped, found.killed))]
     lines = [
         [f"memory with {each.keys:,} keys, MiB", f"{each.resident_bytes >> 20:,}", "", ""] for each in found.filled
     ]
@@ -82,8 +89,10 @@ def table(found: ManyKeys) -> tuple[Table, bool]:
         ["keys filled a second", f"{last.keys / last.seconds:,.0f}", "", ""],
         ["lookups a second", f"{found.lookups_a_second:,.0f}", "", ""],
         ["memory after lookups, MiB", f"{found.resident_after_lookups_bytes >> 20:,}", "", ""],
-        ["stopped, to the first lookup, s", f"{found.stopped_seconds:.2f}", f"< {RESTART_SECONDS:g}", _met(goals[1])],
-        ["killed, to the first lookup, s", f"{found.killed_seconds:.2f}", f"< {RESTART_SECONDS:g}", _met(goals[2])],
+        ["stopped, to the first lookup, s", f"{found.stopped.seconds:.2f}", f"< {RESTART_SECONDS:g}", _met(goals[1])],
+        ["its processor time, s", f"{found.stopped.cpu_seconds:.2f}", "", ""],
+        ["killed, to the first lookup, s", f"{found.killed.seconds:.2f}", f"< {RESTART_SECONDS:g}", _met(goals[2])],
+        ["its processor time, s", f"{found.killed.cpu_seconds:.2f}", "", ""],
     ]
     return Table("Many keys", ["figure", "found", "goal", "met"], lines), not all(goals)
 
@@ -112,6 +121,11 @@ def _find(command: Sequence[str], site: StreamSite, count: int) -> float:
     words = [*command, site.address, str(count), *site.credentials]
     said = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     return int(said[2]) / float(said[3])
+
+
+def _restarted(site: StreamSite, count: int, began: float) -> Restarted:
+    found_at = asyncio.run(_first_lookup(site, count))
+    return Restarted(found_at - began, site.cpu_seconds())
 
 
 async def _first_lookup(site: StreamSite, count: int) -> float:

@@ -90,6 +90,20 @@ def test_the_largest_make_room_for_all() -> None:
     assert large.find([key_of(94)])[0] is UNKNOWN
 
 
+def test_many_that_have_a_little_are_full_together() -> None:
+    memory = WarmMemory(fresh_bytes=100 * ROW_BYTES)
+    many = [WarmValues(memory, 0, 0) for _ in range(9)]
+    for warm in many:
+        warm.give(values_of(*range(90)), 90, 90)
+    assert all(warm.is_full for warm in many)
+    many[0].taken(taken(many[0]), is_on_disk=True)
+    assert not any(warm.is_full for warm in many)
+    many[0].give(values_of(*range(90)), 180, 90)
+    assert many[0].is_full
+    many[1].close()
+    assert not any(warm.is_full for warm in many)
+
+
 @pytest.mark.parametrize("most_bytes", [1, 1 << 20])
 def test_an_index_finds_what_is_on_disk_in_memory_and_in_both(tmp_path: Path, most_bytes: int) -> None:
     index = RocksIndex(tmp_path / "index", RocksMemory(8 << 20, 8 << 20, WarmMemory(most_bytes, fresh_bytes=1)))

@@ -26,6 +26,9 @@ _PORTION: Final = 8
 _ENTRY_BYTES: Final = 140
 """What Python has around a key and its value: two heads, and a place in a table."""
 
+_CROWD: Final = 8
+"""How many indexes may have as much at once; from there on each brings to disk what it is given."""
+
 
 class WarmMemory:
     """What all indexes may have in memory together."""
@@ -33,13 +36,25 @@ class WarmMemory:
     def __init__(self, most_bytes: int = 192 * 1024 * 1024, fresh_bytes: int = FRESH_BYTES) -> None:
         self.fresh_bytes = fresh_bytes
         self._most_bytes = most_bytes
+        self._all_fresh_bytes = 0
         self._values: WeakSet[WarmValues] = WeakSet()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # before those of values
+        self._counting = threading.Lock()  # after them
 
     def join(self, values: WarmValues) -> None:
         """These are among them from here on."""
         with self._lock:
             self._values.add(values)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there is so much fresh in all of them that no more should be added."""
+        return self._all_fresh_bytes > _CROWD * self.fresh_bytes
+
+    def count(self, more_bytes: int) -> None:
+        """There is so much more fresh in one of them, or less."""
+        with self._counting:
+            self._all_fresh_bytes += more_bytes
 
     def leave(self, values: WarmValues) -> None:
         """These are gone."""
@@ -71,6 +86,7 @@ class WarmValues:
 
     __slots__ = (
         "__weakref__",
+        "_counted_bytes",
         "_fresh",
         "_known",
         "_lock",
@@ -92,6 +108,7 @@ class WarmValues:
         self._fresh: dict[bytes, bytes | None] = {}
         self._taken: dict[bytes, bytes | None] = {}
         self._row_bytes = _ENTRY_BYTES
+        self._counted_bytes = 0
         memory.join(self)
 
     @property
@@ -102,7 +119,8 @@ class WarmValues:
     @property
     def is_full(self) -> bool:
         """Whether so much is fresh that it should be brought to disk."""
-        return len(self._fresh) * self._row_bytes > self._memory.fresh_bytes
+        fresh = self._fresh
+        return len(fresh) * self._row_bytes > self._memory.fresh_bytes or (bool(fresh) and self._memory.is_crowded)
 
     def find(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys, `UNKNOWN` for those that are not here."""
@@ -130,6 +148,7 @@ class WarmValues:
             self._fresh.update(values)
             self.log_offset = log_offset
             self.row_count = row_count
+            self._count()
 
     def take(self) -> Group | None:
         """What is fresh, to be brought to disk, if anything is. It stays known until `taken` says that it is there."""
@@ -147,6 +166,7 @@ class WarmValues:
             else:
                 self._fresh = {**self._taken, **self._fresh}
             self._taken = {}
+            self._count()
         self._memory.make_room()
 
     def forget_oldest(self) -> int:
@@ -163,3 +183,9 @@ class WarmValues:
         self._memory.leave(self)
         with self._lock:
             self._known, self._fresh, self._taken = {}, {}, {}
+            self._count()
+
+    def _count(self) -> None:
+        """Tell how much is fresh now, with the lock held."""
+        counted, self._counted_bytes = self._counted_bytes, (len(self._fresh) + len(self._taken)) * self._row_bytes
+        self._memory.count(self._counted_bytes - counted)
