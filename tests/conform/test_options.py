@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.client.stream_access import STREAMS_VARIABLE
 from lakebed.conform.options import OPTIONS, SECRET_FLAGS, Target, add_options, option_values, read_target, redacted
 from lakebed.core.errors import InvalidInput
 from lakebed.core.settings import CLIENT_VARIABLES, load_settings
@@ -49,7 +50,8 @@ def test_flag_wins_over_the_environment_which_wins_over_the_default(option: obje
 
 def test_server_in_the_same_shell_passes_over_all_of_these_variables() -> None:
     own = {name for option in OPTIONS for name in option.variables if name.startswith("LAKEBED_")}
-    assert own - {"LAKEBED_ROOT_ACCESS_KEY", "LAKEBED_ROOT_SECRET_KEY"} == CLIENT_VARIABLES
+    others = {STREAMS_VARIABLE}  # of the client, and of no option here
+    assert own - {"LAKEBED_ROOT_ACCESS_KEY", "LAKEBED_ROOT_SECRET_KEY"} == CLIENT_VARIABLES - others
     assert load_settings(environ=dict.fromkeys(CLIENT_VARIABLES, "x")) == load_settings(environ={})
 
 

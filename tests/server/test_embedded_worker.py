@@ -5,7 +5,17 @@ from typing import Any, cast
 import pytest
 
 from lakebed.core.secrets import Secret
-from lakebed.core.settings import Delegation, EmbeddedWorker, PipelineSettings, Settings, SettingsFile, load_settings
+from lakebed.core.settings import (
+    Address,
+    Delegation,
+    EmbeddedWorker,
+    PipelineSettings,
+    ServerSettings,
+    Settings,
+    SettingsFile,
+    StreamsSettings,
+    load_settings,
+)
 from lakebed.server.embedded_worker import WorkerStarter, pipeline_file
 from lakebed.server.identity import Identity
 
@@ -36,3 +46,22 @@ async def test_a_server_that_is_told_not_to_looks_for_no_work() -> None:
     settings = Settings(pipeline=PipelineSettings(embedded_worker=EmbeddedWorker.OFF))
     nothing = cast("Any", None)  # Any: not looked at, and it would fail if it were
     await WorkerStarter(settings, cast("Identity", None), nothing, nothing).run()
+
+
+def test_a_worker_is_told_where_the_server_and_its_streams_are_and_takes_nothing_of_it_for_a_setting() -> None:
+    settings = Settings(
+        server=ServerSettings(listen=Address("0.0.0.0", 9001)), streams=StreamsSettings(listen=Address("", 9124))
+    )
+    identity = Identity("ROOT", Secret("secret"), "", {})
+    nothing = cast("Any", None)  # Any: not looked at
+    starter = WorkerStarter(settings, identity, nothing, nothing)
+    told = starter._environment({"PATH": "/bin", "LAKEBED_SERVER__WORKERS": "7", "AWS_PROFILE": "mine"})
+    assert told == {
+        "PATH": "/bin",
+        "LAKEBED_ENDPOINT": "http://127.0.0.1:9001",
+        "LAKEBED_STREAMS": "127.0.0.1:9124",
+        "LAKEBED_ACCESS_KEY": "ROOT",
+        "LAKEBED_SECRET_KEY": "secret",
+        "LAKEBED_REGION": "us-east-1",
+    }
+    assert load_settings(environ=told) == load_settings(environ={})

@@ -30,6 +30,8 @@ from .output import console
 if TYPE_CHECKING:
     from rich.status import Status
 
+    from .demo_streams import StreamDemo
+
 _FOLDER: Final = ".demo"
 _BIG_BYTES: Final = 64 * 1024 * 1024
 _START_SECONDS: Final = 30.0
@@ -55,9 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
 class _Demo:
     folder: Path
     port: int = 0
+    streams_port: int = 0
     process: subprocess.Popen[bytes] | None = None
     keys: dict[str, str] = field(default_factory=dict)
     tables: TableDemo | None = None
+    streams: StreamDemo | None = None
     upkeep: UpkeepDemo | None = None
     ingest: IngestDemo | None = None
     tell: Callable[[str], None] = lambda text: None
@@ -66,16 +70,19 @@ class _Demo:
     def play(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.port = _free_port()
+        self.port, self.streams_port = _free_port(), _free_port()
         steps: list[tuple[str, Callable[[], str]]] = [
             ("start a server: one process tree, one folder", self._start),
+            ("make a table bucket and stream tables, write records with pyfluss", self._stream),
             ("make a versioned bucket, write and list objects", self._objects),
             ("fence: 8 writers create one key, one wins", self._fence),
             ("upload 64 MiB in parts, read it back", self._multipart),
             ("kill -9 the whole server, start it again", self._crash),
+            ("the streams are to be in the lake: the server has Spark tier them", lambda: self._streams().tier()),
+            ("change rows by their keys: Spark merges what changed", lambda: self._streams().merge()),
             ("encrypt at rest", self._encrypt),
             ("hand out keys for one prefix only", self._vend),
-            ("make a table: PyIceberg has no keys but those the catalog hands out", self._table),
+            ("make a table: PyIceberg has no keys but those the catalog hands out", lambda: self._tables().write()),
             ("evolve the table, travel back", lambda: self._tables().evolve()),
             ("let the server plan a scan", lambda: self._tables().plan()),
             ("leave a table to itself: small files, deletes, a writer that crashed", self._make_untidy),
@@ -98,13 +105,13 @@ class _Demo:
                 screen.print(f"    {line}", highlight=False, markup=False)
         screen.print(
             f"\nIts data is in {self.folder}/data. Start it again with:\n"
-            f"  lakebed serve --data {self.folder}/data\n"
+            f"  lakebed serve --data {self.folder}/data --streams-listen 127.0.0.1:9123\n"
             f"  lakebed credentials --data {self.folder}/data",
             highlight=False,
         )
 
     def stop(self) -> None:
-        for part in (self.upkeep, self.ingest):
+        for part in (self.streams, self.upkeep, self.ingest):
             if part is not None:
                 part.close()
         if self.process is not None and self.process.poll() is None:
@@ -113,7 +120,7 @@ class _Demo:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    def _start(self) -> str:
+    def _start(self, *flags: str) -> str:
         started = time.monotonic()
         log = self.folder / "server.log"
         data = self.folder / "data"
@@ -122,8 +129,10 @@ class _Demo:
                 [
                     *(sys.executable, "-m", "lakebed", "serve"),
                     *("--data", str(data), "--listen", f"127.0.0.1:{self.port}"),
+                    *("--streams-listen", f"127.0.0.1:{self.streams_port}"),
                     # Not ten seconds, as one would have it: somebody waits.
                     *("--set", f"pipeline.debounce={_DEBOUNCE}"),
+                    *flags,
                 ],
                 stdout=output,
                 stderr=output,
@@ -202,13 +211,16 @@ class _Demo:
         if self.process is not None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        self._start()
+        self._start("--set", f"streams.warehouse={BUCKET}")
         s3 = self._client()
         found = s3.head_object(Bucket="lake", Key="after-this")["ETag"]
         count = sum(
             len(page.get("Contents", [])) for page in s3.get_paginator("list_objects_v2").paginate(Bucket="lake")
         )
-        return f"{count} objects are there, the last acknowledged one too: {'yes' if found == last else 'NO'}"
+        return (
+            f"{count} objects are there, the last acknowledged one too: {'yes' if found == last else 'NO'}\n"
+            + self._streams().count()
+        )
 
     def _encrypt(self) -> str:
         s3 = self._client()
@@ -245,9 +257,27 @@ class _Demo:
             return f"inside the prefix: read; outside: {error.response['Error']['Code']}"
         raise Unavailable("keys for one prefix opened another")
 
-    def _table(self) -> str:
-        self.tables = TableDemo(f"http://127.0.0.1:{self.port}", self.keys, self._client())
-        return self.tables.write()
+    def _stream(self) -> str:
+        try:
+            from .demo_streams import StreamDemo
+        except ImportError as error:
+            raise NotSupported("the demo begins with streams; install them: pip install 'lakebed[streams]'") from error
+        endpoint = f"http://127.0.0.1:{self.port}"
+        self.tables = TableDemo(endpoint, self.keys, self._client())
+        self.tables.open()
+        self.streams = StreamDemo(
+            endpoint,
+            f"127.0.0.1:{self.streams_port}",
+            self.keys,
+            BUCKET,
+            self.tables.catalog,
+            lambda text: self.tell(text),
+        )
+        return self.streams.write()
+
+    def _streams(self) -> StreamDemo:
+        assert self.streams is not None  # noqa: S101  # the step before has made it
+        return self.streams
 
     def _tables(self) -> TableDemo:
         assert self.tables is not None  # noqa: S101  # the step before has made it

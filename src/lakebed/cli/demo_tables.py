@@ -20,11 +20,11 @@ class TableDemo:
         self._s3 = s3
         self.catalog: Any = None  # Any: PyIceberg is there at run time only
 
-    def write(self) -> str:
-        """A table bucket and a table in it; the client is given keys to the table's files and has no others."""
+    def open(self) -> None:
+        """Make a table bucket, and connect PyIceberg to it."""
         self._s3.create_bucket(Bucket=BUCKET)
         self._signed("PUT", f"/iceberg/v1/buckets/{BUCKET}")
-        arrow, load_catalog = _pyiceberg()
+        _, load_catalog = _pyiceberg()
         self.catalog = load_catalog(
             "demo",
             **{
@@ -40,6 +40,10 @@ class TableDemo:
                 "s3.access-key-id": "",
             },
         )
+
+    def write(self) -> str:
+        """A table; the client is given keys to the table's files and has no others."""
+        arrow, _ = _pyiceberg()
         self.catalog.create_namespace("sales")
         parts = [
             arrow.table({"id": ids, "country": [("de", "fr", "it")[one % 3] for one in ids]})

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 from lakebed.client import LakebedClient, TableHealth, TableRef, Task, TaskState
 from lakebed.client.policies import namespace_target
-from lakebed.core.errors import NotSupported, PipelineUnavailable, Unavailable
+from lakebed.core.errors import PipelineUnavailable, Unavailable
+
+from .demo_duckdb import duckdb_on
 
 _NAMESPACE: Final = "web"
 _NAME: Final = "clicks"
@@ -31,8 +32,6 @@ _PLAN_SECONDS: Final = 60.0
 _WORK_SECONDS: Final = 900.0
 """Long, because the first start of Spark on a machine fetches what it needs."""
 _LOOK_SECONDS: Final = 0.2
-
-_DUCKDB: Final = "the demo deletes rows with DuckDB; install it: pip install duckdb 'duckdb-extension-iceberg'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,25 +185,7 @@ class UpkeepDemo:
 
     def _delete(self, condition: str) -> None:
         """Delete as engines do that leave the data files as they are."""
-        try:
-            import duckdb
-        except ImportError as error:
-            raise NotSupported(_DUCKDB) from error
-        # Extensions come from their packages: nothing is fetched.
-        config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-        with duckdb.connect(config=config) as duck:
-            for name in ("avro", "httpfs", "iceberg"):
-                duck.execute(f"LOAD '{_extension(name, duckdb.__version__)}'")
-            key, secret = _text(self._keys["aws_access_key_id"]), _text(self._keys["aws_secret_access_key"])
-            host = _text(self._endpoint.removeprefix("http://"))
-            duck.execute(
-                f"CREATE SECRET keys (TYPE s3, KEY_ID {key}, SECRET {secret}, REGION 'us-east-1', ENDPOINT {host},"
-                " URL_STYLE 'path', USE_SSL false)"
-            )
-            duck.execute(
-                f"ATTACH '{self._ref.warehouse}' AS lake (TYPE iceberg, ENDPOINT '{self._endpoint}/iceberg',"
-                " SECRET keys, AUTHORIZATION_TYPE 'sigv4', SIGV4_SERVICE 's3', SIGV4_REGION 'us-east-1')"
-            )
+        with duckdb_on(self._endpoint, self._keys, self._ref.warehouse) as duck:
             duck.execute(f"DELETE FROM lake.{_NAMESPACE}.{_NAME} WHERE {condition}")  # noqa: S608  # words of ours
 
 
@@ -219,13 +200,6 @@ def missing_for_spark() -> str:
     except PipelineUnavailable as error:
         return str(error)
     return ""
-
-
-def _extension(name: str, version: str) -> Path:
-    package = find_spec(f"duckdb_extension_{name}")
-    if package is None or package.origin is None:
-        raise NotSupported(_DUCKDB)
-    return Path(package.origin).parent / "extensions" / f"v{version}" / f"{name}.duckdb_extension"
 
 
 def _stage(task: Task) -> str:
@@ -247,8 +221,3 @@ def _size(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} bytes"
-
-
-def _text(value: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + value.replace("'", "''") + "'"
