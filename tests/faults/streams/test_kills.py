@@ -46,6 +46,7 @@ _SETTINGS: Final = ("--set", "streams.segment=64KiB", "--set", "streams.scan_ttl
 """Segments so small that some are sealed and some go to the byte store; scans that are soon let go of."""
 
 _STREAMS: Final = "lakebed-streams"
+MANY: Final = int(os.environ.get("STREAM_KILLS", "200"))
 
 
 class Killed:
@@ -66,14 +67,14 @@ class Killed:
         time.sleep(self._random.uniform(0.05, 0.8))
         chance = self._random.random()
         self.kills += 1
-        if chance < 0.5 and (processes := self._processes()):
+        if chance < 0.8 and (processes := self._processes()):
             os.kill(processes[0], signal.SIGKILL)
             wait_until(lambda: not Path(f"/proc/{processes[0]}").exists(), "the end of the process")
             wait_until(lambda: bool(self._processes()), "another process")
             self.processes_killed += 1
             return
         self.streams.server.kill()
-        if chance > 0.9:
+        if chance > 0.95:
             flags = ("--streams-listen", self.streams.address, *_SETTINGS)
             starting = launch_server(self._data, *flags, workers=1, port=self.streams.server.port)
             time.sleep(self._random.uniform(0.3, 1.5))
@@ -147,7 +148,7 @@ async def run(folder: Path, commands: Mapping[str, Sequence[str]], kills: int) -
         await make_tables(server.streams)
         with producing(commands, server.streams.address) as producers:
             while server.kills < kills:
-                if random.random() < 0.8:  # the others come while clients are still looking for it
+                if random.random() < 0.7:  # the others come while clients are still looking for it
                     go_on(producers)
                 server.kill()
                 if server.kills % 50 == 0:
@@ -176,7 +177,7 @@ async def test_kills_lose_nothing_that_pyfluss_was_told_of(tmp_path: Path) -> No
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("kills", [4, 200])
+@pytest.mark.parametrize("kills", [4, pytest.param(MANY, id="many")])
 async def test_kills_lose_nothing_that_either_client_was_told_of(tmp_path: Path, kills: int) -> None:
     commands = {"python": python_producer(), "java": java_producer(tmp_path / "classes")}
     await run(tmp_path, commands, kills)
