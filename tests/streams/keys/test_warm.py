@@ -22,14 +22,29 @@ def taken(warm: WarmValues) -> Group:
 
 
 def test_what_was_given_last_is_found() -> None:
-    warm = WarmValues(WarmMemory(), 0, 0)
-    warm.give(values_of(1, 2), 2, 2)
-    warm.give({key_of(1): None}, 3, 1)
+    warm = WarmValues(WarmMemory(), 7, 5)
+    warm.give(values_of(1, 2), 9, 7)
+    warm.give({key_of(1): None}, 10, 6)
     assert warm.find([key_of(1), key_of(2)]) == [None, key_of(2)]
     assert warm.find([key_of(3)])[0] is UNKNOWN
     assert warm.find_all([key_of(2), key_of(1)]) == [key_of(2), None]
     assert warm.find_all([key_of(2), key_of(3)]) is None
-    assert (warm.log_offset, warm.row_count) == (3, 1)
+    assert (warm.log_offset, warm.row_count) == (10, 6)
+
+
+def test_what_an_index_that_began_empty_does_not_have_is_not_there_until_it_forgets_something() -> None:
+    memory = WarmMemory(most_bytes=10 * ROW_BYTES)
+    warm = WarmValues(memory, 0, 0)
+    assert warm.find_all([key_of(1)]) == [None]
+    warm.give(values_of(*range(10)), 10, 10)
+    warm.taken(taken(warm), is_on_disk=True)
+    assert warm.find([key_of(9), key_of(10)]) == [key_of(9), None]
+    warm.give(values_of(10), 11, 11)
+    memory.make_room()
+    found = warm.find([key_of(0), key_of(10), key_of(11)])
+    assert found[0] is found[2] is UNKNOWN
+    assert found[1] == key_of(10)
+    assert warm.find_all([key_of(11)]) is None
 
 
 def test_what_is_taken_is_all_up_to_an_offset_and_stays_known() -> None:

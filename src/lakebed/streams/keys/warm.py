@@ -1,7 +1,8 @@
 """What an index was given last, in memory: found there first, and brought to disk in large groups in the order of keys.
 
 A value stays for as long as there is room, also when the disk has it: whoever writes a key again soon has to know what
-was there, and so has whoever joins with it. What is fresh, which is what the disk does not have yet, always stays.
+was there, and so has whoever joins with it. What is fresh, which is what the disk does not have yet, always stays. An
+index that was here from its beginning, and forgot nothing since, needs no disk to say that a key is new.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ class WarmValues:
         "_row_bytes",
         "_taken",
         "_taken_offset",
+        "is_whole",
         "log_offset",
         "row_count",
     )
@@ -109,6 +111,8 @@ class WarmValues:
         self._taken: dict[bytes, bytes | None] = {}
         self._row_bytes = _ENTRY_BYTES
         self._counted_bytes = 0
+        self.is_whole = log_offset == 0
+        """Whether all that there is is here: of an index that began empty, until something is forgotten."""
         memory.join(self)
 
     @property
@@ -125,10 +129,17 @@ class WarmValues:
     def find(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys, `UNKNOWN` for those that are not here."""
         get = self._known.get
+        if self.is_whole:
+            found = [get(key) for key in keys]
+            if self.is_whole:  # still: or some may have been forgotten meanwhile
+                return found
         return [get(key, UNKNOWN) for key in keys]
 
     def find_all(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
         """The values of these keys if all of them are here; no longer a look than up to the first that is not."""
+        if self.is_whole:
+            found = self.find(keys)
+            return None if any(value is UNKNOWN for value in found) else found
         get = self._known.get
         found = []
         for key in keys:
@@ -174,6 +185,8 @@ class WarmValues:
         with self._lock:
             fresh, taken, known = self._fresh, self._taken, self._known
             older = [key for key in islice(known, len(known) // _PORTION + 1) if key not in fresh and key not in taken]
+            if older:
+                self.is_whole = False  # before: whoever reads looks at it afterwards
             for key in older:
                 del known[key]
             return len(older)
@@ -182,6 +195,7 @@ class WarmValues:
         """Let go of all."""
         self._memory.leave(self)
         with self._lock:
+            self.is_whole = False
             self._known, self._fresh, self._taken = {}, {}, {}
             self._count()
 
