@@ -42,12 +42,17 @@ def running_streams(data: Path, *flags: str) -> Iterator[StreamServer]:
 
 
 def start_streams(
-    data: Path, *flags: str, port: int | None = None, environment: Mapping[str, str] | None = None
+    data: Path,
+    *flags: str,
+    port: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    within_seconds: float = 60.0,
 ) -> StreamServer:
     """Start a server that serves streams."""
     port = port or free_port()
     listen = ("--streams-listen", f"127.0.0.1:{port}")
-    return StreamServer(start_server(data, *listen, *flags, workers=1, environment=environment), port)
+    server = start_server(data, *listen, *flags, workers=1, environment=environment, within_seconds=within_seconds)
+    return StreamServer(server, port)
 
 
 def config(address: str, user: str = ROOT_ACCESS_KEY, secret: str = ROOT_SECRET_KEY, **others: str) -> Any:

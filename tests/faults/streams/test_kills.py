@@ -60,7 +60,7 @@ class Killed:
         self.streams = self._start()
 
     def _start(self) -> StreamServer:
-        return start_streams(self._data, *_SETTINGS, port=self._port)
+        return start_streams(self._data, *_SETTINGS, port=self._port, within_seconds=PATIENCE_SECONDS)
 
     def kill(self) -> None:
         """End something of it, and have it serve again."""
