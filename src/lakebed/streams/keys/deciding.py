@@ -59,6 +59,10 @@ def decide(
         values = [value for value in batch.values if value is not None]
         changes = Changes(bytearray((_AFTER,)) * len(values), batch.keys, values)
         return Decision(changes, dict(zip(batch.keys, values, strict=True)), 0)
+    if merging.merge is None and number is None and table.settings.image is Image.FULL:
+        alike = _decide_alike(batch, olds)
+        if alike is not None:
+            return alike
     return _decide(table, batch, merging, olds, number)
 
 
@@ -75,6 +79,27 @@ def with_number(table: KeyedTable, value: bytes, number: int) -> bytes:
 def _is_blind(table: KeyedTable, merging: Merging) -> bool:
     """Whether a write is logged the same, whatever was there."""
     return table.settings.image is Image.WAL and merging.merge is None and table.latest.auto_increment is None
+
+
+def _decide_alike(batch: KeyBatch, olds: Sequence[bytes | None]) -> Decision | None:
+    """What replaces, with the whole image, where each key is written once and all of them are new or none is.
+
+    Most batches are so, and are decided at once.
+    """
+    keys, values = batch.keys, [value for value in batch.values if value is not None]
+    after: dict[bytes, bytes | None] = dict(zip(keys, values, strict=True))
+    count = len(keys)
+    if len(after) < count:
+        return None
+    if not any(olds):  # a value that is there is never empty: it begins with its schema
+        return Decision(Changes(bytearray((_INSERT,)) * count, keys, values), after, count)
+    if not all(olds):
+        return None
+    both_keys, both_values = [b""] * (2 * count), [b""] * (2 * count)
+    both_keys[1::2] = keys
+    both_values[0::2] = [old for old in olds if old is not None]
+    both_values[1::2] = values
+    return Decision(Changes(bytearray(_UPDATE) * count, both_keys, both_values), after, 0)
 
 
 def _decide(
