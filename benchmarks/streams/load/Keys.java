@@ -27,7 +27,7 @@ final class Keys {
         TablePath path = TablePath.of(Load.DATABASE, "keys_" + System.nanoTime());
         create(connection, path);
         long id = connection.getAdmin().getTableInfo(path).get().getTableId();
-        try (Table opened = connection.getTable(path)) {
+        try (Table opened = Load.opened(connection, path)) {
             upsert(opened, "java-insert", rows);
             upsert(opened, "java-update", rows);
             lookup(opened, "java-lookup", rows, rows);
@@ -48,7 +48,7 @@ final class Keys {
     }
 
     private static void put(Connection connection, int rows, int count) throws Exception {
-        try (Table opened = connection.getTable(MANY)) {
+        try (Table opened = Load.opened(connection, MANY)) {
             UpsertWriter writer = opened.newUpsert().createWriter();
             long began = System.nanoTime();
             for (int number = 0; number < count; number++) {
@@ -68,7 +68,7 @@ final class Keys {
 
     /** Looks some of these keys up, of which there are so many. */
     static void find(Connection connection, int rows) throws Exception {
-        try (Table opened = connection.getTable(MANY)) {
+        try (Table opened = Load.opened(connection, MANY)) {
             lookup(opened, "find", LOOKED_UP, rows);
         }
     }

@@ -1,8 +1,10 @@
 import org.apache.fluss.client.Connection;
 import org.apache.fluss.client.ConnectionFactory;
+import org.apache.fluss.client.table.Table;
 import org.apache.fluss.config.Configuration;
 import org.apache.fluss.metadata.DatabaseDescriptor;
 import org.apache.fluss.metadata.Schema;
+import org.apache.fluss.metadata.TablePath;
 import org.apache.fluss.row.BinaryString;
 import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.types.DataTypes;
@@ -15,6 +17,7 @@ import org.apache.fluss.types.DataTypes;
  */
 public final class Load {
     static final String DATABASE = "java_load";
+    private static final int PATIENCE = 300;
 
     public static void main(String[] words) throws Exception {
         String[] access = java.util.Arrays.copyOfRange(words, 3, words.length);
@@ -50,6 +53,20 @@ public final class Load {
             said.setString("client.security.sasl.password", access[1]);
         }
         return ConnectionFactory.createConnection(said);
+    }
+
+    /** A table that was just made: Fluss has it when its tablet server has heard of it. */
+    static Table opened(Connection connection, TablePath path) throws Exception {
+        for (int left = PATIENCE; ; left--) {
+            try {
+                return connection.getTable(path);
+            } catch (RuntimeException problem) {
+                if (left == 0) {
+                    throw problem;
+                }
+                Thread.sleep(100);
+            }
+        }
     }
 
     static Schema.Builder columns() {

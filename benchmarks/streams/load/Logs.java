@@ -14,7 +14,7 @@ final class Logs {
 
     static void run(Connection connection, int rows) throws Exception {
         TablePath path = create(connection);
-        try (Table table = connection.getTable(path)) {
+        try (Table table = Load.opened(connection, path)) {
             AppendWriter writer = table.newAppend().createWriter();
             long began = System.nanoTime();
             for (int number = 0; number < rows; number++) {
@@ -38,7 +38,7 @@ final class Logs {
     /** How long an append takes to be acknowledged: half of them, and all but one in a hundred. */
     static void time(Connection connection) throws Exception {
         TablePath path = create(connection);
-        try (Table table = connection.getTable(path)) {
+        try (Table table = Load.opened(connection, path)) {
             AppendWriter writer = table.newAppend().createWriter();
             long[] took = new long[TIMED];
             for (int number = -WARMING; number < TIMED; number++) {
