@@ -178,6 +178,7 @@ async def test_rows_with_keys_are_where_clients_look_for_them(run: Run, connecti
     assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1), bad.stderr
 
 
+@pytest.mark.heavy
 async def test_what_the_server_counts_is_left_to_it(run: Run, connection: Any, table_path: Any) -> None:
     schema = pa.schema([("name", pa.string()), ("number", pa.int64()), ("note", pa.string())])
     opened = await make_table(connection, table_path, schema, primary_key=["name"], auto_increment="number")
@@ -210,6 +211,7 @@ async def test_rows_of_a_log_are_in_buckets_by_its_key(run: Run, connection: Any
     assert len({each[0] for each in found.values()}) == 3
 
 
+@pytest.mark.heavy
 async def test_rows_of_partitions_with_keys(run: Run, connection: Any, admin: Any, table_path: Any) -> None:
     schema = pa.schema([("id", pa.int32()), ("region", pa.string()), ("v", pa.int32())])
     opened = await make_table(
@@ -224,6 +226,7 @@ async def test_rows_of_partitions_with_keys(run: Run, connection: Any, admin: An
     assert run("produce", table, rows=rows).returncode == 2
 
 
+@pytest.mark.heavy
 async def test_tables_of_a_lake_with_rules_of_its_own_are_left_to_clients(
     run: Run, connection: Any, table_path: Any
 ) -> None:

@@ -26,8 +26,6 @@ LIST_DATABASES = 1003
     [
         (ROOT_ACCESS_KEY, "wrong"),
         (ROOT_ACCESS_KEY, ROOT_SECRET_KEY + " "),
-        (ROOT_ACCESS_KEY, ROOT_SECRET_KEY[:-1]),
-        (ROOT_ACCESS_KEY, ROOT_ACCESS_KEY),
         ("NOBODYOFTHATNAME1234", ROOT_SECRET_KEY),
         ("root", ROOT_SECRET_KEY),
     ],
@@ -154,16 +152,6 @@ async def test_a_writer_whose_right_is_taken_away_writes_no_more(
     assert [record.row["id"] for record in found] == list(range(written))
 
 
-async def test_a_connection_whose_key_was_taken_away_says_nothing_more(streams: StreamServer, tmp_path: Path) -> None:
-    user = user_who_may(streams.server, tmp_path, "streams:*")
-    async with connected(streams, user.keys.access_key, user.keys.secret_key) as theirs:
-        assert "fluss" in await theirs.get_admin().list_databases()
-        administer(streams.server, "key", "delete", user.keys.access_key)
-        with pytest.raises(fluss.FlussError) as raised:
-            await theirs.get_admin().list_databases()
-        assert error_code(raised) == 46
-
-
 async def test_no_secret_is_written_down(streams: StreamServer) -> None:
     user, wrong = make_user(streams.server), "a-secret-that-is-none"
     for name, secret in (
@@ -189,7 +177,10 @@ async def test_a_key_that_was_taken_away_opens_nothing(streams: StreamServer, tm
     user = user_who_may(streams.server, tmp_path, "streams:*")
     async with connected(streams, user.keys.access_key, user.keys.secret_key) as theirs:
         assert "fluss" in await theirs.get_admin().list_databases()
-    administer(streams.server, "key", "delete", user.keys.access_key)
+        administer(streams.server, "key", "delete", user.keys.access_key)
+        with pytest.raises(fluss.FlussError) as raised:
+            await theirs.get_admin().list_databases()
+        assert error_code(raised) == 46
     with pytest.raises(fluss.FlussError) as raised:
         await fluss.FlussConnection.create(config(streams.address, user.keys.access_key, user.keys.secret_key))
     assert error_code(raised) == 46

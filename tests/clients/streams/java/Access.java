@@ -30,9 +30,9 @@ import org.apache.fluss.types.DataTypes;
 public final class Access extends Probe {
     public static void main(String[] words) throws Exception {
         String address = words[0];
-        String user = words[1];
-        String secret = words[2];
-        // What is not of the secret is in words[6], for who looks whether it was written down anywhere.
+        // Who is mistaken too often has to wait: it is somebody else than whom the rest is done as.
+        String user = words[4];
+        String secret = words[5];
         String wrong = words[6];
         for (String[] said : new String[][] {
             {user, wrong}, {user, ""}, {user, secret + " "}, {"NOBODYOFTHATNAME1234", wrong}, {"", wrong}
@@ -49,8 +49,8 @@ public final class Access extends Probe {
             other.setString("client.security.sasl.mechanism", "SCRAM-SHA-256");
             shut(other);
         });
-        try (Connection root = connect(address, user, secret);
-                Connection other = connect(address, words[4], words[5])) {
+        try (Connection root = connect(address, words[1], words[2]);
+                Connection other = connect(address, user, secret)) {
             taken(root, other, words[3]);
         }
         end();
