@@ -59,6 +59,7 @@ bench: setup ## Benchmarks beside peers
 	@$(BIN)/python -m benchmarks.events
 	@$(BIN)/python -m benchmarks.select
 	@$(BIN)/python -m benchmarks.streams
+	@$(BIN)/python -m benchmarks.streams.tiering
 
 stream-messages: setup ## Make the classes of stream messages from their .proto
 	@cd src/lakebed/wire/fluss && $(CURDIR)/$(PYTHON) -m grpc_tools.protoc -I . --python_out=. --pyi_out=. messages.proto

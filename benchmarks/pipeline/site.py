@@ -48,9 +48,9 @@ def recipe() -> Recipe:
 
 
 @contextmanager
-def running_server(folder: Path) -> Iterator[Server]:
+def running_server(folder: Path, ours: Recipe | None = None) -> Iterator[Server]:
     """Our server with a table bucket and a namespace in it."""
-    with servers.running(recipe(), folder) as server:
+    with servers.running(ours or recipe(), folder) as server:
         call = server.endpoint.call
         call(Ask("PUT", f"/{WAREHOUSE}"))
         call(Ask("PUT", f"/iceberg/v1/buckets/{WAREHOUSE}"))

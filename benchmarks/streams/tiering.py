@@ -1,0 +1,209 @@
+"""`python -m benchmarks.streams.tiering`: a stream into Iceberg by the tiering job, beside Spark copying the same rows.
+
+Both make a new table of the same layout in one session of Spark: the job of what is in a log, the copy by `INSERT INTO
+… SELECT` of what is in an Iceberg table. The ratio says what it costs that rows come from a stream.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyspark
+
+from benchmarks import results
+from benchmarks.cache import CACHE
+from benchmarks.machine import machine
+from benchmarks.pipeline import site
+from benchmarks.servers import Recipe, free_port
+from benchmarks.table import Table
+from lakebed.client import TableRef
+from lakebed.client.stream_logs import StreamLogWriter
+from lakebed.client.stream_tables import describe
+from lakebed.client.streams import StreamClient
+from lakebed.core.jobs import JobKind
+from lakebed.core.settings import PipelineSettings
+from lakebed.pipeline.jobs import find_job
+from lakebed.pipeline.session import spark_session
+from lakebed.pipeline.stream_layout import create_statement
+from lakebed.pipeline.table_ref import CatalogTable
+from lakebed.pipeline.versions import ICEBERG_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATABASE: Final = "fluss"
+STREAM: Final = "events"
+BUCKETS: Final = 4
+BATCH_ROWS: Final = 20_000
+GOAL: Final = 0.8
+ROWS, QUICK_ROWS = 5_000_000, 400_000
+
+
+class Paths(msgspec.Struct, frozen=True):
+    """Seconds of each round, by what was done."""
+
+    rows: int
+    tiering: list[float]
+    copying: list[float]
+
+    @property
+    def ratio(self) -> float:
+        """Of the medians: how fast tiering is beside the copy."""
+        return statistics.median(self.copying) / statistics.median(self.tiering)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.streams.tiering", description=__doc__)
+    parser.add_argument("--rounds", type=int, help="rounds of each, after one that does not count (5; quick: 2)")
+    parser.add_argument("--rows", type=int, help=f"rows of the stream ({ROWS:,}; quick: {QUICK_ROWS:,})")
+    parser.add_argument("--quick", action="store_true", help="a look, not a result; not kept in RESULTS.md")
+    parser.add_argument("--folder", type=Path, help="where the server keeps its data (default: the cache folder)")
+    return parser.parse_args(arguments)
+
+
+def tell(line: str) -> None:
+    """Progress, apart from the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure; 1 when the goal is missed."""
+    asked = parse(arguments)
+    load_average = os.getloadavg()[0]
+    rounds, rows = asked.rounds or (2 if asked.quick else 5), asked.rows or (QUICK_ROWS if asked.quick else ROWS)
+    parent = asked.folder or CACHE / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiering-", dir=parent)))
+        address = f"127.0.0.1:{free_port()}"
+        recipe = _recipe(address)
+        circumstances = results.Circumstances(
+            measured_at=datetime.now(UTC),
+            machine=machine(folder),
+            servers={site.LAKEBED: recipe.version, "Spark": pyspark.__version__, "Iceberg": ICEBERG_VERSION},
+            durability={site.LAKEBED: recipe.durability},
+            written="a commit",
+            load_average=load_average,
+            rounds=rounds,
+            seconds=0,
+            complete=not (asked.quick or asked.rounds or asked.rows),
+        )
+        tell(circumstances.describe())
+        server = stack.enter_context(site.running_server(folder / "lakebed", recipe))
+        access = site.access_to(server)
+        with StreamClient(address, access.access_key_id, access.secret_access_key) as client:
+            _fill(client, rows)
+            create = create_statement("{}", describe(client, DATABASE, STREAM))
+        spark = spark_session(access, site.WAREHOUSE, PipelineSettings())
+        stack.callback(spark.stop)
+
+        def table(name: str) -> CatalogTable:
+            return CatalogTable(TableRef(site.WAREHOUSE, (site.NAMESPACE,), name), access)
+
+        def tier(name: str) -> None:
+            options = {"stream": f"{DATABASE}.{STREAM}", "streams": address}
+            report = find_job(JobKind.TIER_STREAM).do(spark, table(name), options)
+            _check(report.wrote.rows, rows, name)
+
+        def copy(name: str) -> None:
+            spark.sql(create.format(table(name).sql))
+            spark.sql(f"INSERT INTO {table(name).sql} SELECT * FROM {table('tiered_0').sql}")
+
+        paths = Paths(rows, *_times(spark, {"tiered": tier, "copied": copy}, rounds))
+        for name in ("tiered", "copied"):
+            _check(spark.table(table(f"{name}_{rounds}").sql).count(), rows, name)
+    shown = _table(paths)
+    shown.show()
+    tell(f"kept in {results.keep('streams-tiering', circumstances, paths, shown)}")
+    return 0 if paths.ratio >= GOAL else 1
+
+
+def _recipe(address: str) -> Recipe:
+    """Our server with streams."""
+    ours = site.recipe()
+    return replace(
+        ours,
+        environment=lambda folder, port, who: {
+            **ours.environment(folder, port, who),
+            "LAKEBED_STREAMS__LISTEN": address,
+        },
+    )
+
+
+def _fill(client: StreamClient, rows: int) -> None:
+    """Rows of usual columns, in batches as a writer makes them."""
+    kinds = {"id": "BIGINT", "name": "STRING", "score": "DOUBLE", "country": "STRING", "amount": "BIGINT"}
+    columns = [
+        {"name": name, "data_type": {"type": kind}, "id": number} for number, (name, kind) in enumerate(kinds.items())
+    ]
+    document = {
+        "version": 1,
+        "schema": {"version": 1, "columns": columns, "highest_field_id": len(columns) - 1},
+        "bucket_count": BUCKETS,
+    }
+    client.create_table(DATABASE, STREAM, msgspec.json.encode(document))
+    writer = StreamLogWriter(client, client.table(DATABASE, STREAM))
+    random = np.random.default_rng(1)
+    countries = pa.array(["de", "fr", "it", "es", "pl", "se"])
+    started = time.monotonic()
+    for first in range(0, rows, BATCH_ROWS):
+        ids = np.arange(first, min(first + BATCH_ROWS, rows))
+        arrays = [
+            pa.array(ids),
+            pa.array([f"name-{id % 9973:05d}" for id in ids]),
+            pa.array(random.random(len(ids))),
+            countries.take(pa.array(random.integers(0, 6, len(ids)))),
+            pa.array(random.integers(0, 1_000_000, len(ids))),
+        ]
+        writer.append(pa.RecordBatch.from_arrays(arrays, schema=writer.schema))
+    tell(f"{rows:,} rows written to the stream in {time.monotonic() - started:.1f} s")
+
+
+def _times(spark: SparkSession, works: Mapping[str, Callable[[str], None]], rounds: int) -> Iterator[list[float]]:
+    """The seconds of each round, in turns, without the first: Java gets warm by it."""
+    found: dict[str, list[float]] = {name: [] for name in works}
+    java: Any = spark._jvm  # Any: objects of Java
+    for turn in range(rounds + 1):
+        for name, work in works.items():
+            java.System.gc()
+            started = time.monotonic()
+            work(f"{name}_{turn}")
+            found[name].append(time.monotonic() - started)
+            tell(f"  {name}_{turn}: {found[name][-1]:.2f} s")
+    return (seconds[1:] for seconds in found.values())
+
+
+def _check(found: int, wanted: int, name: str) -> None:
+    if found != wanted:
+        raise RuntimeError(f"not all rows are there. table={name} found={found} wanted={wanted}")
+
+
+def _table(paths: Paths) -> Table:
+    speeds = [paths.rows / statistics.median(seconds) for seconds in (paths.tiering, paths.copying)]
+    is_met = "yes" if paths.ratio >= GOAL else "no"
+    return Table(
+        "Tiering",
+        ["rows", "tier-stream, rows/s", "copy Iceberg to Iceberg, rows/s", "ratio", "goal", "met"],
+        [[f"{paths.rows:,}", *(f"{speed:,.0f}" for speed in speeds), f"{paths.ratio:.2f}", f"≥ {GOAL:g}", is_met]],
+    )
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped and the folder removed
+    sys.exit(main(sys.argv[1:]))
