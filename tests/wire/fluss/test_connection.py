@@ -22,6 +22,7 @@ from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, Listenin
 
 EXISTS, ECHO, HELD, SMALL, LARGE = 1004, 1014, 1015, 1017, 1061
 MAX_FRAME = 1024 * 1024
+MAX_HELD = 2 * MAX_FRAME
 LARGE_BYTES = 4 * 1024 * 1024
 SMALL_BYTES = 16 * 1024
 
@@ -72,6 +73,7 @@ class Server:
             self.authenticator,
             max_connections=2,
             max_frame_bytes=MAX_FRAME,
+            max_held_bytes=MAX_HELD,
             observe=lambda call, outcome, seconds: self.seen.append((call, outcome)),
         )
 
@@ -305,6 +307,49 @@ async def test_a_reader_that_does_not_read_has_one_large_answer_made(
     for _ in range(50):
         assert len((await client.answer())[2]) == LARGE_BYTES
     other.writer.close()
+
+
+async def test_large_frames_wait_while_all_together_hold_too_much_and_small_ones_do_not(
+    served: tuple[Server, int], client: Client
+) -> None:
+    server = served[0]
+    budget = server.listening.budget
+    await client.log_in()
+    body = bytes(900_000)
+    client.writer.write(b"".join(frame(HELD, body, number=number) for number in range(6)))
+    other = await connect(served[1])
+    await other.log_in()
+    while not budget.is_full:
+        await asyncio.sleep(0.01)
+    assert (await other.ask(ECHO, b"small"))[2] == b"small"
+    other.writer.write(frame(ECHO, body, number=9))
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+    assert MAX_HELD <= budget.held_bytes < MAX_HELD + len(body), "three of them, and no more"
+    server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS + 10)
+    assert server.listening.count == 2, "it is not the clients that are waited for"
+    server.release.set()
+    assert sorted([(await client.answer())[1] for _ in range(6)]) == list(range(6))
+    assert await other.answer() == (0, 9, body)
+    assert budget.held_bytes == 0
+    other.writer.close()
+
+
+async def test_who_leaves_in_the_middle_leaves_its_room(served: tuple[Server, int], client: Client) -> None:
+    server = served[0]
+    await client.log_in()
+    for whole in (0, 3):
+        server.release.clear()
+        other = await connect(served[1])
+        await other.log_in()
+        other.writer.write(frame(HELD, bytes(900_000)) * whole + frame(ECHO, bytes(900_000))[:-1])
+        while server.listening.budget.held_bytes < 900_000 * (whole or 1):
+            await asyncio.sleep(0.01)
+        other.writer.transport.abort()
+        server.release.set()
+        while server.listening.count > 1 or server.listening.budget.held_bytes:
+            await asyncio.sleep(0)
+    assert (await client.ask(ECHO, bytes(900_000)))[0] == 0
 
 
 async def test_a_client_that_stopped_in_the_middle_is_let_go_of(server: Server, client: Client) -> None:

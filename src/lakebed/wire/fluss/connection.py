@@ -4,7 +4,8 @@ A frame that is not here whole gets a buffer of its own, which the socket then f
 before they are in the log. Small frames that arrived together are taken out of the buffer that all connections share.
 
 What one connection can hold is bounded: the bytes and the number of its calls under way, its frames, and its large
-answers, of which one at a time is made (`turn`). Beyond that the socket is not read.
+answers, of which one at a time is made (`turn`). Beyond that the socket is not read; nor is it, for a large frame, when
+all connections together hold too much (`budget`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.http.eager import start_eagerly
 
 from . import messages_pb2 as pb
+from .budget import SMALL_BYTES, FrameBudget
 from .calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
 from .encoding import read_message
 from .errors import UNKNOWN, error_code, failure_message
@@ -66,6 +68,7 @@ class ConnectionSet(Protocol):
     authenticator: Authenticator
     request_ids: RequestIds
     max_frame_bytes: int
+    budget: FrameBudget
     observe: Observe
 
     def opened(self, connection: Connection) -> bool:
@@ -86,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, connections: ConnectionSet) -> None:
         self._connections = connections
+        self._budget = connections.budget
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made before any use
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
@@ -97,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._calls_under_way = 0
         self._bytes_under_way = 0
         self._is_reading_paused = False
+        self._is_starved = False
         self._is_closing = False
         self._eof = False
         self._writable = asyncio.Event()
@@ -128,6 +133,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """The other side is gone; whoever waits to write is let go."""
         self._is_closing = True
+        self._budget.leave(self)
+        if self._fill is not None:
+            self._budget.let_go(len(self._fill))
         self._fill = None
         self._pending = b""
         self._writable.set()
@@ -183,11 +191,17 @@ class Connection(asyncio.BufferedProtocol):
                 return
             at += LENGTH_BYTES
             if end - at < length:
+                if length > SMALL_BYTES and self._budget.is_full:
+                    self._pending = bytes(data[at - LENGTH_BYTES : end])
+                    self._starve()
+                    return
+                self._budget.hold(length)
                 self._fill = bytearray(length)
                 self._fill_view = memoryview(self._fill)
                 self._fill_used = end - at
                 self._fill_view[: end - at] = data[at:end]
                 return
+            self._budget.hold(length)
             self._begin(memoryview(bytes(data[at : at + length])))
             if self._is_closing:
                 return
@@ -196,6 +210,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin(self, frame: memoryview) -> None:
         if self._is_closing:
+            self._budget.let_go(len(frame))
             return
         self._calls_under_way += 1
         self._bytes_under_way += len(frame)
@@ -232,6 +247,7 @@ class Connection(asyncio.BufferedProtocol):
             room.leave()
             self._calls_under_way -= 1
             self._bytes_under_way -= len(frame)
+            self._budget.let_go(len(frame))
             self._connections.observe(name, outcome, self._now() - began)
         if self._eof and not self._calls_under_way:
             self._transport.close()
@@ -318,7 +334,10 @@ class Connection(asyncio.BufferedProtocol):
     def _heed_limits(self) -> None:
         """Read on, or do not."""
         is_full = (
-            self._calls_under_way >= MAX_CALLS or self._bytes_under_way >= MAX_CALL_BYTES or not self._writable.is_set()
+            self._calls_under_way >= MAX_CALLS
+            or self._bytes_under_way >= MAX_CALL_BYTES
+            or not self._writable.is_set()
+            or self._is_starved
         )
         if is_full == self._is_reading_paused or self._is_closing or self._transport.is_closing():
             return
@@ -327,6 +346,20 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+    def _starve(self) -> None:
+        """All connections together hold too much for the frame that comes: it stays where it is."""
+        self._is_starved = True
+        self._budget.wait(self)
+        self._heed_limits()
+
+    def go_on(self) -> None:
+        """There is room for it now."""
+        self._is_starved = False
+        self.last_activity = self._now()
+        begun, self._pending = self._pending, b""
+        self._take(memoryview(begun))
+        self._heed_limits()
 
     async def wait_until_taken(self) -> None:
         """Wait until the client has taken most of what was written."""
@@ -350,7 +383,8 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def awaits_client(self) -> bool:
         """Whether the other side is in the middle of something: of sending a frame, or of taking an answer."""
-        return self._fill is not None or bool(self._pending) or not self._writable.is_set()
+        is_sending = self._fill is not None or (bool(self._pending) and not self._is_starved)
+        return is_sending or not self._writable.is_set()
 
     def close(self) -> None:
         """End it once what was written is taken."""

@@ -11,6 +11,7 @@ from typing import Final
 from lakebed.core.ids import RequestIds
 
 from . import messages_pb2 as pb
+from .budget import FrameBudget
 from .calls import API_VERSIONS, AUTHENTICATE, AnyCall, call_table
 from .connection import Connection, Observe
 from .sasl import Authenticator
@@ -24,6 +25,9 @@ STALLED_SECONDS: Final = 60.0
 
 IDLE_SECONDS: Final = 600.0
 """How long a connection may be open without a word on either side."""
+
+MAX_HELD_BYTES: Final = 512 * 1024 * 1024
+"""Of the frames of all connections."""
 
 _WATCH_SECONDS: Final = 5.0
 
@@ -40,6 +44,7 @@ class Listening:
         max_frame_bytes: int,
         observe: Observe,
         report: Callable[[float], None] | None = None,
+        max_held_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         """`report` is told how many are open whenever that changes."""
         self.calls = call_table(calls)
@@ -47,6 +52,7 @@ class Listening:
         self.authenticator = authenticator
         self.request_ids = RequestIds()
         self.max_frame_bytes = max_frame_bytes
+        self.budget = FrameBudget(max_held_bytes)
         self.observe = observe
         self._max_connections = max_connections
         self._report = report
