@@ -333,9 +333,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _heed_limits(self) -> None:
         """Read on, or do not."""
+        most = SMALL_BYTES if self._budget.is_full else MAX_CALL_BYTES
         is_full = (
             self._calls_under_way >= MAX_CALLS
-            or self._bytes_under_way >= MAX_CALL_BYTES
+            or self._bytes_under_way >= most
             or not self._writable.is_set()
             or self._is_starved
         )
