@@ -65,7 +65,7 @@ class Killed:
     def kill(self) -> None:
         """End something of it, and have it serve again."""
         time.sleep(self._random.uniform(0.05, 0.8))
-        chance = self._random.random()
+        chance = self._random.random() if self.kills else 0.9  # the first is of the whole server, however few there are
         self.kills += 1
         if chance < 0.8 and (processes := self._processes()):
             os.kill(processes[0], signal.SIGKILL)
