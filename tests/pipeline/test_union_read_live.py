@@ -40,17 +40,6 @@ def test_records_are_those_of_the_lake_and_those_that_came_after(stream_bench: S
         nowhere.collect()
 
 
-def test_rows_of_keys_are_as_the_last_change_made_them(stream_bench: StreamBench) -> None:
-    stream = stream_bench.make(primary_key=["id"], bucket_count=2)
-    stream_bench.upsert(stream, *(order(number, "a") for number in range(8)))
-    tier(stream_bench, stream)
-    stream_bench.upsert(stream, order(1, "b"), order(9, "new"), order(10, "short"), delete=(2, 10))
-    tier(stream_bench, stream)
-    stream_bench.upsert(stream, order(2, "again"), delete=(0,))
-    expected = sorted([(1, "b"), (2, "again"), (9, "new"), *((number, "a") for number in range(3, 8))])
-    assert sorted(tuple(row) for row in union(stream_bench, stream, columns="id,name")) == expected
-
-
 @pytest.mark.parametrize("seconds", [0, pytest.param(120, marks=pytest.mark.heavy)], ids=["short", "two minutes"])
 def test_union_reads_are_the_truth_at_every_moment(stream_bench: StreamBench, seconds: int) -> None:
     """Writers write, with pyfluss and our own client, and tiering goes on; each read is compared with what is known."""

@@ -113,8 +113,8 @@ class UnionRun:
     def with_spark(self, stream: str, columns: str) -> list[tuple[Any, ...]]:
         """A union read by the data source."""
         warehouse, endpoint = self.bench.bench.lake.warehouse, self.bench.bench.access.endpoint
-        frame = self.bench.read(stream, mode="union", warehouse=warehouse, endpoint=endpoint)
-        return [tuple(row) for row in frame.select(*columns.split(", ")).collect()]
+        read = self.bench.read(stream, mode="union", warehouse=warehouse, endpoint=endpoint, columns=columns)
+        return [tuple(row) for row in read.collect()]
 
     def with_select(self, stream: str, columns: str) -> list[tuple[Any, ...]]:
         """A union read by `lakebed select`."""
