@@ -49,6 +49,13 @@ def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObj
         assert failure.reason is Reason.CORRUPT_RECORD  # noqa: PT017
 
 
+def test_an_array_without_its_count_does_not_pass() -> None:
+    types = [DataType(Root.ARRAY, element=DataType(Root.BOOLEAN))]
+    with pytest.raises(StreamFailure, match="field is no ARRAY") as failed:
+        decode_columns(RowFormat.COMPACTED, types, Rows.of([b"\0\0"]))
+    assert failed.value.reason is Reason.CORRUPT_RECORD
+
+
 @pytest.mark.parametrize("cut", range(1, 12))
 def test_a_row_that_was_cut_short_does_not_pass(cut: int) -> None:
     types = [DataType(Root.INT), DataType(Root.STRING), DataType(Root.BIGINT), DataType(Root.DOUBLE)]

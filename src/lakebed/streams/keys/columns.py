@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebed.streams.arrow_types import arrow_type
-from lakebed.streams.keys.fields import RowFormat, corrupt, fixed_width
+from lakebed.streams.keys.fields import NOT_A_VALUE, RowFormat, corrupt, fixed_width
 from lakebed.streams.types import DataType, Root
 
 __all__ = ["PADDING", "Rows", "check_rows", "decode_columns"]
@@ -335,7 +335,10 @@ def decode_content(format_: RowFormat, type_: DataType, content: bytes) -> Any:
     """The nested value of a field whose length was read already."""
     from lakebed.streams.keys.nested import decode_nested
 
-    return decode_nested(format_, type_, content)
+    try:
+        return decode_nested(format_, type_, content)
+    except NOT_A_VALUE as error:
+        raise corrupt(f"field is no {type_.root.name}. length={len(content)}") from error
 
 
 def _arrow_value(type_: DataType, value: Any) -> Any:

@@ -18,7 +18,16 @@ from typing import Any, Final
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.types import DataType, Root
 
-__all__ = ["RowFormat", "corrupt", "decode_field", "encode_field", "fixed_width", "read_varint", "write_varint"]
+__all__ = [
+    "NOT_A_VALUE",
+    "RowFormat",
+    "corrupt",
+    "decode_field",
+    "encode_field",
+    "fixed_width",
+    "read_varint",
+    "write_varint",
+]
 
 _EXACT: Final = Context(prec=60)
 _PACKED: Final = {
@@ -47,6 +56,10 @@ class RowFormat(StrEnum):
 
     INDEXED = "indexed"
     """Quick to find a field in: numbers have their width, and lengths stand in front."""
+
+
+NOT_A_VALUE: Final = (struct.error, UnicodeDecodeError, IndexError, OverflowError)
+"""What reading bytes raises that are not what they should be."""
 
 
 def corrupt(message: str) -> StreamFailure:
@@ -110,7 +123,7 @@ def decode_field(format_: RowFormat, type_: DataType, field: bytes) -> Any:
     """The value of a field that is not null."""
     try:
         return _decode(format_, type_, field)
-    except (struct.error, UnicodeDecodeError, IndexError, OverflowError) as error:
+    except NOT_A_VALUE as error:
         raise corrupt(f"field is no {type_.root.name}. length={len(field)}") from error
 
 
