@@ -259,13 +259,17 @@ CHECKS: Final = (
 
 
 def _wrap_errors(document: Json) -> None:
-    """The operations on views describe errors without the envelope that all servers send and all clients read."""
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            for response in operation.get("responses", {}).values() if isinstance(operation, dict) else ():
-                for content in response.get("content", {}).values():
-                    if content["schema"].get("$ref") == "#/components/schemas/ErrorModel":
-                        content["schema"] = {"$ref": "#/components/schemas/IcebergErrorResponse"}
+    """Some errors are described without the envelope that all servers send and all clients read.
+
+    Those of operations on views are, and that something is not supported, whose example has the envelope.
+    """
+    operations = (operation for path in document["paths"].values() for operation in path.values())
+    described = [operation.get("responses", {}) for operation in operations if isinstance(operation, dict)]
+    for responses in (*described, document["components"]["responses"]):
+        for response in responses.values():
+            for content in response.get("content", {}).values():
+                if content["schema"].get("$ref") == "#/components/schemas/ErrorModel":
+                    content["schema"] = {"$ref": "#/components/schemas/IcebergErrorResponse"}
 
 
 def _grafted(good: Json, made_up: Json, random: Random) -> Json:
