@@ -265,7 +265,7 @@ def _wrap_errors(document: Json) -> None:
     """
     operations = (operation for path in document["paths"].values() for operation in path.values())
     described = [operation.get("responses", {}) for operation in operations if isinstance(operation, dict)]
-    for responses in (*described, document["components"]["responses"]):
+    for responses in (*described, document["components"].get("responses", {})):
         for response in responses.values():
             for content in response.get("content", {}).values():
                 if content["schema"].get("$ref") == "#/components/schemas/ErrorModel":
