@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.cache import CACHE
 from benchmarks.machine import machine
+from benchmarks.session import keep, run, tell, workplace
 from benchmarks.streams import compare, many_keys, peers, programs
 from benchmarks.streams.peers import StreamSite
 
@@ -38,26 +37,19 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return asked
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when a goal is missed."""
     asked = parse(arguments)
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
-    is_missed = False
-    with tempfile.TemporaryDirectory(prefix="streams-", dir=parent) as folder:
+    status = 0
+    with workplace("streams", asked.folder) as folder:
         if "compare" in asked.parts:
-            is_missed |= _compare(asked, Path(folder))
+            status |= _compare(asked, folder)
         if "keys" in asked.parts:
-            is_missed |= _many_keys(asked, Path(folder))
-    return 1 if is_missed else 0
+            status |= _many_keys(asked, folder)
+    return status
 
 
-def _compare(asked: argparse.Namespace, folder: Path) -> bool:
+def _compare(asked: argparse.Namespace, folder: Path) -> int:
     rounds, rows = asked.rounds or (1 if asked.quick else 5), asked.rows or (200_000 if asked.quick else 2_000_000)
     loads = {"pyfluss": ([sys.executable, "-m", "benchmarks.streams.python_load"], rows)}
     if not asked.without_java:
@@ -72,20 +64,16 @@ def _compare(asked: argparse.Namespace, folder: Path) -> bool:
         tell(circumstances.describe())
         measured = compare.compare(sites, loads, rounds, tell)
     table, is_missed = compare.table(measured, [site.name for site in sites])
-    table.show()
-    tell(f"kept in {results.keep('streams', circumstances, measured, table)}")
-    return is_missed
+    return keep("streams", circumstances, measured, table, is_missed)
 
 
-def _many_keys(asked: argparse.Namespace, folder: Path) -> bool:
+def _many_keys(asked: argparse.Namespace, folder: Path) -> int:
     count = asked.keys or (1_000_000 if asked.quick else 10_000_000)
     load_average = os.getloadavg()[0]
     site, found = many_keys.measure(folder / "many", count, tell)
     circumstances = _circumstances([site], folder, load_average, 1, is_complete=not (asked.quick or asked.keys))
     table, is_missed = many_keys.table(found)
-    table.show()
-    tell(f"kept in {results.keep('streams-keys', circumstances, found, table)}")
-    return is_missed
+    return keep("streams-keys", circumstances, found, table, is_missed)
 
 
 def _circumstances(
@@ -105,4 +93,4 @@ def _circumstances(
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    run(main)

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -26,10 +23,10 @@ import pyarrow as pa
 import pyspark
 
 from benchmarks import results
-from benchmarks.cache import CACHE
 from benchmarks.machine import machine
 from benchmarks.pipeline import site
 from benchmarks.servers import Recipe, free_port
+from benchmarks.session import keep, run, tell, workplace
 from benchmarks.table import Table
 from lakebed.client import TableRef
 from lakebed.client.stream_logs import StreamLogWriter
@@ -77,20 +74,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tell(line: str) -> None:
-    """Progress, apart from the results."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Measure; 1 when the goal is missed."""
     asked = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds, rows = asked.rounds or (2 if asked.quick else 5), asked.rows or (QUICK_ROWS if asked.quick else ROWS)
-    parent = asked.folder or CACHE / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiering-", dir=parent)))
+        folder = stack.enter_context(workplace("tiering", asked.folder))
         address = f"127.0.0.1:{free_port()}"
         recipe = _recipe(address)
         circumstances = results.Circumstances(
@@ -128,10 +118,7 @@ def main(arguments: Sequence[str]) -> int:
         paths = Paths(rows, *_times(spark, {"tiered": tier, "copied": copy}, rounds))
         for name in ("tiered", "copied"):
             _check(spark.table(table(f"{name}_{rounds}").sql).count(), rows, name)
-    shown = _table(paths)
-    shown.show()
-    tell(f"kept in {results.keep('streams-tiering', circumstances, paths, shown)}")
-    return 0 if paths.ratio >= GOAL else 1
+    return keep("streams-tiering", circumstances, paths, _table(paths), paths.ratio < GOAL)
 
 
 def _recipe(address: str) -> Recipe:
@@ -205,5 +192,4 @@ def _table(paths: Paths) -> Table:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped and the folder removed
-    sys.exit(main(sys.argv[1:]))
+    run(main)

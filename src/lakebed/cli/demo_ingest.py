@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from lakebed.client import LakebedClient, Task, TaskState
+from lakebed.client import Task, TaskState
 from lakebed.core.errors import Unavailable
 from lakebed.core.jobs import JobKind
 
-from .demo_upkeep import missing_for_spark
+from .demo_upkeep import client_with, missing_for_spark
 
 _LANDING: Final = "landing"
 _PREFIX: Final = "orders/"
@@ -41,12 +41,7 @@ class IngestDemo:
         self._s3 = s3
         self._catalog = catalog
         self._tell = tell
-        self._client = LakebedClient(
-            endpoint,
-            access_key_id=keys["aws_access_key_id"],
-            secret_access_key=keys["aws_secret_access_key"],
-            region="us-east-1",
-        )
+        self._client = client_with(endpoint, keys)
 
     def close(self) -> None:
         """Give up what is held."""

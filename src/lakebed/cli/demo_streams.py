@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Final
 
-from lakebed.client import LakebedClient, Task, TaskState
+from lakebed.client import Task, TaskState
 from lakebed.client.stream_logs import EARLIEST, LATEST, StreamLog, StreamLogWriter
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import Unavailable
 from lakebed.core.jobs import JobKind
 
 from .demo_duckdb import duckdb_on
-from .demo_upkeep import missing_for_spark
+from .demo_upkeep import client_with, missing_for_spark
 from .stream_columns import parse_column
 
 _DATABASE: Final = "fluss"
@@ -61,12 +61,7 @@ class StreamDemo:
         self._warehouse = warehouse
         self._catalog = catalog
         self._tell = tell
-        self._client = LakebedClient(
-            endpoint,
-            access_key_id=keys["aws_access_key_id"],
-            secret_access_key=keys["aws_secret_access_key"],
-            region="us-east-1",
-        )
+        self._client = client_with(endpoint, keys)
         self._has_pyfluss = find_spec("fluss") is not None
         self._tables: tuple[str, ...] = (_CLICKS, _ORDERS) if self._has_pyfluss else (_CLICKS,)
         self._seen: set[int] = set()

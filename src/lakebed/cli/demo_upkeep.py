@@ -65,12 +65,7 @@ class UpkeepDemo:
         self._catalog = catalog
         self._tell = tell
         self._ref = TableRef(bucket, (_NAMESPACE,), _NAME)
-        self._client = LakebedClient(
-            endpoint,
-            access_key_id=keys["aws_access_key_id"],
-            secret_access_key=keys["aws_secret_access_key"],
-            region="us-east-1",
-        )
+        self._client = client_with(endpoint, keys)
         self._before: _Look | None = None
         self._planned: Sequence[Task] = ()
 
@@ -187,6 +182,16 @@ class UpkeepDemo:
         """Delete as engines do that leave the data files as they are."""
         with duckdb_on(self._endpoint, self._keys, self._ref.warehouse) as duck:
             duck.execute(f"DELETE FROM lake.{_NAMESPACE}.{_NAME} WHERE {condition}")  # noqa: S608  # words of ours
+
+
+def client_with(endpoint: str, keys: Mapping[str, str]) -> LakebedClient:
+    """A client of the demo's server, with the keys as boto3 is given them."""
+    return LakebedClient(
+        endpoint,
+        access_key_id=keys["aws_access_key_id"],
+        secret_access_key=keys["aws_secret_access_key"],
+        region="us-east-1",
+    )
 
 
 def missing_for_spark() -> str:
