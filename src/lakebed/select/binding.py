@@ -17,7 +17,8 @@ from sqlglot import exp
 from . import functions, windows
 from .dialect import MISSING_WORD
 from .failures import SelectCode, failure
-from .paths import Index, Name, Path, Step
+from .parsed import chain, is_missing_word, path_of
+from .paths import Name, Path
 from .relation import NUMBERS, Kind, Relation, View
 from .sql_text import (
     DECIMAL,
@@ -32,7 +33,6 @@ from .sql_text import (
 )
 from .timestamps import parse_timestamp
 
-_MAX_DEPTH: Final = 64
 _MAX_GUARDED: Final = 16
 """Conditions of one chain that can fail, each tried only where those before leave it open: each is a level deeper."""
 _FALLIBLE: Final = re.compile(r"(?<!TRY_)CAST\(|s3_|substr\(|[/%]")
@@ -274,7 +274,7 @@ class Binder:
         raise failure(SelectCode.PARSE_UNEXPECTED_TERM, "IS is followed by NULL, MISSING, TRUE or FALSE")
 
     def _is_missing(self, node: exp.Expression) -> Bound:
-        if isinstance(node, exp.Column) and _is_missing_word(node):
+        if isinstance(node, exp.Column) and is_missing_word(node):
             return Bound("TRUE", Kind.BOOL, constant=True)
         field = self.bind(node).field
         there = None if field is None else self._relation.presence(field)
@@ -356,7 +356,7 @@ class Binder:
                 return Bound(f"CAST({value.sql} AS DOUBLE)", kind)
 
     def _field(self, node: exp.Expression) -> Bound:
-        if isinstance(node, exp.Column) and _is_missing_word(node):
+        if isinstance(node, exp.Column) and is_missing_word(node):
             return NULL
         path = path_of(node)
         found = self._without_row(path)
@@ -407,80 +407,6 @@ def _halved(parts: list[str], word: str) -> str:
         paired = [f"({left} {word} {right})" for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = paired + (parts[-1:] if len(parts) % 2 else [])
     return parts[0]
-
-
-def chain(node: exp.Expression) -> list[exp.Expression]:
-    """The operands of a chain of the same connector, in order; without descending once per operand."""
-    kind, waiting, found = type(node), [node], []
-    while waiting:
-        current = waiting.pop()
-        if type(current) is kind:
-            waiting += [current.expression, current.this]
-        else:
-            found.append(current)
-    return found
-
-
-def check_depth(node: exp.Expression) -> None:
-    """Raise SelectFailure (MaxOperatorsExceeded) for what is nested deeper than is safe to descend into."""
-    waiting = [(node, 0)]
-    while waiting:
-        current, depth = waiting.pop()
-        if depth > _MAX_DEPTH:
-            raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply")
-        if isinstance(current, exp.And | exp.Or):
-            parts = chain(current)
-            waiting += [(part, depth + len(parts).bit_length()) for part in parts]
-        else:
-            waiting += [(child, depth + 1) for child in current.iter_expressions()]
-
-
-def path_of(node: exp.Expression) -> Path:
-    """The steps of a path as sqlglot has them. Raises SelectFailure (ParseInvalidPathComponent)."""
-    steps: list[Step] = []
-    current: object = node
-    while True:
-        match current:
-            case exp.Dot():
-                steps.append(_named(current.expression))
-                current = current.this
-            case exp.Bracket():
-                steps.append(_indexed(current))
-                current = current.this
-            case exp.Column():
-                return (*(_named(part) for part in current.parts), *reversed(steps))
-            case exp.Identifier():
-                return (_named(current), *reversed(steps))
-            case _:
-                raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a path begins with a name")
-
-
-def _named(node: object) -> Name:
-    if isinstance(node, exp.Identifier):
-        return Name(str(node.this), bool(node.args.get("quoted")))
-    if isinstance(node, exp.Column | exp.Var):
-        return Name(node.name)
-    raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a name is expected in a path")
-
-
-def _indexed(node: exp.Bracket) -> Step:
-    inner = node.expressions[0] if len(node.expressions) == 1 else None
-    if isinstance(inner, exp.Literal):
-        if inner.is_string:
-            return Name(str(inner.this), quoted=True)
-        if str(inner.this).isdigit():
-            return Index(int(str(inner.this)))
-    raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a number or a name in quotes is expected in brackets")
-
-
-def _is_missing_word(node: exp.Column) -> bool:
-    identifier = node.this
-    return (
-        len(node.parts) == 1
-        and isinstance(identifier, exp.Identifier)
-        and not identifier.args.get("quoted")
-        and str(identifier.this).upper() == MISSING_WORD
-    )
 
 
 def _literal_timestamp(text: str) -> object:

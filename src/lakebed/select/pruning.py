@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from sqlglot import exp
 
-from .binding import chain, path_of
 from .failures import SelectFailure
+from .parsed import chain, path_of
 from .paths import Name
 from .query import names_of_the_row
 from .statement import Statement

@@ -8,8 +8,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from .binding import Binder, chain, check_depth, direction
+from .binding import Binder, direction
 from .failures import SelectCode, failure
+from .parsed import chain, check_depth
 from .paths import Every, Name
 from .relation import Field, Kind, Relation, View
 from .sql_text import Bound, of_field, quoted_name
