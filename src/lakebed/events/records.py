@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote_plus, unquote_plus
 
@@ -156,4 +157,11 @@ def decode_key(text: str) -> str:
 
 def rfc3339(ms: int) -> str:
     """A moment in UTC with three digits of fractions: `2026-01-02T03:04:05.006Z`."""
-    return (_EPOCH + timedelta(milliseconds=ms)).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    seconds, fraction = divmod(ms, 1000)
+    return f"{_second(seconds)}.{fraction:03}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    """Events come in the order of time: most are of the same second as the one before."""
+    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()

@@ -4,10 +4,12 @@ import asyncio
 import dataclasses
 import shutil
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from lakebed.core.errors import InvalidSetting, Unavailable
 from lakebed.events.targets.http_connections import HttpConnections
@@ -193,3 +195,99 @@ async def test_files_that_are_replaced_are_used_by_the_next_connection(tmp_path:
         shutil.copy(new.certificate, trusted)
         assert (await http(post(server, scheme="https"))).status == 200
     await http.close()
+
+
+# -- proxies ----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Tunnels:
+    """A proxy that connects whoever asks, or answers that it does not."""
+
+    refusal: bytes = b""
+    asked: list[bytes] = dataclasses.field(default_factory=list)
+    port: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+        if self.refusal:
+            writer.write(self.refusal)
+            writer.close()
+            return
+        host, _, port = self.asked[-1].split()[1].decode().rpartition(":")
+        there, onward = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await asyncio.gather(carry(reader, onward), carry(there, writer))
+
+
+async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while piece := await reader.read(65536):
+            writer.write(piece)
+    writer.close()
+
+
+@asynccontextmanager
+async def a_proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnels]:
+    proxy = Tunnels()
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    monkeypatch.setenv("https_proxy", f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    async with server:
+        yield proxy
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_proxy_connects_and_what_goes_through_it_is_secured(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = a_certificate(tmp_path / "own")
+
+    async def work() -> None:
+        http = HttpConnections(TlsFiles(ca=str(own.certificate)))
+        async with a_proxy(monkeypatch) as proxy, raw_server(serving(own)) as server:
+            request = dataclasses.replace(post(server, scheme="https"), through_proxy=True)
+            for _ in range(3):
+                assert (await http(request)).body == b"ok"
+            assert len(proxy.asked) == server.connections == 1
+            assert proxy.asked[0].startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\n".encode())
+            assert b"Proxy-Authorization: Basic " in proxy.asked[0]
+            await http.close()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(work())
+
+
+async def test_a_proxy_that_does_not_connect_is_told_of(http: HttpConnections, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_proxy(monkeypatch) as proxy, raw_server() as server:
+        proxy.refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
+        with pytest.raises(Unavailable, match="the proxy does not connect"):
+            await http(dataclasses.replace(post(server, scheme="https"), through_proxy=True))
+        assert not server.connections
+
+
+# -- what nobody asked for --------------------------------------------------------------------------------------
+
+
+async def test_an_answer_too_many_is_nobodys(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        server.answer = lambda head: OK + b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nX: 1\r\n\r\nno"
+        for _ in range(2):
+            answer = await http(post(server))
+            assert (answer.status, answer.body) == (200, b"ok")
+        assert server.connections == 2
+
+
+async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: HttpConnections) -> None:
+    async with raw_server() as server:
+        server.answer = lambda head: b""
+        with pytest.raises(Unavailable, match="TimeoutError"):
+            await http(post(server, seconds=0.05))
+        server.answer = lambda head: OK
+        assert (await http(post(server, seconds=0.2))).status == 200
+        assert server.connections == 2
+        # Longer than the first was allowed: each has a time of its own.
+        await asyncio.sleep(0.06)
+        assert (await http(post(server))).status == 200
+        assert server.connections == 2

@@ -9,20 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import Final
 
 import httptools
 
-from lakebed.core.errors import InvalidSetting, Unavailable
+from lakebed.core.errors import Unavailable
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest, proxy_authorization, proxy_for
 
+from .http_connection import HttpConnection, Place, place_of
 from .tls import Sight, TlsFiles, TlsWatch
 
 log = logging.getLogger("lakebed.events")
 
-_READ_BYTES: Final = 65536
 _IDLE_SECONDS: Final = 30.0
 _MOST_IDLE: Final = 32
 
@@ -30,51 +28,12 @@ _MOST_IDLE: Final = 32
 _SYSTEM: Final = TlsFiles()
 
 
-@dataclass
-class _Answer:
-    """Filled by the parser, which calls these by name."""
-
-    limit: int
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytearray = field(default_factory=bytearray)
-    is_complete: bool = False
-    is_last: bool = True
-    """Whether the connection ends with it."""
-    parser: Any = None  # Any: httptools comes without types
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_body(self, piece: bytes) -> None:
-        if len(self.body) <= self.limit:
-            self.body += piece
-
-    def on_message_complete(self) -> None:
-        self.is_complete = True
-        # Here and not later: the parser forgets it when it gets ready for the next answer.
-        self.is_last = not self.parser.should_keep_alive()
-
-
-class _Stale(Exception):
-    """A kept connection was gone before anything came back."""
-
-
-class _Connection(NamedTuple):
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    used_at: float = 0.0
-
-    def close(self) -> None:
-        # At once: there is nothing more to say, and nobody to wait for.
-        self.writer.transport.abort()
-
-
 class HttpConnections:
     """Sends requests, and keeps connections for the next. An `Http` of the seam that credentials have."""
 
     def __init__(self, tls: TlsFiles = _SYSTEM) -> None:
         self._tls = tls
-        self._idle: dict[tuple[str, str], list[_Connection]] = {}
+        self._idle: dict[tuple[str, str], list[HttpConnection]] = {}
         self._context: ssl.SSLContext | None = None
         self._watch = TlsWatch(tls)
         self._is_closed = False
@@ -83,21 +42,24 @@ class HttpConnections:
         """The answer. Raises Unavailable when none came."""
         if self._is_closed:
             raise Unavailable("the target is closed")
-        parts = urlsplit(request.url)
-        place = parts.scheme, parts.netloc
+        place = place_of(request.url)
+        deadline = asyncio.get_running_loop().time() + request.timeout_seconds
         try:
-            async with asyncio.timeout(request.timeout_seconds):
-                kept = self._kept(place)
-                while kept is not None:
-                    try:
-                        return await self._ask(kept, place, request, is_kept=True)
-                    except _Stale:
-                        kept = self._kept(place)
-                fresh = await self._connect(request)
-                return await self._ask(fresh, place, request, is_kept=False)
-        except (OSError, EOFError, TimeoutError, ssl.SSLError, httptools.HttpParserError, _Stale) as error:
+            kept = self._kept(place)
+            while kept is not None:
+                try:
+                    return await self._ask(kept, place, request, deadline)
+                except (OSError, EOFError) as error:
+                    if kept.has_heard or isinstance(error, TimeoutError):
+                        raise
+                    kept = self._kept(place)
+            async with asyncio.timeout_at(deadline):
+                fresh = await self._connect(place, deadline, through_proxy=request.through_proxy)
+            return await self._ask(fresh, place, request, deadline)
+        except (OSError, EOFError, TimeoutError, ssl.SSLError, httptools.HttpParserError) as error:
             # Only the class is told: some of these errors quote what was sent or received.
-            raise Unavailable(f"no answer. host={parts.hostname} path={parts.path} reason={_reason(error)}") from None
+            path = place.target.partition("?")[0]
+            raise Unavailable(f"no answer. host={place.host} path={path} reason={_reason(error)}") from None
 
     async def close(self) -> None:
         """Let go of the connections. Idempotent."""
@@ -107,82 +69,53 @@ class HttpConnections:
                 connection.close()
         self._idle.clear()
 
-    def _kept(self, place: tuple[str, str]) -> _Connection | None:
+    def _kept(self, place: Place) -> HttpConnection | None:
         now = asyncio.get_running_loop().time()
-        idle = self._idle.get(place, [])
+        idle = self._idle.get(place.origin, [])
         while idle:
             connection = idle.pop()
-            if now - connection.used_at < _IDLE_SECONDS and not connection.reader.at_eof():
+            if now - connection.used_at < _IDLE_SECONDS and connection.is_usable:
                 return connection
             connection.close()
         return None
 
-    async def _ask(
-        self, connection: _Connection, place: tuple[str, str], request: HttpRequest, *, is_kept: bool
-    ) -> HttpAnswer:
-        is_reusable = False
+    async def _ask(self, connection: HttpConnection, place: Place, request: HttpRequest, deadline: float) -> HttpAnswer:
         try:
-            answer = _Answer(request.max_answer_bytes)
-            parser = answer.parser = httptools.HttpResponseParser(answer)
-            has_begun = False
-            try:
-                connection.writer.write(_head(request) + request.body)
-                await connection.writer.drain()
-                while not answer.is_complete:
-                    piece = await connection.reader.read(_READ_BYTES)
-                    if not piece:
-                        break
-                    has_begun = True
-                    parser.feed_data(piece)
-                    if request.method == "HEAD" and parser.get_status_code():
-                        # Its answer ends with the headers, whatever length they tell: the connection is not used again.
-                        return HttpAnswer(parser.get_status_code(), b"", answer.headers)
-                    if len(answer.body) > request.max_answer_bytes:
-                        raise Unavailable(
-                            f"answer too long. host={urlsplit(request.url).hostname} maximum={request.max_answer_bytes}"
-                        )
-            except OSError:
-                if is_kept and not has_begun:
-                    raise _Stale from None
-                raise
-            if not has_begun:
-                raise _Stale if is_kept else EOFError
-            status: int = parser.get_status_code()
-            if not answer.is_complete and ("content-length" in answer.headers or "transfer-encoding" in answer.headers):
-                raise EOFError
-            is_reusable = answer.is_complete and not answer.is_last
-            return HttpAnswer(status, bytes(answer.body), answer.headers)
+            return await connection.ask(request, deadline)
         finally:
-            idle = self._idle.setdefault(place, [])
-            if is_reusable and not self._is_closed and len(idle) < _MOST_IDLE:
-                idle.append(connection._replace(used_at=asyncio.get_running_loop().time()))
+            idle = self._idle.setdefault(place.origin, [])
+            if connection.is_usable and not self._is_closed and len(idle) < _MOST_IDLE:
+                connection.used_at = asyncio.get_running_loop().time()
+                idle.append(connection)
             else:
                 connection.close()
 
-    async def _connect(self, request: HttpRequest) -> _Connection:
-        parts = urlsplit(request.url)
-        host = parts.hostname or ""
-        if parts.scheme == "http":
-            return _Connection(*await asyncio.open_connection(host, parts.port or 80))
-        port = parts.port or 443
+    async def _connect(self, place: Place, deadline: float, *, through_proxy: bool) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        if place.scheme == "http":
+            return (await loop.create_connection(HttpConnection, place.host, place.port))[1]
         context = await self._secured()
-        proxy = proxy_for(host) if request.through_proxy else None
+        proxy = proxy_for(place.host) if through_proxy else None
         if proxy is None:
-            return _Connection(*await asyncio.open_connection(host, port, ssl=context, server_hostname=host))
-        reader, writer = await asyncio.open_connection(proxy.hostname or "", proxy.port or 8080)
-        connection = _Connection(reader, writer)
+            made = loop.create_connection(
+                HttpConnection, place.host, place.port, ssl=context, server_hostname=place.host
+            )
+            return (await made)[1]
+        _, outside = await loop.create_connection(HttpConnection, proxy.hostname or "", proxy.port or 8080)
         try:
-            headers = "".join(f"{name}: {value}\r\n" for name, value in proxy_authorization(proxy).items())
-            writer.write(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{headers}\r\n".encode())
-            head = await reader.readuntil(b"\r\n\r\n")
-            words = head.split(None, 2)
-            if len(words) < 2 or not words[1].startswith(b"2"):
-                raise Unavailable(f"the proxy does not connect. host={host}")
-            await writer.start_tls(context, server_hostname=host)
+            where = f"{place.host}:{place.port}"
+            tunnel = await outside.ask_for_tunnel(where, proxy_authorization(proxy), deadline)
+            if tunnel is None:
+                raise Unavailable(f"the proxy does not connect. host={place.host}")
+            inside = HttpConnection()
+            secured = await loop.start_tls(tunnel, inside, context, server_hostname=place.host)
+            if secured is None:
+                raise EOFError
         except BaseException:
-            connection.close()
+            outside.close()
             raise
-        return connection
+        inside.connection_made(secured)
+        return inside
 
     async def _secured(self) -> ssl.SSLContext:
         """What connections are made with. Files that were replaced by some that are no good leave it as it was."""
@@ -200,19 +133,6 @@ class HttpConnections:
             log.warning("certificates that were replaced cannot be used: %s", error)
             return context
         return self._context
-
-
-def _head(request: HttpRequest) -> bytes:
-    parts = urlsplit(request.url)
-    path = parts.path or "/"
-    headers: dict[str, Any] = {"Host": parts.netloc, **request.headers}
-    if request.method != "HEAD":
-        headers["Content-Length"] = len(request.body)
-    lines = [f"{request.method} {path}{'?' + parts.query if parts.query else ''} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if any("\r" in line or "\n" in line for line in lines):
-        raise InvalidSetting(f"a header or path that HTTP cannot carry. host={parts.hostname}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
 def _reason(error: BaseException) -> str:
