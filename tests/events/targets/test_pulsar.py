@@ -7,7 +7,8 @@ import pytest
 from tests.contracts.targets import TargetContract
 from tests.fixtures.brokers.pulsar import PulsarService, running_pulsar
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy]
+# One process has them all: two of these servers beside each other are more than two cores take.
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy, pytest.mark.xdist_group("pulsar")]
 
 
 @pytest.fixture(scope="module")
