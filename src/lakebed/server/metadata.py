@@ -16,13 +16,14 @@ from lakebed.meta.seam import MetaStore
 SQLITE_FILE: Final = "meta.db"
 
 
-async def open_metadata(settings: Settings, keys: MasterKeys) -> MetaStore:
+async def open_metadata(settings: Settings, keys: MasterKeys, *, stands_back: bool = False) -> MetaStore:
     """The store, for one process and its event loop; whoever opens it closes it.
 
+    A process that stands back has the file of SQLite when no other writes it. PostgreSQL has its own order of things.
     Raises Unavailable, StorageFull, Corrupted; StateConflict when a newer release wrote it; InvalidSetting when it was
     written with other master keys, or PostgreSQL is named and its library is not installed.
     """
-    store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings))
+    store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings, stands_back))
     try:
         await migrate(store)
         await confirm_master_keys(store, keys)
@@ -32,7 +33,7 @@ async def open_metadata(settings: Settings, keys: MasterKeys) -> MetaStore:
     return store
 
 
-async def _open_sqlite(settings: Settings) -> MetaStore:
+async def _open_sqlite(settings: Settings, stands_back: bool) -> MetaStore:
     from lakebed.meta.sqlite import SqliteStore
 
     folder = settings.server.data
@@ -40,7 +41,7 @@ async def _open_sqlite(settings: Settings) -> MetaStore:
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"cannot make the data folder. path={folder} error={error.strerror}") from error
-    return await SqliteStore.open(folder / SQLITE_FILE)
+    return await SqliteStore.open(folder / SQLITE_FILE, stands_back=stands_back)
 
 
 async def _open_postgres(settings: Settings) -> MetaStore:
