@@ -22,7 +22,7 @@ help: ## Print these lines
 
 setup: $(STAMP) ## Make .venv/ with everything the other commands need
 
-$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py src/lakebed/objects/md5_lanes.c src/lakebed/select/json_lines.c
+$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(shell find src -name '*.c')
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Lakebed needs Python 3.11 or newer. Install it, then: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
@@ -67,4 +67,5 @@ stream-messages: setup ## Make the classes of stream messages from their .proto
 clean: ## Remove what the other commands made in this checkout
 	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist \
-	  src/lakebed/objects/_md5_lanes.so src/lakebed/select/_json_lines.so
+	  src/lakebed/objects/_md5_lanes.so src/lakebed/select/_json_lines.so \
+	  src/lakebed/streams/keys/_key_records.so

@@ -1,4 +1,4 @@
-"""Builds the C of the package where there is a compiler; the package works without (ADR 11, ADR 26)."""
+"""Builds the C of the package where there is a compiler; the package works without (ADR 11, ADR 26, ADR 36)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ JSON_LINES: Final = Library(
     "src/lakebed/select/_json_lines.so",
     "lines of JSON will be read value by value, by msgspec",
 )
-LIBRARIES: Final = (MD5_LANES, JSON_LINES)
+KEY_RECORDS: Final = Library(
+    "src/lakebed/streams/keys/key_records.c",
+    "src/lakebed/streams/keys/_key_records.so",
+    "records of keys will be read one by one",
+)
+LIBRARIES: Final = (MD5_LANES, JSON_LINES, KEY_RECORDS)
 
 FLAGS: Final = ("-O2", "-fPIC", "-shared", "-pthread", "-fno-tree-reassoc")
 """The last one: the order of additions in the source is the one that waits least."""

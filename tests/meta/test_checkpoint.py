@@ -136,12 +136,12 @@ async def test_while_another_process_does_it_nothing_is_done_twice(path: Path, w
 
 async def test_who_comes_last_begins_when_others_would_have_long_before(path: Path, writer: Writer) -> None:
     last = Checkpointer(path, asyncio.get_running_loop(), passive_bytes=10 * PAGE_BYTES, comes_last=True)
-    writer.commit(20)
-    last.log_has(writer.log_pages)
-    assert not last.is_running
-    writer.commit(80)
-    last.log_has(writer.log_pages)
-    assert last.is_running
+    began = []
+    for commits in (20, 80):
+        writer.commit(commits)
+        last.log_has(writer.log_pages)
+        began.append(last.is_running)
+    assert began == [False, True]
     await _finish(last)
     writer.commit()
     assert writer.log_pages < 10

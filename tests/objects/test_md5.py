@@ -176,7 +176,7 @@ class TestBuild:
         assert "-py3-none-linux_" in wheel.name
         assert not said
         with zipfile.ZipFile(wheel) as archive:
-            path, _ = (archive.extract(library.built.removeprefix("src/"), tmp_path) for library in LIBRARIES)
+            path, *_ = (archive.extract(library.built.removeprefix("src/"), tmp_path) for library in LIBRARIES)
         running = Lanes(Path(path)).new()
         running.wait(running.begin([b"bytes"]))
         assert running.digest() == md5(b"bytes")

@@ -12,6 +12,7 @@ from awscrt.checksums import crc32c
 
 from lakebed.streams.keys.columns import PADDING, Rows
 from lakebed.streams.keys.fields import corrupt, read_varint, write_varint
+from lakebed.streams.keys.record_scanner import Records, scan_records
 
 __all__ = ["KeyBatch", "read_key_batch", "write_key_batch", "write_value_batch"]
 
@@ -48,6 +49,12 @@ def read_key_batch(records: bytes | memoryview) -> KeyBatch:
         raise corrupt(f"batch of keys has another length. magic={magic} said={length} found={size - 4}")
     if crc32c(memoryview(data)[_CHECKED_FROM:size]) != checksum:
         raise corrupt("checksum of a batch of keys does not match")
+    found = scan_records(data, _HEADER.size, size, count, schema_id) or _read_records(data, size, count, schema_id)
+    return KeyBatch(schema_id, writer_id, sequence, found.keys, found.values, Rows(data, found.starts, found.ends))
+
+
+def _read_records(data: bytes, size: int, count: int, schema_id: int) -> Records:
+    """The records up to `size`; raises CORRUPT_RECORD unless there are just so many."""
     keys: list[bytes] = []
     values: list[bytes | None] = []
     starts: list[int] = []
@@ -60,10 +67,7 @@ def read_key_batch(records: bytes | memoryview) -> KeyBatch:
             raise corrupt(f"batch of keys ends before its records. count={count} read={len(keys)}")
         start = position + 4
         end = start + unpack(data, position)[0]
-        key_bytes = data[start]
-        start += 1
-        if key_bytes >= 0x80:
-            key_bytes, start = read_varint(data, start - 1)
+        key_bytes, start = read_varint(data, start)
         row = start + key_bytes
         if row > end or end > size:
             raise corrupt(f"record of a key is longer than its batch. record={len(keys)}")
@@ -77,8 +81,7 @@ def read_key_batch(records: bytes | memoryview) -> KeyBatch:
         position = end
     if position != size:
         raise corrupt(f"batch of keys goes on after its records. length={size} read={position}")
-    rows = Rows(data, np.array(starts, np.int64), np.array(ends, np.int64))
-    return KeyBatch(schema_id, writer_id, sequence, keys, values, rows)
+    return Records(keys, values, np.array(starts, np.int64), np.array(ends, np.int64))
 
 
 def write_key_batch(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -84,7 +84,6 @@ class KeyBucket:
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
         self._overlay: dict[bytes, bytes | None] = {}
-        self._overlay_ends: dict[bytes, int] = {}
         self._count = index.row_count
         self._applying: asyncio.Task[None] | None = None
         self._failure: StreamFailure | None = None
@@ -218,7 +217,6 @@ class KeyBucket:
         self._pending.append(pending)
         self._pending_bytes += pending.size_bytes
         self._overlay.update(decision.values)
-        self._overlay_ends.update(dict.fromkeys(decision.values, end))
         if self._applying is None:
             self._applying = asyncio.create_task(self._apply())
         return pending
@@ -238,12 +236,12 @@ class KeyBucket:
                 await self._log.settle(self._pending[0].end_offset)
                 stable = self._log.stable_offset
                 ready = [each for each in self._pending if each.end_offset <= stable] or [self._pending[0]]
-                values: dict[bytes, bytes | None] = {}
-                for each in ready:
-                    values.update(each.values)
+                values, *later = (each.values for each in ready)
+                for more in later:
+                    values.update(more)
                 last = ready[-1]
                 self._index.apply(values, last.end_offset, last.row_count)
-                await self._settled(ready, values)
+                await self._settled(ready)
                 if self._index.is_full:
                     await self._begin_spill()
         except Exception as error:
@@ -253,21 +251,16 @@ class KeyBucket:
         finally:
             self._applying = None
 
-    async def _settled(self, ready: Sequence[_Pending], values: Iterable[bytes]) -> None:
-        end = ready[-1].end_offset
-        if len(ready) == len(self._pending):
-            self._overlay.clear()
-            self._overlay_ends.clear()
-        else:
-            ends = self._overlay_ends
-            for key in values:
-                if ends[key] <= end:
-                    del self._overlay[key], ends[key]
+    async def _settled(self, ready: Sequence[_Pending]) -> None:
         for each in ready:
             self._pending.popleft()
             self._pending_bytes -= each.size_bytes
             if not each.done.done():
                 each.done.set_result(None)
+        # Anew, of those that are left: they are few, and to take the others out one by one costs more.
+        self._overlay.clear()
+        for each in self._pending:
+            self._overlay.update(each.values)
         async with self._room:
             self._room.notify_all()
         if self._flush is None:

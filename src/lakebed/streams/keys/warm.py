@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
@@ -128,18 +128,14 @@ class WarmValues:
 
     def find(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys, `UNKNOWN` for those that are not here."""
-        get = self._known.get
-        if self.is_whole:
-            found = [get(key) for key in keys]
-            if self.is_whole:  # still: or some may have been forgotten meanwhile
-                return found
-        return [get(key, UNKNOWN) for key in keys]
+        found = self._find_whole(keys)
+        return list(map(self._known.get, keys, repeat(UNKNOWN))) if found is None else found
 
     def find_all(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
         """The values of these keys if all of them are here; no longer a look than up to the first that is not."""
-        if self.is_whole:
-            found = self.find(keys)
-            return None if any(value is UNKNOWN for value in found) else found
+        found = self._find_whole(keys)
+        if found is not None:
+            return found
         get = self._known.get
         found = []
         for key in keys:
@@ -148,6 +144,14 @@ class WarmValues:
                 return None
             found.append(value)
         return found
+
+    def _find_whole(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """The values of these keys if what is not here is nowhere."""
+        if self.is_whole:
+            found = list(map(self._known.get, keys))
+            if self.is_whole:  # still: or some may have been forgotten meanwhile
+                return found
+        return None
 
     def give(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
         """Have these, which the disk does not have."""

@@ -1,0 +1,110 @@
+"""`key_records.c` reads what is read record by record, and nothing beyond its memory."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hatch_build import KEY_RECORDS, compile_library, find_compiler
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lakebed.streams.failures import StreamFailure
+from lakebed.streams.keys import batches, record_scanner
+from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_key_batch
+from lakebed.streams.keys.record_scanner import Records, load_library, scan_records
+
+ROOT = Path(__file__).parents[3]
+FUZZ = Path(__file__).with_name("key_records_fuzz.c")
+
+pieces = st.one_of(st.binary(max_size=9), st.integers(120, 300).map(bytes), st.integers(65_500, 65_600).map(bytes))
+records = st.lists(st.tuples(pieces, st.none() | pieces.filter(len)), max_size=6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is in the tree now, whatever was built before."""
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("no C compiler")
+    path = tmp_path_factory.mktemp("keys") / "records.so"
+    assert compile_library([*compiler, "-Wall", "-Wextra", "-Werror"], ROOT / KEY_RECORDS.source, path) is None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_scanner, "load_library", lambda: load_library(path))
+        yield
+
+
+def _plain(records: Records) -> tuple[object, ...]:
+    return records.keys, records.values, records.starts.tolist(), records.ends.tolist()
+
+
+def _one_by_one(data: bytes, size: int, count: int, schema_id: int) -> object:
+    try:
+        return _plain(batches._read_records(data, size, count, schema_id))
+    except StreamFailure:
+        return None
+
+
+@settings(deadline=None)
+@given(records, st.integers(-(2**15), 2**15 - 1))
+def test_whole_batches_are_read_by_the_library(given_: list[tuple[bytes, bytes | None]], schema_id: int) -> None:
+    data = write_key_batch(given_, schema_id)
+    found = scan_records(data, batches._HEADER.size, len(data), len(given_), schema_id)
+    assert found is not None
+    assert _plain(found) == _one_by_one(data, len(data), len(given_), schema_id)
+    assert found.keys == [key for key, _ in given_]
+
+
+@settings(deadline=None)
+@given(records, st.data())
+@example([(b"k" * 200, b"row")], None)
+def test_what_is_damaged_is_read_the_same_or_left(
+    given_: list[tuple[bytes, bytes | None]], data: st.DataObject | None
+) -> None:
+    batch = bytearray(write_key_batch(given_, 1))
+    count = len(given_)
+    if data is None:
+        batch[batches._HEADER.size + 4 : batches._HEADER.size + 9] = b"\xff" * 5
+    else:
+        for _ in range(data.draw(st.integers(0, 3))):
+            batch[data.draw(st.integers(0, len(batch) - 1))] = data.draw(st.integers(0, 255))
+        del batch[data.draw(st.integers(batches._HEADER.size, len(batch))) :]
+        count = data.draw(st.sampled_from([count, count + 1, max(0, count - 1), 2**31 - 1, -1]))
+    found = scan_records(bytes(batch), batches._HEADER.size, len(batch), count, 1)
+    assert (found and _plain(found)) == (_one_by_one(bytes(batch), len(batch), count, 1) if count >= 0 else None)
+
+
+def test_without_the_library_batches_are_read_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read() -> KeyBatch:
+        return read_key_batch(write_key_batch([(b"a", b"1"), (b"b", None)], 1))
+
+    with_library = read()
+    with caplog.at_level(logging.INFO, "lakebed.streams"):
+        monkeypatch.setattr(record_scanner, "load_library", lambda: load_library(tmp_path / "missing.so"))
+        without = read()
+    assert (
+        (without.keys, without.values) == (with_library.keys, with_library.values) == ([b"a", b"b"], [b"\1\x001", None])
+    )
+    assert "without a C compiler" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_it_stays_within_its_memory(tmp_path: Path, seed: int) -> None:
+    compiler = find_compiler()
+    assert compiler is not None
+    program = tmp_path / "fuzz"
+    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o", str(program), str(FUZZ)]
+    made = subprocess.run([*compiler, *flags], capture_output=True, text=True, check=False)
+    if made.returncode != 0 and "san" in made.stderr:
+        pytest.skip("the compiler has no sanitizers")
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run([program, "100000", str(seed)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    # Records that are read are among them, or it shows nothing.
+    assert int(ran.stdout) > 10_000
