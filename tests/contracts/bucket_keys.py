@@ -240,8 +240,14 @@ class BucketKeysContract:
     async def test_all_keys_with_a_prefix_are_found_in_order(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put(*((number, "x", number) for number in (0x1FF, 0x100, 0x200, 0x180, 0xFF)))
-        found = await bucket.keys.lookup_prefixes([b"\0\0\1", b"\0\0\3", b"\xff"])
+        prefixes = [b"\0\0\1", b"\0\0\3", b"\xff"]
+        found = await bucket.keys.lookup_prefixes(prefixes, 1000)
         assert [[bucket.decoded(value)[0] for value in each] for each in found] == [[0x100, 0x180, 0x1FF], [], []]
+        size = sum(map(len, found[0]))
+        assert await bucket.keys.lookup_prefixes(prefixes, size) == found
+        with pytest.raises(StreamFailure) as failed:
+            await bucket.keys.lookup_prefixes(prefixes, size - 1)
+        assert failed.value.reason is Reason.RECORD_TOO_LARGE
         await bucket.keys.close()
 
     async def test_a_scan_shows_one_moment_in_the_order_of_keys(self, open_index: OpenIndex) -> None:

@@ -238,8 +238,8 @@ class BucketKeys(Protocol):
         """The same, once a row of nothing but its key was put for each that has none. Reasons: as of `put`."""
         ...
 
-    async def lookup_prefixes(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
-        """The values of all keys that begin so, in the order of keys."""
+    async def lookup_prefixes(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
+        """The values of all keys that begin so, in the order of keys. RECORD_TOO_LARGE if they have more bytes."""
         ...
 
     def scan(self, limit: int | None = None) -> KeyScan:

@@ -76,7 +76,8 @@ def working(place: Tended) -> Iterator[None]:
     stop, failed = threading.Event(), list[Ended]()
 
     def tell(ended: Ended) -> None:
-        if ended.report is None:
+        # A copy may be under way at the end: nobody waits for it, and that it was stopped is no failure.
+        if ended.report is None and not stop.is_set():
             failed.append(ended)
 
     def work() -> None:

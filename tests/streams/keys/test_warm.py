@@ -132,7 +132,7 @@ def test_an_index_finds_what_is_on_disk_in_memory_and_in_both(tmp_path: Path, mo
     recalled = index.recall(keys)
     assert recalled == (None if most_bytes == 1 else expected)
     assert index.recall(keys[1:3]) == [b"new", None]
-    assert len(index.get_prefixed(b"")) == 2999
+    assert len(list(index.get_prefixed(b""))) == 2999
     view = index.view()
     assert view.log_offset == 3002
     index.apply({keys[0]: None}, 3003, 2998)

@@ -144,11 +144,24 @@ class KeyBucket:
         await self.put(Put(batch, self._table.latest.key_positions), Acks.ALL)
         return await self.lookup(keys)
 
-    async def lookup_prefixes(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
-        """The values of all keys that begin so, in the order of keys."""
+    async def lookup_prefixes(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
+        """The values of all keys that begin so, in the order of keys, if they have no more bytes than that."""
         self._check_open()
         with self._reading():
-            return await asyncio.to_thread(lambda: [self._index.get_prefixed(prefix) for prefix in prefixes])
+            return await asyncio.to_thread(self._prefixed, prefixes, max_bytes)
+
+    def _prefixed(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
+        left = max_bytes
+        found: list[list[bytes]] = []
+        for prefix in prefixes:
+            found.append([])
+            for value in self._index.get_prefixed(prefix):
+                left -= len(value)
+                if left < 0:
+                    more = f"these prefixes have more rows than an answer. max_bytes={max_bytes} hint=scan the table"
+                    raise StreamFailure(Reason.RECORD_TOO_LARGE, more)
+                found[-1].append(value)
+        return found
 
     def scan(self, limit: int | None = None) -> KeyScan:
         """Begin a scan of the rows as they are now."""

@@ -6,7 +6,7 @@ long as the offset it tells is one whose changes it has all, and of no later one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 __all__ = ["IndexView", "KeyIndex", "MemoryIndex"]
@@ -58,8 +58,8 @@ class KeyIndex(Protocol):
         """The values of these keys."""
         ...
 
-    def get_prefixed(self, prefix: bytes) -> list[bytes]:
-        """The values of all keys that begin so, in the order of keys."""
+    def get_prefixed(self, prefix: bytes) -> Iterator[bytes]:
+        """The values of all keys that begin so, in the order of keys, read as they are asked for."""
         ...
 
     def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
@@ -114,9 +114,9 @@ class MemoryIndex:
         """The values of these keys."""
         return [self._values.get(key) for key in keys]
 
-    def get_prefixed(self, prefix: bytes) -> list[bytes]:
+    def get_prefixed(self, prefix: bytes) -> Iterator[bytes]:
         """The values of all keys that begin so."""
-        return [self._values[key] for key in sorted(self._values) if key.startswith(prefix)]
+        return (self._values[key] for key in sorted(self._values) if key.startswith(prefix))
 
     def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
         """Have these values."""

@@ -132,15 +132,13 @@ class RocksIndex:
         values = dict(zip(ordered, self._db.get(ordered), strict=True))
         return [values[key] for key in keys]
 
-    def get_prefixed(self, prefix: bytes) -> list[bytes]:
+    def get_prefixed(self, prefix: bytes) -> Iterator[bytes]:
         """The values of all keys that begin so."""
         self.spill()
-        found = []
         for key, value in self._db.items(from_key=prefix):
             if not key.startswith(prefix):
                 break
-            found.append(value)
-        return found
+            yield value
 
     def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
         """Have these values."""

@@ -26,8 +26,8 @@ from ..records import RecordsFor, looked_up, read_put
 
 __all__ = ["KeyCalls"]
 
-MAX_SCAN_BYTES: Final = 64 * 1024 * 1024
-"""Largest answer to a scan with a limit."""
+MAX_ROWS_BYTES: Final = 64 * 1024 * 1024
+"""Of rows in one answer: to a scan with a limit, which has fewer then; to prefixes, which are refused."""
 
 MANY_KEYS: Final = 1024
 """Looked up at once for one connection. Clients ask for 128."""
@@ -154,6 +154,7 @@ class KeyCalls:
         table = await self._table(caller, request.table_id, Need.READ)
         await room.turn()
         answer = pb.PrefixLookupResponse()
+        left = MAX_ROWS_BYTES
         for part in request.buckets:
             found = answer.buckets.add(bucket_id=part.bucket_id)
             partition_id = None
@@ -161,8 +162,9 @@ class KeyCalls:
                 partition_id = found.partition_id = part.partition_id
             try:
                 keys = await self._keys(table, partition_id, part.bucket_id)
-                for values in await keys.lookup_prefixes(list(part.keys)):
+                for values in await keys.lookup_prefixes(list(part.keys), left):
                     found.value_lists.add(values=values)
+                    left -= sum(map(len, values))
             except LakebedError as error:
                 found.error_code, found.error_message = error_code(error), str(error)
         return answer
@@ -233,12 +235,12 @@ async def _some(opened: OpenBucket, limit: int) -> bytes:
     offset = max(log.start_offset, log.stable_offset - limit)
     if offset >= log.stable_offset:
         return b""
-    return bytes((await log.read(offset, MAX_SCAN_BYTES)).records)
+    return bytes((await log.read(offset, MAX_ROWS_BYTES)).records)
 
 
 def _first(keys: BucketKeys, limit: int) -> bytes:
     scan = keys.scan(limit)
     try:
-        return scan.next(MAX_SCAN_BYTES)[0]
+        return scan.next(MAX_ROWS_BYTES)[0]
     finally:
         scan.close()
