@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,11 +37,17 @@ STEPS = (
 )
 
 
-def play(folder: Path, *program: str, **more: str) -> subprocess.CompletedProcess[str]:
+def begin(folder: Path, *program: str, **more: str) -> subprocess.Popen[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "AWS_"))}
     command = [sys.executable, *(program or ("-m", "lakebed")), "demo", "--folder", str(folder)]
     environment = {**kept, "COLUMNS": "200", "NO_COLOR": "1", **more}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def play(folder: Path, *program: str, **more: str) -> subprocess.CompletedProcess[str]:
+    with begin(folder, *program, **more) as playing:
+        told, complained = playing.communicate(timeout=600)
+    return subprocess.CompletedProcess(playing.args, playing.returncode, told, complained)
 
 
 WITHOUT_JAVA = """
@@ -117,3 +125,16 @@ def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) 
     assert "The records wait until a worker can take them." in played.stdout
     assert f"lakebed:TaskPlanned × {7 if sys.version_info < (3, 13) else 6}" in played.stdout
     assert played.stderr == ""
+
+
+def test_who_ends_the_demo_ends_its_server(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    with begin(folder) as playing:
+        deadline = time.monotonic() + 60
+        # Its own line has the folder, too.
+        while len(processes_on(folder)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert playing.poll() is None
+        playing.terminate()
+        assert playing.wait(60) == 128 + signal.SIGTERM
+    assert processes_on(folder) == []

@@ -46,6 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show the product working end to end."""
     demo = _Demo(arguments.folder)
+    # Whoever ends it ends the server too, which is in a session of its own.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         demo.play()
     finally:
