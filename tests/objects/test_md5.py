@@ -16,14 +16,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hatch_build import LIBRARIES, MD5_LANES, compile_library, find_compiler
+from hatch_build import LIBRARIES, MD5_LANES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.checksums import Buffer
 from lakebed.objects.md5 import Lanes, MakeMd5, PlainMd5, md5_maker
-
-ROOT = Path(__file__).parents[2]
+from tests.fixtures.c_libraries import ROOT, compiled
 
 
 def md5(data: bytes) -> bytes:
@@ -32,12 +31,7 @@ def md5(data: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = find_compiler()
-    if compiler is None:
-        pytest.skip("no C compiler")
-    path = tmp_path_factory.mktemp("md5") / "lanes.so"
-    assert compile_library([*compiler, "-Wall", "-Wextra", "-Werror"], ROOT / MD5_LANES.source, path) is None
-    return path
+    return compiled(MD5_LANES, tmp_path_factory.mktemp("md5"))
 
 
 @pytest.fixture(scope="module", params=["lanes", "hashlib"])

@@ -1,17 +1,8 @@
 /* Gives `json_lines.c` bytes of all kinds, in memory that ends where they end: a sanitizer tells what it does wrong. */
 #include "../../src/lakebed/select/json_lines.c"
+#include "chance.h"
 
 #include <stdio.h>
-
-static uint64_t state;
-
-static uint32_t draw(uint32_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 11) % below;
-}
 
 static const char *const pieces[] = {
     "{", "}", "[", "]", ",", ":", "\"", "\\", "\n", "\r\n", " ", "\t", "\"a\":", "\"b\":", "\"c\"", "\"\\u0061\":",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes.util
-import subprocess
 from pathlib import Path
 
 import pytest
-from hatch_build import JSON_LINES, compile_library, find_compiler
+from hatch_build import JSON_LINES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +16,8 @@ from lakebed.select.json_scanner import RECORD_COLUMN, JsonLibrary, line_scanner
 from lakebed.select.paths import Index, Name, Step
 from lakebed.select.relation import View
 from lakebed.select.value_columns import ValueColumns
+from tests.fixtures.c_libraries import compiled, fuzzed
 
-ROOT = Path(__file__).parents[2]
 FUZZ = Path(__file__).with_name("json_lines_fuzz.c")
 
 NUMBERS = (
@@ -139,12 +138,7 @@ views = st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from([None, *View]
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> JsonLibrary:
-    compiler = find_compiler()
-    if compiler is None:
-        pytest.skip("no C compiler")
-    path = tmp_path_factory.mktemp("json") / "lines.so"
-    assert compile_library([*compiler, "-Wall", "-Wextra", "-Werror"], ROOT / JSON_LINES.source, path) is None
-    return JsonLibrary(path)
+    return JsonLibrary(compiled(JSON_LINES, tmp_path_factory.mktemp("json")))
 
 
 def asked(columns: ValueColumns, found: list[tuple[tuple[Step, ...], View | None]]) -> list[str]:
@@ -251,16 +245,5 @@ def test_without_the_library_all_is_read_value_by_value(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 20_261_116])
 def test_nothing_is_read_or_written_past_an_end(tmp_path: Path, seed: int) -> None:
-    compiler = find_compiler()
-    if compiler is None:
-        pytest.skip("no C compiler")
-    program = tmp_path / "fuzz"
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o", str(program), str(FUZZ)]
-    made = subprocess.run([*compiler, *flags], capture_output=True, text=True, check=False)
-    if made.returncode != 0 and "san" in made.stderr:
-        pytest.skip("the compiler has no sanitizers")
-    assert made.returncode == 0, made.stderr
-    ran = subprocess.run([program, "100000", str(seed)], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
     # Bytes that are read as records are among them, or it shows nothing.
-    assert int(ran.stdout) > 10_000
+    assert fuzzed(FUZZ, tmp_path, rounds=100_000, seed=seed) > 10_000

@@ -1,18 +1,9 @@
 /* Gives `key_records.c` records of all kinds, in memory that ends where they end: a sanitizer tells what it does wrong. */
 #include "../../../src/lakebed/streams/keys/key_records.c"
+#include "chance.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static uint64_t state;
-
-static uint32_t draw(uint32_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 11) % below;
-}
 
 /* So many records, some of them longer than a length of one byte can say; now and then with a byte that is wrong. */
 static size_t make(uint8_t *block, int64_t count)

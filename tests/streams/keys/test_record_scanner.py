@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hatch_build import KEY_RECORDS, compile_library, find_compiler
+from hatch_build import KEY_RECORDS
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +15,8 @@ from lakebed.streams.failures import StreamFailure
 from lakebed.streams.keys import batches, record_scanner
 from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_key_batch
 from lakebed.streams.keys.record_scanner import Records, load_library, scan_records
+from tests.fixtures.c_libraries import compiled, fuzzed
 
-ROOT = Path(__file__).parents[3]
 FUZZ = Path(__file__).with_name("key_records_fuzz.c")
 
 pieces = st.one_of(st.binary(max_size=9), st.integers(120, 300).map(bytes), st.integers(65_500, 65_600).map(bytes))
@@ -27,11 +26,7 @@ records = st.lists(st.tuples(pieces, st.none() | pieces.filter(len)), max_size=6
 @pytest.fixture(scope="module", autouse=True)
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What is in the tree now, whatever was built before."""
-    compiler = find_compiler()
-    if compiler is None:
-        pytest.skip("no C compiler")
-    path = tmp_path_factory.mktemp("keys") / "records.so"
-    assert compile_library([*compiler, "-Wall", "-Wextra", "-Werror"], ROOT / KEY_RECORDS.source, path) is None
+    path = compiled(KEY_RECORDS, tmp_path_factory.mktemp("keys"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_scanner, "load_library", lambda: load_library(path))
         yield
@@ -96,15 +91,5 @@ def test_without_the_library_batches_are_read_all_the_same(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_it_stays_within_its_memory(tmp_path: Path, seed: int) -> None:
-    compiler = find_compiler()
-    assert compiler is not None
-    program = tmp_path / "fuzz"
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o", str(program), str(FUZZ)]
-    made = subprocess.run([*compiler, *flags], capture_output=True, text=True, check=False)
-    if made.returncode != 0 and "san" in made.stderr:
-        pytest.skip("the compiler has no sanitizers")
-    assert made.returncode == 0, made.stderr
-    ran = subprocess.run([program, "100000", str(seed)], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
     # Records that are read are among them, or it shows nothing.
-    assert int(ran.stdout) > 10_000
+    assert fuzzed(FUZZ, tmp_path, rounds=100_000, seed=seed) > 10_000
