@@ -22,7 +22,7 @@ public final class Load {
     public static void main(String[] words) throws Exception {
         String[] access = java.util.Arrays.copyOfRange(words, 3, words.length);
         int rows = Integer.parseInt(words[2]);
-        try (Connection connection = connection(words[1], access, "100ms")) {
+        try (Connection connection = connection(words[1], access, "100ms", "all")) {
             connection.getAdmin().createDatabase(DATABASE, DatabaseDescriptor.EMPTY, true).get();
             switch (words[0]) {
                 case "fill" -> Keys.fill(connection, rows);
@@ -30,7 +30,10 @@ public final class Load {
                 case "find" -> Keys.find(connection, rows);
                 default -> {
                     Logs.run(connection, rows);
-                    try (Connection eager = connection(words[1], access, "0ms")) {
+                    try (Connection unwaited = connection(words[1], access, "100ms", "0")) {
+                        Logs.pour(unwaited, rows);
+                    }
+                    try (Connection eager = connection(words[1], access, "0ms", "all")) {
                         Logs.time(eager);
                     }
                     Keys.run(connection, rows / 2);
@@ -41,11 +44,13 @@ public final class Load {
     }
 
     /** {@code patience} is how long a writer waits for more rows before it sends what it has. */
-    private static Connection connection(String address, String[] access, String patience) {
+    private static Connection connection(String address, String[] access, String patience, String acks) {
         Configuration said = new Configuration();
         said.setString("bootstrap.servers", address);
         said.setString("client.scanner.kv.batch-strategy", "SERVER_SCAN");
         said.setString("client.writer.batch-timeout", patience);
+        said.setString("client.writer.acks", acks);
+        said.setString("client.writer.enable-idempotence", String.valueOf(acks.equals("all")));
         if (access.length > 0) {
             said.setString("client.security.protocol", "SASL");
             said.setString("client.security.sasl.mechanism", "PLAIN");

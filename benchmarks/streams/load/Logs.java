@@ -7,7 +7,7 @@ import org.apache.fluss.client.table.writer.AppendWriter;
 import org.apache.fluss.metadata.TableDescriptor;
 import org.apache.fluss.metadata.TablePath;
 
-/** Appends to a new log table and scans it; and appends row by row, each once the one before is acknowledged. */
+/** Appends to a new log table and scans it; appends without being answered; and row by row, each once the last is. */
 final class Logs {
     private static final int TIMED = 1000;
     private static final int WARMING = 200;
@@ -15,14 +15,8 @@ final class Logs {
     static void run(Connection connection, int rows) throws Exception {
         TablePath path = create(connection);
         try (Table table = Load.opened(connection, path)) {
-            AppendWriter writer = table.newAppend().createWriter();
+            append(table, "java-append", rows);
             long began = System.nanoTime();
-            for (int number = 0; number < rows; number++) {
-                writer.append(Load.row(number, number));
-            }
-            writer.flush();
-            Load.tell("java-append", rows, began);
-            began = System.nanoTime();
             int found = 0;
             try (LogScanner scanner = table.newScan().createLogScanner()) {
                 scanner.subscribeFromBeginning(0);
@@ -33,6 +27,25 @@ final class Logs {
             Load.tell("java-scan-log", rows, began);
         }
         connection.getAdmin().dropTable(path, false).get();
+    }
+
+    /** Appends without waiting for the server: as fast as the client can. */
+    static void pour(Connection connection, int rows) throws Exception {
+        TablePath path = create(connection);
+        try (Table table = Load.opened(connection, path)) {
+            append(table, "java-append-acks-0", rows);
+        }
+        connection.getAdmin().dropTable(path, false).get();
+    }
+
+    private static void append(Table table, String name, int rows) throws Exception {
+        AppendWriter writer = table.newAppend().createWriter();
+        long began = System.nanoTime();
+        for (int number = 0; number < rows; number++) {
+            writer.append(Load.row(number, number));
+        }
+        writer.flush();
+        Load.tell(name, rows, began);
     }
 
     /** How long an append takes to be acknowledged: half of them, and all but one in a hundred. */
