@@ -6,7 +6,9 @@ As `Producer.java` does, with pyfluss. Run by `producing`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import fluss
@@ -15,6 +17,8 @@ from tests.clients.streams.serving import config
 
 _ON_THE_WAY = 64
 _PAUSE_SECONDS = 0.002
+_AGAIN_SECONDS = 0.05
+_NO_TABLE = 7
 
 
 async def produce(address: str, user: str, secret: str, name: str, first: str, count: str) -> None:
@@ -39,7 +43,19 @@ async def produce(address: str, user: str, secret: str, name: str, first: str, c
         finally:
             room.release()
 
-    def begin(written: Any, table: str, number: int) -> None:
+    async def begin(write: Callable[[Any], Any], row: dict[str, Any], table: str, number: int) -> None:
+        while True:
+            try:
+                written = write(row)
+                break
+            except fluss.FlussError as problem:
+                # When every server it knew is gone pyfluss forgets all tables, too, and takes no rows of them until it
+                # has asked for them again. This one was not taken.
+                if problem.error_code != _NO_TABLE:
+                    raise
+            with contextlib.suppress(fluss.FlussError):
+                await connection.get_table(fluss.TablePath("fluss", table))
+            await asyncio.sleep(_AGAIN_SECONDS)
         task = asyncio.create_task(follow(written, table, number))
         following.add(task)
         task.add_done_callback(following.discard)
@@ -48,10 +64,13 @@ async def produce(address: str, user: str, secret: str, name: str, first: str, c
     while not told.done():
         await room.acquire()
         await room.acquire()
-        begin(appends.append({"producer": name, "number": number}), "log", number)
+        await begin(appends.append, {"producer": name, "number": number}, "log", number)
         key = {"id": first_key + number % keys}
         row = {**key, "producer": name, "number": number}
-        begin(upserts.delete(key) if number % 7 == 6 else upserts.upsert(row), "keys", number)
+        if number % 7 == 6:
+            await begin(upserts.delete, key, "keys", number)
+        else:
+            await begin(upserts.upsert, row, "keys", number)
         number += 1
         await asyncio.sleep(_PAUSE_SECONDS)
     await appends.flush()

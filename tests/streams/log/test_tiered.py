@@ -21,6 +21,7 @@ from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.failures import Reason
+from lakebed.streams.log import tiered
 from lakebed.streams.log.batches import is_whole, walk
 from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.log.logs import Logs
@@ -59,8 +60,11 @@ class Store(MemoryStorage):
         super().__init__(clock)
         self.is_away = False
         self.refused = 0
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+        await self.answers.wait()
         if self.is_away:
             self.refused += 1
             raise Unavailable("the store is away")
@@ -458,6 +462,20 @@ async def test_appends_wait_for_the_byte_store_and_go_on(world: World) -> None:
     assert (await waiting).base_offset == 0
     await reading
     assert await world.storage.names("log/db/events-7/0/tail/")
+
+
+async def test_who_looks_after_the_server_is_told_of_a_byte_store_that_does_not_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tiered, "_SLOW_SECONDS", 0.01)
+    log = await (await world.server("one")).open(ack_after_upload=True)
+    world.storage.answers.clear()
+    waiting = asyncio.create_task(log.append(plain_batch(2), Acks.ALL))
+    while "appends wait for the byte store. from=0 to=2" not in caplog.messages:
+        await asyncio.sleep(0.01)
+    assert not waiting.done()
+    world.storage.answers.set()
+    assert (await waiting).end_offset == 2
 
 
 async def test_closing_does_not_wait_for_a_byte_store_that_is_away(world: World) -> None:

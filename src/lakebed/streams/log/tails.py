@@ -84,7 +84,7 @@ class Tail:
         piece = TailPiece(start, end, self._epoch, self._opening)
         body = b"".join(batches)
         with storage_failures():
-            await self._logs.retrier.run(lambda _: self._logs.storage.put(self._key(piece), body))
+            await self._logs.storage.put(self._key(piece), body)
         self._pieces.add(piece)
 
     async def drop(self, offset: int) -> None:

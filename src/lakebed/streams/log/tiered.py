@@ -38,6 +38,8 @@ _EPOCH: Final = "epoch"
 _PIECE_BYTES: Final = 16 * 1024 * 1024
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
+_SLOW_SECONDS: Final = 1.0
+"""After that whoever looks after the server is told what appends wait for."""
 
 
 async def open_tiered(
@@ -247,12 +249,21 @@ class TieredLog:
 
     async def _replicate(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
         """Have the byte store have a group before it is acknowledged; while it is away, appends wait."""
+        if self._tail is None:
+            return
+        # Not only when it fails: a store asks again by itself, for long.
+        words = "appends wait for the byte store. from=%d to=%d"
+        telling = asyncio.get_running_loop().call_later(_SLOW_SECONDS, _logger.warning, words, start, end)
+        try:
+            await self._put_in_tail(self._tail, start, end, batches)
+        finally:
+            telling.cancel()
+
+    async def _put_in_tail(self, tail: Tail, start: int, end: int, batches: Sequence[Buffer]) -> None:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                if self._tail is not None:
-                    await self._tail.put(start, end, batches)
-                return
+                return await tail.put(start, end, batches)
             except StreamFailure as failure:
                 if failure.reason is not Reason.STORAGE or self._closing.is_set():
                     raise
