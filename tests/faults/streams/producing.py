@@ -119,6 +119,8 @@ def go_on(producers: Sequence[Producer]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while any(now.acknowledged < was + 20 for now, was in zip(producers, before, strict=True)):
         told = {producer.name: producer.acknowledged for producer in producers}
+        ended = [producer.name for producer in producers if producer.process.poll() is not None]
+        assert not ended, f"producers have failed. which={ended} acknowledged={told}"
         assert time.monotonic() < deadline, f"nothing is acknowledged. before={before} now={told}"
         time.sleep(0.01)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,7 @@ async def produce(address: str, user: str, secret: str, name: str, first: str, c
     upserts = (await connection.get_table(fluss.TablePath("fluss", "keys"))).new_upsert().create_writer()
     room = asyncio.Semaphore(_ON_THE_WAY)
     following: set[asyncio.Task[None]] = set()
-    told = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    told = _hear()
     tell("begun", 0)
 
     async def follow(written: Any, table: str, number: int) -> None:
@@ -61,7 +62,7 @@ async def produce(address: str, user: str, secret: str, name: str, first: str, c
         task.add_done_callback(following.discard)
 
     number = 0
-    while not told.done():
+    while not told.is_set():
         await room.acquire()
         await room.acquire()
         await begin(appends.append, {"producer": name, "number": number}, "log", number)
@@ -78,6 +79,18 @@ async def produce(address: str, user: str, secret: str, name: str, first: str, c
     while following:
         await asyncio.wait(following)
     tell("done", number)
+
+
+def _hear() -> threading.Event:
+    """Set when somebody says something. By a thread that holds up nobody: a producer that fails is to end."""
+    told = threading.Event()
+
+    def read() -> None:
+        sys.stdin.readline()
+        told.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    return told
 
 
 def tell(what: str, number: int) -> None:
