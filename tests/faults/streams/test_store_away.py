@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tests.contracts.stream_log import arrow_body
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
 from .byte_store import ByteStore, byte_store
-from .producing import LOG, check, go_on, java_producer, python_producer, read_tables
+from .producing import LOG, Producer, check, go_on, java_producer, python_producer, read_tables
 from .test_kills import make_tables, producing
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy]
@@ -87,6 +88,16 @@ async def test_who_gives_a_time_is_told_and_what_it_sends_again_is_there_once(tm
             streams.server.kill()
 
 
+def wait_until_quiet(producers: Sequence[Producer]) -> None:
+    """Wait until nobody has been told anything for two seconds: first they hear of what had arrived."""
+    deadline = time.monotonic() + 20
+    last: list[int] = []
+    while (now := [producer.acknowledged for producer in producers]) != last:
+        assert time.monotonic() < deadline, f"appends are acknowledged while the store is away. acknowledged={now}"
+        last = now
+        time.sleep(2.0)
+
+
 @pytest.mark.parametrize("rounds", [3])
 async def test_appends_wait_while_the_store_is_away_and_go_on(tmp_path: Path, rounds: int) -> None:
     with byte_store(tmp_path / "bytes") as store:
@@ -99,10 +110,7 @@ async def test_appends_wait_while_the_store_is_away_and_go_on(tmp_path: Path, ro
                 for _ in range(rounds):
                     go_on(producers)
                     store.go()
-                    time.sleep(1.0)  # what had arrived is acknowledged
-                    before = [producer.acknowledged for producer in producers]
-                    time.sleep(2.0)
-                    assert [producer.acknowledged for producer in producers] == before
+                    wait_until_quiet(producers)
                     store.come_back()
                     go_on(producers)
                 for producer in producers:
