@@ -134,20 +134,6 @@ async def test_while_another_process_does_it_nothing_is_done_twice(path: Path, w
     second.close()
 
 
-async def test_who_comes_last_begins_when_others_would_have_long_before(path: Path, writer: Writer) -> None:
-    last = Checkpointer(path, asyncio.get_running_loop(), passive_bytes=10 * PAGE_BYTES, comes_last=True)
-    began = []
-    for commits in (20, 80):
-        writer.commit(commits)
-        last.log_has(writer.log_pages)
-        began.append(last.is_running)
-    assert began == [False, True]
-    await _finish(last)
-    writer.commit()
-    assert writer.log_pages < 10
-    last.close()
-
-
 async def test_a_failed_checkpoint_loses_nothing_and_is_tried_again(
     path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -17,7 +17,6 @@ import pytest
 from lakebed.core.errors import Corrupted, StorageFull, Unavailable
 from lakebed.meta import sqlite
 from lakebed.meta._checkpoint import Checkpointer
-from lakebed.meta._turn import WriteTurn
 from lakebed.meta.seam import Transaction, Work
 from lakebed.meta.sqlite import SqliteStore
 from tests.contracts.meta import MetaContract
@@ -425,44 +424,3 @@ async def test_a_log_that_was_made_anew_is_the_one_that_is_synced(
     monkeypatch.setattr(os, "fdatasync", note)
     await store.sync()
     assert synced == [log.stat().st_ino]
-
-
-@pytest.fixture
-async def behind(path: Path, store: SqliteStore) -> AsyncIterator[SqliteStore]:
-    """One that stands back behind the other."""
-    opened = await SqliteStore.open(path, stands_back=True)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-def turn(path: Path, store: SqliteStore) -> Iterator[WriteTurn]:
-    """The write turn, taken."""
-    taken = WriteTurn(path)
-    taken.take()
-    yield taken
-    taken.close()
-
-
-async def test_who_stands_back_is_not_in_the_queue_and_writes_when_the_turn_is_free(
-    store: SqliteStore, behind: SqliteStore, turn: WriteTurn
-) -> None:
-    writing = asyncio.create_task(behind.transact(_insert(1)))
-    for _ in range(5):
-        await asyncio.sleep(0.002)
-        assert not turn.somebody_waits()
-    assert not writing.done()
-    turn.give_back()
-    await writing
-    assert await _ids(store) == [1]
-
-
-async def test_who_stood_back_for_long_queues_up_as_all_do(
-    store: SqliteStore, behind: SqliteStore, turn: WriteTurn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite, "_BACK_TRIES", 2)
-    writing = asyncio.create_task(behind.transact(_insert(1)))
-    await until(turn.somebody_waits)
-    turn.give_back()
-    await writing
-    assert await _ids(store) == [1]

@@ -27,9 +27,6 @@ _log = logging.getLogger(__name__)
 PASSIVE_BYTES = 8 << 20
 RESTART_BYTES = 32 << 20
 
-_LAST = 8
-"""How much more of a log there has to be for who comes last: any other process would have seen to it before."""
-
 _READERS_MS = 100
 """How long a restart waits, holding the turn, for readers of old log pages. Ours are gone in microseconds."""
 
@@ -44,11 +41,9 @@ class Checkpointer:
         *,
         passive_bytes: int = PASSIVE_BYTES,
         restart_bytes: int = RESTART_BYTES,
-        comes_last: bool = False,
     ) -> None:
-        times = _LAST if comes_last else 1
-        self._passive_pages = times * passive_bytes // PAGE_BYTES
-        self._restart_pages = times * restart_bytes // PAGE_BYTES
+        self._passive_pages = passive_bytes // PAGE_BYTES
+        self._restart_pages = restart_bytes // PAGE_BYTES
         self._turn = WriteTurn(database)
         self._duty = os.open(beside(database, "-checkpoint"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._connection = connect(database)

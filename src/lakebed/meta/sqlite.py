@@ -7,8 +7,6 @@ The invariants:
 
 - A batch holds the write turn (`_turn`) from BEGIN to COMMIT and never suspends in between, so no read of this process
   and no write of another one falls into it.
-- A process that stands back does not queue for the turn, until it was passed over for long: it would be handed the turn
-  while others have the processors, and all of them would wait until it had one.
 - A caller is answered only after the log was synced (`_wal`) past its commit. Readers may see a commit a moment before
   that; `sync` is for those who tell others of what they saw.
 """
@@ -48,24 +46,18 @@ _OUTSIDER_PAUSE_SECONDS = 0.05
 _OUTSIDER_ATTEMPTS = 100
 """How often to ask for SQLite's own write lock while a program that knows nothing of turns holds it."""
 
-_BACK_SECONDS = 0.001
-_BACK_TRIES = 250
-"""How often somebody who stands back looks for a free turn before it queues up as all do."""
-
 
 class SqliteStore:
     """A `MetaStore` on one SQLite file. Bound to the event loop that opened it."""
 
-    def __init__(self, path: Path, connection: apsw.Connection, turn: WriteTurn, *, stands_back: bool = False) -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, turn: WriteTurn) -> None:
         self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._cursor = connection.cursor()
         self._turn = turn
         self._turn_thread = CallThread("lakebed-write-turn", self._loop)
         self._wal = WalSync(beside(path, "-wal"), self._loop, start_over=lambda: start_over(path))
-        self._checkpointer = Checkpointer(path, self._loop, comes_last=stands_back)
-        self._stands_back = stands_back
-        self._looked = 0
+        self._checkpointer = Checkpointer(path, self._loop)
         self._queue: deque[Pending] = deque()
         self._scheduled = False
         self._in_batch = False
@@ -79,11 +71,8 @@ class SqliteStore:
         connection.set_wal_hook(self._after_commit)
 
     @classmethod
-    async def open(cls, path: Path | str, *, stands_back: bool = False) -> SqliteStore:
-        """Open or create the file, in a folder that exists. Raises Unavailable, StorageFull, Corrupted.
-
-        Who stands back writes when no other process does, and leaves checkpoints to them.
-        """
+    async def open(cls, path: Path | str) -> SqliteStore:
+        """Open or create the file, in a folder that exists. Raises Unavailable, StorageFull, Corrupted."""
         path = Path(path)
         try:
             turn = await asyncio.to_thread(WriteTurn, path)
@@ -93,7 +82,7 @@ class SqliteStore:
             undo.callback(turn.close)
             connection = await asyncio.to_thread(open_file, path, turn)
             undo.callback(connection.close)
-            store = cls(path, connection, turn, stands_back=stands_back)
+            store = cls(path, connection, turn)
             undo.pop_all()
         return store
 
@@ -193,9 +182,6 @@ class SqliteStore:
     def _take_turn(self) -> None:
         if self._turn.take_nowait():
             self._run_batch()
-        elif self._stands_back and self._looked < _BACK_TRIES:
-            self._looked += 1
-            self._loop.call_later(_BACK_SECONDS, self._take_turn)
         else:
             self._turn_thread.call(self._turn.take, self._have_turn)
 
@@ -208,7 +194,6 @@ class SqliteStore:
             self._queue.clear()
 
     def _run_batch(self) -> None:
-        self._looked = 0
         most = 1 if self._alone else _BATCH_WORKS
         self._alone = max(0, self._alone - 1)
         works = [self._queue.popleft() for _ in range(min(len(self._queue), most))]

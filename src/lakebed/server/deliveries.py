@@ -73,7 +73,7 @@ async def compose(settings: Settings, identity: Identity, server: str) -> AsyncI
     """
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
-    meta = await open_metadata(settings, master, stands_back=True)
+    meta = await open_metadata(settings, master)
     try:
         outbox = Outbox(meta)
         interests = Interests(meta, clock, server)

@@ -16,14 +16,13 @@ from lakebed.meta.seam import MetaStore
 SQLITE_FILE: Final = "meta.db"
 
 
-async def open_metadata(settings: Settings, keys: MasterKeys, *, stands_back: bool = False) -> MetaStore:
+async def open_metadata(settings: Settings, keys: MasterKeys) -> MetaStore:
     """The store, for one process and its event loop; whoever opens it closes it.
 
-    A process that stands back has the file of SQLite when no other writes it. PostgreSQL has its own order of things.
     Raises Unavailable, StorageFull, Corrupted; StateConflict when a newer release wrote it; InvalidSetting when it was
     written with other master keys, or PostgreSQL is named and its library is not installed.
     """
-    store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings, stands_back))
+    store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings))
     try:
         await migrate(store)
         await confirm_master_keys(store, keys)
@@ -33,7 +32,7 @@ async def open_metadata(settings: Settings, keys: MasterKeys, *, stands_back: bo
     return store
 
 
-async def _open_sqlite(settings: Settings, stands_back: bool) -> MetaStore:
+async def _open_sqlite(settings: Settings) -> MetaStore:
     from lakebed.meta.sqlite import SqliteStore
 
     folder = settings.server.data
@@ -41,7 +40,7 @@ async def _open_sqlite(settings: Settings, stands_back: bool) -> MetaStore:
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"cannot make the data folder. path={folder} error={error.strerror}") from error
-    return await SqliteStore.open(folder / SQLITE_FILE, stands_back=stands_back)
+    return await SqliteStore.open(folder / SQLITE_FILE)
 
 
 async def _open_postgres(settings: Settings) -> MetaStore:
