@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 import time
@@ -130,3 +131,6 @@ async def keys(connection: Any, admin: Any, path: Any, rows: int) -> None:
 
 if __name__ == "__main__":
     asyncio.run(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
+    # Not by the end of the interpreter: threads of the client that still run then abort the process now and then.
+    sys.stdout.flush()
+    os._exit(0)
