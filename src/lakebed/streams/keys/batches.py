@@ -103,9 +103,10 @@ def write_value_batch(values: Sequence[bytes]) -> bytes:
     """A batch of stored values."""
     if not values:
         return _VALUES.pack(5, 0, 0)
-    lengths = np.fromiter(map(len, values), np.int32, len(values)).astype("<i4").tobytes()
+    lengths = list(map(len, values))
+    heads = {length: _LENGTH.pack(length) for length in set(lengths)}  # of which there are few
     parts: list[bytes] = [b""] * (2 * len(values))
-    parts[0::2] = [lengths[at : at + 4] for at in range(0, len(lengths), 4)]
+    parts[0::2] = map(heads.__getitem__, lengths)
     parts[1::2] = values
     body = b"".join(parts)
     return _VALUES.pack(5 + len(body), 0, len(values)) + body
