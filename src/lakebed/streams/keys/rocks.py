@@ -13,7 +13,6 @@ import struct
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,10 +47,6 @@ _BUFFER_FILTER: Final = 0.1
 """The share of a buffer that says which keys are not in it: half of the time of a lookup otherwise."""
 
 _FILE_BYTES: Final = 64 * 1024 * 1024
-_LENGTH_BYTES: Final = 4
-_AT_ONCE: Final = 256
-"""Values of a scan that are read ahead: those of a scan that is held open for long are few."""
-
 _SORTED_FROM: Final = 1024
 """Keys that are read at once in their order rather than in that of asking: neighbours lie in one block."""
 
@@ -244,38 +239,30 @@ class _RocksView:
     def __init__(self, snapshot: Any, log_offset: int) -> None:
         self.log_offset = log_offset
         self._values: Iterator[bytes] | None = iter(snapshot.values())
-        self._ahead: list[bytes] = list(islice(self._values, _AT_ONCE))
-        """The next values; empty only if there are no more."""
+        self._next: bytes | None = next(self._values, None)
         # Reading goes on in threads, closing comes from anywhere.
         self._lock = threading.Lock()
 
     def take(self, max_bytes: int, limit: int | None) -> tuple[list[bytes], bool]:
         taken: list[bytes] = []
         with self._lock:
-            values, left = self._values, max_bytes
+            value, values = self._next, self._values
             if values is None:
                 raise StreamFailure(Reason.SCANNER_EXPIRED, "scan was closed")
-            while self._ahead and left > 0 and len(taken) != limit:
-                some = self._ahead if limit is None else self._ahead[: limit - len(taken)]
-                size = sum(map(len, some)) + _LENGTH_BYTES * len(some)
-                if size > left:
-                    some = some[: _reaching(some, left)]
-                taken += some
-                left -= size
-                self._ahead = self._ahead[len(some) :] or list(islice(values, _AT_ONCE))
-        return taken, bool(self._ahead)
+            left = max_bytes
+            while value is not None and len(taken) != limit:
+                taken.append(value)
+                left -= 4 + len(value)
+                value = next(values, None)
+                if left <= 0:
+                    break
+            self._next = value
+        return taken, value is not None
 
     def close(self) -> None:
         with self._lock:
             # The database stays open for as long as somebody holds an iterator of it.
-            self._values = None
-            self._ahead = []
-
-
-def _reaching(values: Sequence[bytes], max_bytes: int) -> int:
-    """How many of them, with their lengths, it takes to reach so many bytes."""
-    ends = accumulate(len(value) + _LENGTH_BYTES for value in values)
-    return next(count for count, end in enumerate(ends, 1) if end >= max_bytes)
+            self._values = self._next = None
 
 
 def _state(log_offset: int, row_count: int | None) -> bytes:
