@@ -128,7 +128,7 @@ final class Keys {
                 }
             }
         } catch (Exception problem) {
-            System.out.println("none java-scan");
+            Load.say("none java-scan");
             return;
         }
         if (found != rows) {

@@ -62,7 +62,7 @@ final class Logs {
                 }
             }
             Arrays.sort(took);
-            System.out.println("took java-append " + took[TIMED / 2] / 1e9 + " " + took[TIMED * 99 / 100] / 1e9);
+            Load.say("took java-append " + took[TIMED / 2] / 1e9 + " " + took[TIMED * 99 / 100] / 1e9);
         }
         connection.getAdmin().dropTable(path, false).get();
     }

@@ -25,6 +25,21 @@ static size_t make(uint8_t *block, int64_t count)
     return length > 0 && draw(4) == 0 ? draw((uint32_t)length) : length;
 }
 
+/* Has what was read as values, at times with a byte that is wrong or cut off, put together again; whether it was. */
+static int join(const uint8_t *packed, size_t length)
+{
+    if (length > 0 && draw(3) == 0)
+        length = draw((uint32_t)length);
+    uint8_t *block = malloc(length), *out = malloc(2 * length);
+    memcpy(block, packed, length);
+    if (length > 0 && draw(3) == 0)
+        block[draw((uint32_t)length)] = (uint8_t)draw(256);
+    int is_joined = lakebed_value_batch(block, (int64_t)length, out) >= 0;
+    free(block);
+    free(out);
+    return is_joined;
+}
+
 int main(int argc, char **argv)
 {
     enum { MOST_RECORDS = 6, MOST = 8192 };
@@ -39,7 +54,8 @@ int main(int argc, char **argv)
         memcpy(block, made, length);
         uint8_t *keys = malloc(room), *values = malloc(room + 2 * (size_t)count);
         int64_t *starts = malloc((size_t)count * 8), *ends = malloc((size_t)count * 8), used[2];
-        read += lakebed_key_records(block, 0, (int64_t)length, count, 7, keys, values, starts, ends, used) > 0;
+        if (lakebed_key_records(block, 0, (int64_t)length, count, 7, keys, values, starts, ends, used) > 0)
+            read += 1 + join(values, (size_t)used[1]);
         free(block);
         free(keys);
         free(values);

@@ -7,6 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.streams.keys.cursors import ScanPage
 from lakebed.streams.seam import RemoteSegment
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.encoding import fields, signed_64, varint
@@ -14,9 +15,11 @@ from lakebed.wire.fluss.records import (
     FetchedBucket,
     RecordsFor,
     fetch_answer,
+    limit_scan_answer,
     looked_up,
     read_produce,
     read_put,
+    scan_answer,
 )
 
 ids = st.integers(0, 2**63 - 1)
@@ -116,3 +119,25 @@ def test_an_answer_to_a_lookup(partition: int | None, bucket: int, values: list[
     (found,) = pb.LookupResponse.FromString(looked_up(partition, bucket, values)).buckets
     assert (found.bucket_id, found.partition_id) == (bucket, partition or 0)
     assert [value.values if value.HasField("values") else None for value in found.values] == values
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_an_answer_to_a_scan_with_a_limit(records: bytes, is_log: bool) -> None:
+    answer = pb.LimitScanResponse.FromString(b"".join(limit_scan_answer(records, is_log=is_log)))
+    assert answer == pb.LimitScanResponse(is_log_table=is_log, records=records)
+
+
+@given(
+    st.builds(
+        ScanPage,
+        st.none() | st.binary(max_size=40),
+        st.booleans(),
+        st.none() | st.binary(max_size=300),
+        st.none() | st.integers(0, 2**62),
+    )
+)
+def test_an_answer_to_a_scan(page: ScanPage) -> None:
+    answer = pb.ScanKvResponse.FromString(b"".join(scan_answer(page)))
+    assert answer == pb.ScanKvResponse(
+        scanner_id=page.scanner_id, has_more_results=page.has_more, records=page.records, log_offset=page.log_offset
+    )

@@ -12,7 +12,7 @@ from awscrt.checksums import crc32c
 
 from lakebed.streams.keys.columns import PADDING, Rows
 from lakebed.streams.keys.fields import corrupt, read_varint, write_varint
-from lakebed.streams.keys.record_scanner import Records, scan_records
+from lakebed.streams.keys.packing import Records, join_values, scan_records
 
 __all__ = ["KeyBatch", "read_key_batch", "write_key_batch", "write_value_batch"]
 
@@ -101,12 +101,7 @@ def write_key_batch(
 
 def write_value_batch(values: Sequence[bytes]) -> bytes:
     """A batch of stored values."""
-    if not values:
-        return _VALUES.pack(5, 0, 0)
-    lengths = list(map(len, values))
-    heads = {length: _LENGTH.pack(length) for length in set(lengths)}  # of which there are few
-    parts: list[bytes] = [b""] * (2 * len(values))
-    parts[0::2] = map(heads.__getitem__, lengths)
-    parts[1::2] = values
-    body = b"".join(parts)
+    body = join_values(values)
+    if body is None:
+        body = b"".join(piece for value in values for piece in (_LENGTH.pack(len(value)), value))
     return _VALUES.pack(5 + len(body), 0, len(values)) + body

@@ -24,6 +24,7 @@ from lakebed.streams.keys.deciding import Decision, decide, keys_to_read
 from lakebed.streams.keys.index import IndexView, KeyIndex
 from lakebed.streams.keys.key_rows import KeyRows
 from lakebed.streams.keys.merging import merging_for
+from lakebed.streams.keys.shared_reads import SharedReads
 from lakebed.streams.keys.table import Image, KeyedTable
 from lakebed.streams.log.batches import walk
 from lakebed.streams.schema import Schema
@@ -79,6 +80,7 @@ class KeyBucket:
         self._index = index
         self._learn = learn
         self._counter = counter
+        self._reads = SharedReads(index.get_many)
         self._order = asyncio.Lock()
         self._room = asyncio.Condition()
         self._pending: deque[_Pending] = deque()
@@ -131,7 +133,7 @@ class KeyBucket:
                 return found
             if len(keys) <= _FEW:
                 return self._index.get_many(keys)
-            return await asyncio.to_thread(self._index.get_many, keys)
+            return await self._reads.get(keys)
 
     async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The same, once a row of nothing but its key was put for each that has none."""

@@ -1,7 +1,7 @@
-/* Takes the records of a batch of keys apart; see record_scanner.py.
+/* Takes the records of a batch of keys apart, and puts a batch of values together; see packing.py.
  *
- * It goes over them once and writes keys and values as two arrays of MessagePack, of which a decoder makes objects faster
- * than an interpreter cuts them out of the batch. Whatever is not as it should be it leaves to who can say what it is.
+ * Between it and the interpreter's objects is MessagePack: an encoder and a decoder for that go over many short values
+ * faster than an interpreter does. Whatever is not as it should be it leaves to who can say what it is.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #define MOST_VARINT_BYTES 5
 #define SCHEMA_ID_BYTES 2
 
-enum { NIL = 0xc0, BIN_8 = 0xc4, BIN_16 = 0xc5, BIN_32 = 0xc6, ARRAY_32 = 0xdd };
+enum { FEW = 0x90, NIL = 0xc0, BIN_8 = 0xc4, BIN_16 = 0xc5, BIN_32 = 0xc6, ARRAY_16 = 0xdc, ARRAY_32 = 0xdd };
 
 static uint8_t *write_number(uint8_t *out, uint8_t mark, uint32_t number)
 {
@@ -84,4 +84,47 @@ int64_t lakebed_key_records(const uint8_t *data, int64_t begin, int64_t size, in
     used[0] = key_out - keys;
     used[1] = value_out - values;
     return position == size ? rows : -1;
+}
+
+/* The number in so many bytes, the highest of them first. */
+static int64_t read_number(const uint8_t *at, int bytes)
+{
+    int64_t number = 0;
+    while (bytes-- > 0)
+        number = number << 8 | *at++;
+    return number;
+}
+
+/* Writes the values of an array of MessagePack, each behind its length of four bytes.
+ *
+ * `out` has room for `size` bytes and 2 for each value. Returns how many are used; -1 if that is not what is there.
+ */
+int64_t lakebed_value_batch(const uint8_t *packed, int64_t size, uint8_t *out)
+{
+    const uint8_t *at = packed, *end = packed + size;
+    uint8_t *begin = out;
+    if (size < 1)
+        return -1;
+    int array = *at++, head_bytes = array == ARRAY_32 ? 4 : array == ARRAY_16 ? 2 : 0;
+    if (end - at < head_bytes || (head_bytes == 0 && (array & 0xf0) != FEW))
+        return -1;
+    int64_t count = head_bytes ? read_number(at, head_bytes) : array & 0x0f;
+    at += head_bytes;
+    for (int64_t value = 0; value < count; value++) {
+        if (at == end || *at < BIN_8 || *at > BIN_32)
+            return -1;
+        int length_bytes = 1 << (*at++ - BIN_8);
+        if (end - at < length_bytes)
+            return -1;
+        int64_t length = read_number(at, length_bytes);
+        at += length_bytes;
+        if (end - at < length)
+            return -1;
+        for (int shift = 0; shift < 32; shift += 8)
+            *out++ = (uint8_t)(length >> shift);
+        memcpy(out, at, (size_t)length);
+        out += length;
+        at += length;
+    }
+    return at == end ? out - begin : -1;
 }

@@ -12,11 +12,14 @@ import shutil
 import struct
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, islice, takewhile, tee
 from pathlib import Path
 from typing import Any, Final
 
 from rocksdict import (
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     Checkpoint,
@@ -47,6 +50,7 @@ _BUFFER_FILTER: Final = 0.1
 """The share of a buffer that says which keys are not in it: half of the time of a lookup otherwise."""
 
 _FILE_BYTES: Final = 64 * 1024 * 1024
+_LENGTH_BYTES: Final = 4
 _SORTED_FROM: Final = 1024
 """Keys that are read at once in their order rather than in that of asking: neighbours lie in one block."""
 
@@ -156,15 +160,12 @@ class RocksIndex:
             return
         try:
             batch = WriteBatch(raw_mode=True)
-            put, delete = batch.put, batch.delete
             values = taken.values
-            for key in sorted(values):
-                value = values[key]
-                if value is None:
-                    delete(key)
-                else:
-                    put(key, value)
-            put(_STATE, _state(taken.log_offset, taken.row_count), self._family)
+            gone = [key for key, value in values.items() if value is None]
+            there = sorted(values.keys() - gone) if gone else sorted(values)
+            deque(map(batch.put, there, map(values.__getitem__, there)), maxlen=0)
+            deque(map(batch.delete, gone), maxlen=0)
+            batch.put(_STATE, _state(taken.log_offset, taken.row_count), self._family)
             self._db.write(batch, self._unlogged)
         except BaseException:
             self._warm.taken(taken, is_on_disk=False)
@@ -239,30 +240,25 @@ class _RocksView:
     def __init__(self, snapshot: Any, log_offset: int) -> None:
         self.log_offset = log_offset
         self._values: Iterator[bytes] | None = iter(snapshot.values())
-        self._next: bytes | None = next(self._values, None)
         # Reading goes on in threads, closing comes from anywhere.
         self._lock = threading.Lock()
 
     def take(self, max_bytes: int, limit: int | None) -> tuple[list[bytes], bool]:
-        taken: list[bytes] = []
         with self._lock:
-            value, values = self._next, self._values
-            if values is None:
+            if self._values is None:
                 raise StreamFailure(Reason.SCANNER_EXPIRED, "scan was closed")
-            left = max_bytes
-            while value is not None and len(taken) != limit:
-                taken.append(value)
-                left -= 4 + len(value)
-                value = next(values, None)
-                if left <= 0:
-                    break
-            self._next = value
-        return taken, value is not None
+            # One goes ahead and counts, the other follows: no step of either is one of the interpreter's, and no more
+            # is read than what is taken and one value, however long values are.
+            ahead, self._values = tee(self._values)
+            sizes = map(_LENGTH_BYTES.__add__, map(len, islice(ahead, limit)))
+            count = len(list(takewhile(max_bytes.__gt__, accumulate(sizes, initial=0))))
+            taken = list(islice(self._values, count if limit is None else min(count, limit)))
+            return taken, next(ahead, None) is not None
 
     def close(self) -> None:
         with self._lock:
             # The database stays open for as long as somebody holds an iterator of it.
-            self._values = self._next = None
+            self._values = None
 
 
 def _state(log_offset: int, row_count: int | None) -> bytes:
@@ -291,11 +287,16 @@ def _options(memory: RocksMemory) -> Options:
     table = BlockBasedOptions()
     table.set_block_cache(memory.cache)
     table.set_bloom_filter(10, False)
-    table.set_cache_index_and_filter_blocks(True)  # so that memory does not grow with the number of keys
+    # So that memory does not grow with the number of keys. In pieces as large as the blocks of rows that they share the
+    # cache with: those of a whole file are megabytes, put each other out of it, and are read again for single keys.
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_pin_top_level_index_and_filter(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    table.set_format_version(5)
     # Readers of snapshots bring a RocksDB of their own, which may know neither later formats nor later checksums.
-    table.set_checksum_type(ChecksumType.crc32c())
+    table.set_format_version(5)
+    table.set_checksum_type(ChecksumType.xxhash64())
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)

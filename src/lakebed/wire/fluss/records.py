@@ -6,14 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
+from lakebed.streams.keys.cursors import ScanPage
 from lakebed.streams.seam import RemoteSegment
 
 from . import messages_pb2 as pb
+from .calls import Chunks
 from .encoding import fields, signed_32, signed_64, varint
 
-__all__ = ["FetchedBucket", "RecordsFor", "WriteRequest", "fetch_answer", "looked_up", "read_produce", "read_put"]
+__all__ = [
+    "FetchedBucket",
+    "RecordsFor",
+    "WriteRequest",
+    "fetch_answer",
+    "limit_scan_answer",
+    "looked_up",
+    "read_produce",
+    "read_put",
+    "scan_answer",
+]
 
 
 class RecordsFor(NamedTuple):
@@ -138,7 +150,7 @@ class FetchedBucket(NamedTuple):
     """How far it looked, where it left out batches that a reader does not want."""
 
 
-def fetch_answer(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> list[bytes | bytearray | memoryview]:
+def fetch_answer(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> Chunks:
     """A FetchLogResponse in pieces, the records among them as they are."""
     answer: list[bytes | bytearray | memoryview] = []
     for table_id, buckets in tables:
@@ -223,3 +235,20 @@ def looked_up(
         pieces.append(b"\x32" + varint(len(text)) + text)
     body = b"".join(pieces)
     return b"\x0a" + varint(len(body)) + body
+
+
+def limit_scan_answer(records: bytes, *, is_log: bool) -> Chunks:
+    """A LimitScanResponse."""
+    return _with_records(pb.LimitScanResponse(is_log_table=is_log), 0x22, records)
+
+
+def scan_answer(page: ScanPage) -> Chunks:
+    """A ScanKvResponse."""
+    answer = pb.ScanKvResponse(scanner_id=page.scanner_id, has_more_results=page.has_more, log_offset=page.log_offset)
+    return _with_records(answer, 0x2A, page.records)
+
+
+def _with_records(message: Message, tag: int, records: bytes | None) -> Chunks:
+    """A message with one more field, behind all others."""
+    head = message.SerializeToString()
+    return (head,) if records is None else (head + bytes((tag,)) + varint(len(records)), records)

@@ -22,7 +22,7 @@ from ..calls import Answer, AnyCall, Raw, Room
 from ..deadlines import Within
 from ..encoding import read_message
 from ..errors import error_code
-from ..records import RecordsFor, looked_up, read_put
+from ..records import RecordsFor, limit_scan_answer, looked_up, read_put, scan_answer
 
 __all__ = ["KeyCalls"]
 
@@ -171,7 +171,7 @@ class KeyCalls:
 
     # -- scanning -------------------------------------------------------------------------------------------------
 
-    async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+    async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """Some rows of a bucket: of keys the first, of a log the last."""
         request = read_message(pb.LimitScanRequest, body)
         try:
@@ -182,9 +182,9 @@ class KeyCalls:
             records = await _some(opened, max(request.limit, 0))
         except LakebedError as error:
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
-        return pb.LimitScanResponse(is_log_table=opened.keys is None, records=records)
+        return limit_scan_answer(records, is_log=opened.keys is None)
 
-    async def scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+    async def scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """Open a scan of a bucket, go on with one, or close it."""
         request = read_message(pb.ScanKvRequest, body)
 
@@ -197,9 +197,7 @@ class KeyCalls:
             page = await self._cursors.call(_scan_call(request), find)
         except LakebedError as error:
             return pb.ScanKvResponse(error_code=error_code(error), error_message=str(error))
-        return pb.ScanKvResponse(
-            scanner_id=page.scanner_id, has_more_results=page.has_more, records=page.records, log_offset=page.log_offset
-        )
+        return scan_answer(page)
 
 
 def _refused(part: RecordsFor, error: LakebedError) -> pb.PutBucket:

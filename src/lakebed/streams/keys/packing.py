@@ -1,8 +1,8 @@
-"""The records of a batch of keys, taken apart by `key_records.c`, where the package was built with a C compiler.
+"""Batches of many short rows, taken apart and put together by `key_records.c`, where there was a C compiler.
 
-It goes over a batch once and leaves two arrays of MessagePack, of which msgspec makes lists of bytes: a tenth of what a
-loop of Python takes. What is not as it should be is not read here, and so not named here: `batches.py` does that, which
-reads everything where there is no library (ADR 36).
+Between its bytes and lists of bytes is MessagePack, which msgspec reads and writes: a tenth of what a loop of Python
+takes. What is not as it should be is not read here, and so not named here: `batches.py` does that, which reads and
+writes everything where there is no library (ADR 36).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from msgspec import msgpack
 
 log = logging.getLogger("lakebed.streams")
 
-__all__ = ["LIBRARY", "Records", "load_library", "scan_records"]
+__all__ = ["LIBRARY", "Records", "join_values", "load_library", "scan_records"]
 
 LIBRARY: Final = Path(__file__).with_name("_key_records.so")
 """What the build makes of `key_records.c`, where it can."""
@@ -29,6 +30,7 @@ _RECORD_BYTES: Final = 5
 _SCHEMA_ID_BYTES: Final = 2
 _keys: Final = msgpack.Decoder(list[bytes])
 _values: Final = msgpack.Decoder(list[bytes | None])
+_packed: Final = msgpack.Encoder()
 
 
 class Records(NamedTuple):
@@ -41,30 +43,32 @@ class Records(NamedTuple):
 
 
 @functools.cache
-def load_library(path: Path = LIBRARY) -> Any | None:  # Any: a function of C
-    """The function of the library, if the package was built with it."""
+def load_library(path: Path = LIBRARY) -> Any | None:  # Any: functions of C
+    """The library, if the package was built with it."""
     try:
-        scan = ctypes.CDLL(str(path)).lakebed_key_records
+        library = ctypes.CDLL(str(path))
+        scan, join = library.lakebed_key_records, library.lakebed_value_batch
     except (OSError, AttributeError):
         log.info("records of keys are read one by one: the package was built without a C compiler")
         return None
     address, number = ctypes.c_void_p, ctypes.c_int64
     scan.argtypes = (ctypes.c_char_p, number, number, number, ctypes.c_uint16, *(address,) * 5)
-    scan.restype = number
-    return scan
+    join.argtypes = (ctypes.c_char_p, number, address)
+    scan.restype = join.restype = number
+    return library
 
 
 def scan_records(data: bytes, begin: int, size: int, count: int, schema_id: int) -> Records | None:
     """The records between `begin` and `size`, if these are so many; with their schema before the values."""
-    scan = load_library()
+    library = load_library()
     length = size - begin
-    if scan is None or not 0 <= count * _RECORD_BYTES <= length:
+    if library is None or not 0 <= count * _RECORD_BYTES <= length:
         return None
     keys = np.empty(_HEAD_BYTES + length + count * _RECORD_BYTES, np.uint8)
     values = np.empty(len(keys) + count * _SCHEMA_ID_BYTES, np.uint8)
     places, used = np.empty((2, count), np.int64), np.empty(2, np.int64)
     addresses = (keys.ctypes.data, values.ctypes.data, places[0].ctypes.data, places[1].ctypes.data, used.ctypes.data)
-    rows = scan(data, begin, size, count, schema_id & 0xFFFF, *addresses)
+    rows = library.lakebed_key_records(data, begin, size, count, schema_id & 0xFFFF, *addresses)
     if rows < 0:
         return None
     key_bytes, value_bytes = used.tolist()
@@ -74,3 +78,14 @@ def scan_records(data: bytes, begin: int, size: int, count: int, schema_id: int)
         places[0, :rows],
         places[1, :rows],
     )
+
+
+def join_values(values: Sequence[bytes]) -> bytes | None:
+    """All values, each behind its length."""
+    library = load_library()
+    if library is None:
+        return None
+    packed = _packed.encode(values)
+    joined = np.empty(len(packed) + 2 * len(values), np.uint8)
+    used = library.lakebed_value_batch(packed, len(packed), joined.ctypes.data)
+    return None if used < 0 else joined[:used].tobytes()

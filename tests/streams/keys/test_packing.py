@@ -1,4 +1,4 @@
-"""`key_records.c` reads what is read record by record, and nothing beyond its memory."""
+"""`key_records.c` reads and writes what is read and written row by row, and nothing beyond its memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakebed.streams.failures import StreamFailure
-from lakebed.streams.keys import batches, record_scanner
-from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_key_batch
-from lakebed.streams.keys.record_scanner import Records, load_library, scan_records
+from lakebed.streams.keys import batches, packing
+from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_key_batch, write_value_batch
+from lakebed.streams.keys.packing import Records, join_values, load_library, scan_records
 from tests.fixtures.c_libraries import compiled, fuzzed
 
 FUZZ = Path(__file__).with_name("key_records_fuzz.c")
@@ -28,7 +28,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What is in the tree now, whatever was built before."""
     path = compiled(KEY_RECORDS, tmp_path_factory.mktemp("keys"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_scanner, "load_library", lambda: load_library(path))
+        patch.setattr(packing, "load_library", lambda: load_library(path))
         yield
 
 
@@ -72,6 +72,19 @@ def test_what_is_damaged_is_read_the_same_or_left(
     assert (found and _plain(found)) == (_one_by_one(bytes(batch), len(batch), count, 1) if count >= 0 else None)
 
 
+@settings(deadline=None)
+@given(st.lists(pieces, max_size=20))
+@example([b""] * 70_000)
+def test_values_are_joined_as_they_are_one_by_one(values: list[bytes]) -> None:
+    joined = join_values(values)
+    assert joined == b"".join(len(value).to_bytes(4, "little") + value for value in values)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "load_library", lambda: None)
+        assert join_values(values) is None
+        without = write_value_batch(values)
+    assert without == write_value_batch(values)
+
+
 def test_without_the_library_batches_are_read_all_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -80,7 +93,7 @@ def test_without_the_library_batches_are_read_all_the_same(
 
     with_library = read()
     with caplog.at_level(logging.INFO, "lakebed.streams"):
-        monkeypatch.setattr(record_scanner, "load_library", lambda: load_library(tmp_path / "missing.so"))
+        monkeypatch.setattr(packing, "load_library", lambda: load_library(tmp_path / "missing.so"))
         without = read()
     assert (
         (without.keys, without.values) == (with_library.keys, with_library.values) == ([b"a", b"b"], [b"\1\x001", None])
