@@ -108,7 +108,7 @@ def _fill(command: Sequence[str], site: StreamSite, count: int, tell: Callable[[
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as client:
         for line in client.stdout or ():
             match line.split():
-                case ["done", _, keys, seconds]:
+                case ["done", _, keys, seconds, _]:
                     filled.append(Filled(int(keys), float(seconds), site.resident_bytes()))
                     tell(f"  {int(keys):,} in {float(seconds):.1f} s, {filled[-1].resident_bytes >> 20:,} MiB")
     if client.returncode:

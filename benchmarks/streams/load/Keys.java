@@ -50,7 +50,7 @@ final class Keys {
     private static void put(Connection connection, int rows, int count) throws Exception {
         try (Table opened = Load.opened(connection, MANY)) {
             UpsertWriter writer = opened.newUpsert().createWriter();
-            long began = System.nanoTime();
+            Load.Moment began = Load.Moment.now();
             for (int number = 0; number < count; number++) {
                 int key = (int) ((number * 7919L + 1) % rows);
                 writer.upsert(Load.row(key, number));
@@ -83,7 +83,7 @@ final class Keys {
 
     private static void upsert(Table table, String name, int rows) throws Exception {
         UpsertWriter writer = table.newUpsert().createWriter();
-        long began = System.nanoTime();
+        Load.Moment began = Load.Moment.now();
         for (int number = 0; number < rows; number++) {
             writer.upsert(Load.row((int) ((number * 7919L + 1) % rows), number));
         }
@@ -95,7 +95,7 @@ final class Keys {
         Lookuper lookuper = table.newLookup().createLookuper();
         Random chance = new Random(7);
         ArrayDeque<CompletableFuture<LookupResult>> asked = new ArrayDeque<>();
-        long began = System.nanoTime();
+        Load.Moment began = Load.Moment.now();
         for (int number = 0; number < count; number++) {
             if (asked.size() == ON_THE_WAY) {
                 check(asked.poll());
@@ -116,7 +116,7 @@ final class Keys {
 
     /** A server that has no such call is told of as one: it is then left out of the comparison. */
     private static void scan(Table table, long id, int rows) throws Exception {
-        long began = System.nanoTime();
+        Load.Moment began = Load.Moment.now();
         int found = 0;
         try (BatchScanner scanner = table.newScan().createBatchScanner(new TableBucket(id, 0))) {
             CloseableIterator<InternalRow> batch;

@@ -1,3 +1,5 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import org.apache.fluss.client.Connection;
 import org.apache.fluss.client.ConnectionFactory;
 import org.apache.fluss.client.table.Table;
@@ -10,7 +12,7 @@ import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.types.DataTypes;
 
 /**
- * What the Java client does to a server: a line for each path, its name, rows and seconds.
+ * What the Java client does to a server: a line for each path, its name, rows, seconds and those of processor time.
  *
  * <p>{@code Load WHAT ADDRESS ROWS [USER SECRET]}, where WHAT is {@code paths}; or {@code fill} for a table of keys that
  * stays, {@code change} to put some of them again, {@code find} to look some of them up.
@@ -18,6 +20,8 @@ import org.apache.fluss.types.DataTypes;
 public final class Load {
     static final String DATABASE = "java_load";
     private static final int PATIENCE = 300;
+    private static final OperatingSystemMXBean SYSTEM =
+            ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
     private static boolean isWarm = true;
 
     public static void main(String[] words) throws Exception {
@@ -95,8 +99,17 @@ public final class Load {
         return GenericRow.of(key, BinaryString.fromString("name-" + key), (long) number, number / 2.0);
     }
 
-    static void tell(String name, int rows, long began) {
-        say("done " + name + " " + rows + " " + (System.nanoTime() - began) / 1e9);
+    /** When something began, and the processor time of the client by then. */
+    record Moment(long nanos, long spent) {
+        static Moment now() {
+            return new Moment(System.nanoTime(), SYSTEM.getProcessCpuTime());
+        }
+    }
+
+    static void tell(String name, int rows, Moment began) {
+        Moment now = Moment.now();
+        double took = (now.nanos - began.nanos) / 1e9, spent = (now.spent - began.spent) / 1e9;
+        say("done " + name + " " + rows + " " + took + " " + spent);
     }
 
     /** Only of a warm client. */

@@ -16,7 +16,7 @@ final class Logs {
         TablePath path = create(connection);
         try (Table table = Load.opened(connection, path)) {
             append(table, "java-append", rows);
-            long began = System.nanoTime();
+            Load.Moment began = Load.Moment.now();
             int found = 0;
             try (LogScanner scanner = table.newScan().createLogScanner()) {
                 scanner.subscribeFromBeginning(0);
@@ -40,7 +40,7 @@ final class Logs {
 
     private static void append(Table table, String name, int rows) throws Exception {
         AppendWriter writer = table.newAppend().createWriter();
-        long began = System.nanoTime();
+        Load.Moment began = Load.Moment.now();
         for (int number = 0; number < rows; number++) {
             writer.append(Load.row(number, number));
         }

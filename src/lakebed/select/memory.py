@@ -1,8 +1,7 @@
-"""Where the memory of queries comes from, and when it goes back."""
+"""Where the memory of queries comes from, and after how much of it some is given back."""
 
 from __future__ import annotations
 
-import ctypes
 from typing import Final
 
 LARGE_BYTES: Final = 32 * 1024 * 1024
@@ -14,14 +13,3 @@ def share_allocator() -> None:
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())
-
-
-def give_back() -> None:
-    """Return to the kernel what queries have freed. Blocks, for some milliseconds.
-
-    The C library keeps it for the next, in pieces between what is still in use: after a few large queries of different
-    kinds, more than any of them took. Libraries that cannot be asked for it look after that by themselves.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NotSupported, Throttled, Unavailable
+from lakebed.core.memory import give_back
 from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
 
-from .memory import LARGE_BYTES, give_back, share_allocator
+from .memory import LARGE_BYTES, share_allocator
 from .model import Counts, SelectLimits, SelectRequest
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import logging
 from typing import Final
 
 from lakebed.core.errors import LakebedError
+from lakebed.core.memory import give_back
 from lakebed.streams.admin.census import Census
 from lakebed.wire.fluss.listening import Listening
 
@@ -17,6 +18,7 @@ from .streams import Streams, compose
 log = logging.getLogger("lakebed.streams")
 
 _CENSUS_SECONDS: Final = 15.0
+_GIVING_BACK_SECONDS: Final = 5.0
 
 
 def serve(station: Station) -> int:
@@ -46,6 +48,7 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(listening.watch()),
             *(asyncio.create_task(chore()) for chore in streams.chores),
             asyncio.create_task(_count(streams, instruments)),
+            asyncio.create_task(_give_back()),
         ]
         await listening.start(listener)
         await child.wait_for_stop()
@@ -53,6 +56,13 @@ async def _serve(child: Child) -> None:
         await streams.hand_over()
         await end_chores(chores)
         await streams.buckets.close()
+
+
+async def _give_back() -> None:
+    """Have little more memory than is in use: blocks, buffers and rows do not fit into what others of them left."""
+    while True:
+        await asyncio.sleep(_GIVING_BACK_SECONDS)
+        await asyncio.to_thread(give_back)
 
 
 async def _count(streams: Streams, instruments: StreamInstruments) -> None:

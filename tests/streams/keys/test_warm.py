@@ -107,7 +107,7 @@ def test_the_largest_make_room_for_all() -> None:
 
 def test_many_that_have_a_little_are_full_together() -> None:
     memory = WarmMemory(fresh_bytes=100 * ROW_BYTES)
-    many = [WarmValues(memory, 0, 0) for _ in range(9)]
+    many = [WarmValues(memory, 0, 0) for _ in range(36)]
     for warm in many:
         warm.give(values_of(*range(90)), 90, 90)
     assert all(warm.is_full for warm in many)

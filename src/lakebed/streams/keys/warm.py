@@ -18,8 +18,9 @@ __all__ = ["UNKNOWN", "Group", "WarmMemory", "WarmValues"]
 UNKNOWN: Final = b"unknown"
 """Stands for a value that is not known here; told from one that is equal to it by which object it is."""
 
-FRESH_BYTES: Final = 8 * 1024 * 1024
-"""Of one index before it is to be brought to disk: a group so large that neighbours in it are neighbours on disk."""
+FRESH_BYTES: Final = 2 * 1024 * 1024
+"""Of one index before it is to be brought to disk. A smaller group has fewer neighbours in it; a larger one is out of
+the processor's caches when it is brought there, and whoever takes a view waits longer for it."""
 
 _PORTION: Final = 8
 """What is forgotten at once is one in as many: who writes meanwhile waits for it."""
@@ -27,7 +28,7 @@ _PORTION: Final = 8
 _ENTRY_BYTES: Final = 140
 """What Python has around a key and its value: two heads, and a place in a table."""
 
-_CROWD: Final = 8
+_CROWD: Final = 32
 """How many indexes may have as much at once; from there on each brings to disk what it is given."""
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakebed.select.memory import give_back
+from lakebed.core.memory import give_back
 
 
 def test_what_is_in_use_stays_when_memory_goes_back() -> None:
