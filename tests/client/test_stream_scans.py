@@ -184,21 +184,3 @@ def test_numbers_mean_what_the_server_means_by_them() -> None:
     assert {code: error_code(StreamFailure(reason)) for code, reason in REASONS.items()} == {
         code: code for code in REASONS
     }
-
-
-@pytest.mark.parametrize("noise", [b"\x80", b"\x0a\x05ab", b"\x0f\x01", b"\xff" * 12])
-def test_a_message_that_is_none_is_told(noise: bytes) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        read_fields(noise)
-
-
-def test_fields_are_what_was_written() -> None:
-    fields = read_fields(write_fields({1: 300, 2: "text", 3: b"", 4: None, 5: -1, 9: True}))
-    assert (number(fields, 1), text(fields, 2), text(fields, 3), number(fields, 5), number(fields, 9)) == (
-        300,
-        b"text",
-        b"",
-        -1,
-        1,
-    )
-    assert 4 not in fields

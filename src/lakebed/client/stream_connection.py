@@ -10,7 +10,7 @@ from lakebed import __version__
 from lakebed.core.secrets import Secret
 from lakebed.streams.failures import Reason, StreamFailure
 
-from .stream_messages import Fields, number, read_fields, text, write_fields
+from .stream_messages import Fields, messages, number, read_fields, text, write_fields
 
 __all__ = ["REASONS", "StreamConnection", "failure_of"]
 
@@ -74,7 +74,7 @@ class StreamConnection:
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             known = self._call(API_VERSIONS, write_fields({1: "lakebed-python", 2: __version__}))
-            self._known = {number(read_fields(bytes(each)), 1) for each in known.get(1, []) if isinstance(each, bytes)}
+            self._known = {number(each, 1) for each in messages(known, 1)}
             if secret is not None:
                 token = b"\0" + user.encode() + b"\0" + secret.reveal().encode()
                 self._call(AUTHENTICATE, write_fields({1: "PLAIN", 2: token}))
@@ -112,15 +112,14 @@ class StreamConnection:
             raise StreamFailure(Reason.NO_LEADER, f"answer is for another call. call={self._next} answer={answered}")
         return fields
 
-    def _read(self, size: int) -> bytes:
-        buffer = bytearray(size)
-        view, got = memoryview(buffer), 0
+    def _read(self, size: int) -> memoryview:
+        view, got = memoryview(bytearray(size)), 0
         while got < size:
             more = self._socket.recv_into(view[got:])
             if not more:
                 raise ConnectionError("server closed the connection")
             got += more
-        return bytes(buffer)
+        return view
 
 
 def failure_of(code: int, message: bytes) -> StreamFailure:

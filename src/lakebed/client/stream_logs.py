@@ -15,7 +15,7 @@ from lakebed.streams.log.batches import APPEND_ONLY, walk, write_batch
 from lakebed.streams.schema import Schema
 
 from .stream_connection import failure_of
-from .stream_messages import Fields, messages, number, text, write_fields
+from .stream_messages import Fields, content, messages, number, text, write_fields
 from .stream_scans import ScannedTable, StreamCalls
 
 __all__ = ["CHANGES", "LogRecords", "StreamLog", "StreamLogWriter"]
@@ -118,9 +118,9 @@ class StreamLog:
         for found in messages(answer, 1):
             for each in messages(found, 2):
                 _check(each, 3)
-                yield from self._records(number(each, 2), text(each, 8))
+                yield from self._records(number(each, 2), content(each, 8))
 
-    def _records(self, bucket: int, records: bytes) -> Iterator[LogRecords]:
+    def _records(self, bucket: int, records: memoryview) -> Iterator[LogRecords]:
         for batch in walk(records):
             body, changes = batch.body, bytes(batch.record_count)
             if not batch.attributes & APPEND_ONLY:

@@ -1,7 +1,7 @@
 """Messages of the stream protocol, field by field: a handful of small ones, for which the standard library will do.
 
 A message is the numbers of its fields and their values. Whole numbers and bytes are all that is needed here; a message
-within a message is bytes.
+within a message is bytes. What is read is not copied on the way: records are megabytes, three messages deep.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-__all__ = ["Fields", "messages", "number", "read_fields", "text", "write_fields"]
+__all__ = ["Fields", "content", "messages", "number", "read_fields", "text", "write_fields"]
 
-Fields: TypeAlias = Mapping[int, list[int | bytes]]
+Fields: TypeAlias = Mapping[int, list[int | memoryview]]
 """Values by number, in the order they came."""
 
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
@@ -31,10 +31,10 @@ def write_fields(fields: Mapping[int, int | bool | str | bytes | None]) -> bytes
     return bytes(out)
 
 
-def read_fields(message: bytes) -> Fields:
+def read_fields(message: bytes | memoryview) -> Fields:
     """The fields of a message; raises ValueError for what is none."""
-    found: dict[int, list[int | bytes]] = {}
-    for key, value in _walk(message):
+    found: dict[int, list[int | memoryview]] = {}
+    for key, value in _walk(memoryview(message)):
         found.setdefault(key, []).append(value)
     return found
 
@@ -49,8 +49,13 @@ def number(fields: Fields, key: int, default: int = 0) -> int:
 
 def text(fields: Fields, key: int) -> bytes:
     """The bytes of a field; none if it is not there."""
-    value = fields.get(key, [b""])[-1]
-    if not isinstance(value, bytes):
+    return bytes(content(fields, key))
+
+
+def content(fields: Fields, key: int) -> memoryview:
+    """The same where it is in the message, which is held for as long as this is."""
+    value = fields.get(key, [memoryview(b"")])[-1]
+    if not isinstance(value, memoryview):
         raise ValueError(f"field is no text. field={key}")
     return value
 
@@ -58,12 +63,12 @@ def text(fields: Fields, key: int) -> bytes:
 def messages(fields: Fields, key: int) -> Iterator[Fields]:
     """The messages of a field, one after the other."""
     for each in fields.get(key, []):
-        if not isinstance(each, bytes):
+        if not isinstance(each, memoryview):
             raise ValueError(f"field is no message. field={key}")
         yield read_fields(each)
 
 
-def _walk(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _walk(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
@@ -93,7 +98,7 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if position >= len(message) or shift > 63:

@@ -127,10 +127,8 @@ class StreamClient:
             answer = connection.call(GET_METADATA, b"")
         finally:
             connection.close()
-        for server in answer.get(2, []):
-            if isinstance(server, bytes):
-                fields = read_fields(server)
-                return text(fields, 2).decode(), number(fields, 3)
+        for server in messages(answer, 2):
+            return text(server, 2).decode(), number(server, 3)
         raise StreamFailure(Reason.NO_LEADER, "no server has the buckets")
 
     def table(self, database: str, table: str, partition: str | None = None) -> ScannedTable:
@@ -157,9 +155,7 @@ class StreamClient:
     def _partition(self, database: str, table: str, partition: str) -> int:
         wanted = write_fields({1: database, 2: table, 3: partition})
         answer = self.call(GET_METADATA, write_fields({2: wanted}))
-        for each in answer.get(4, []):
-            if isinstance(each, bytes):
-                fields = read_fields(each)
-                if text(fields, 2).decode() == partition:
-                    return number(fields, 3)
+        for each in messages(answer, 4):
+            if text(each, 2).decode() == partition:
+                return number(each, 3)
         raise StreamFailure(Reason.NO_PARTITION, f"no such partition. table={database}.{table} partition={partition}")

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.client.stream_messages import content, messages, number, read_fields, text, write_fields
+
+
+@pytest.mark.parametrize("noise", [b"\x80", b"\x0a\x05ab", b"\x0f\x01", b"\xff" * 12])
+def test_a_message_that_is_none_is_told(noise: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_fields(noise)
+
+
+def test_fields_are_what_was_written() -> None:
+    fields = read_fields(write_fields({1: 300, 2: "text", 3: b"", 4: None, 5: -1, 9: True}))
+    assert (number(fields, 1), text(fields, 2), text(fields, 3), number(fields, 5), number(fields, 9)) == (
+        300,
+        b"text",
+        b"",
+        -1,
+        1,
+    )
+    assert 4 not in fields
+    assert text(fields, 4) == b""
+
+
+def test_records_are_not_copied_however_deep_they_are() -> None:
+    message = write_fields({1: write_fields({2: write_fields({8: b"records"})})})
+    (outer,) = messages(read_fields(message), 1)
+    (inner,) = messages(outer, 2)
+    found = content(inner, 8)
+    assert bytes(found) == b"records"
+    assert found.obj is message
+
+
+def test_a_field_of_another_kind_is_told() -> None:
+    fields = read_fields(write_fields({1: 300, 2: "text"}))
+    with pytest.raises(ValueError, match="field is no text"):
+        text(fields, 1)
+    with pytest.raises(ValueError, match="field is no number"):
+        number(fields, 2)
+    with pytest.raises(ValueError, match="field is no message"):
+        list(messages(fields, 1))
