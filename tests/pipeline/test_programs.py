@@ -119,3 +119,17 @@ def test_secrets_are_not_on_the_command_line_of_any_process(
     )
     printed = run([sys.executable, "-c", script], environment, tmp_path)
     assert printed.split() == ["True", "False"]
+
+
+def test_tasks_in_python_have_no_jar_among_their_modules(
+    bench: Bench, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """PySpark puts those of packages there, and each task would read their lists of files (ADR 38)."""
+    script = (
+        "from lakebed.core.settings import PipelineSettings\n"
+        "from lakebed.pipeline.session import start_spark\n"
+        "spark = start_spark(PipelineSettings(master='local[1]'))\n"
+        "print(len(spark.sparkContext._python_includes), spark.range(3).rdd.map(lambda row: row.id).sum())\n"
+        "spark.stop()\n"
+    )
+    assert run([sys.executable, "-c", script], environment, tmp_path).split() == ["0", "3"]

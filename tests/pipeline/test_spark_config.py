@@ -65,6 +65,12 @@ def test_local_session_is_small_and_stays_on_the_machine() -> None:
     assert started["spark.ui.enabled"] == "false"
 
 
+def test_tasks_in_python_look_for_modules_in_no_jar_but_where_they_are_told_to() -> None:
+    assert session_properties(PipelineSettings())["spark.submit.pyFiles"] == ""
+    given = PipelineSettings(spark={"spark.submit.pyFiles": Secret("/opt/mine.zip")})
+    assert session_properties(given)["spark.submit.pyFiles"] == "/opt/mine.zip"
+
+
 def test_masters_are_told_apart() -> None:
     assert [is_local(master) for master in ("local", "local[*]", "spark://h", "sc://h", "yarn")] == [
         True,

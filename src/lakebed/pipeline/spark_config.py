@@ -60,6 +60,9 @@ def session_properties(settings: PipelineSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        # Left out, it is the jars of the packages: no Python is in them, and each task in Python would read their lists
+        # of files anew (ADR 38).
+        "spark.submit.pyFiles": "",
         "spark.driver.memory": f"{settings.driver_memory // MIB}m",
     }
     if is_local(settings.master):
