@@ -27,15 +27,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from lakebed.client.access import ServerAccess, find_access
 from lakebed.client.names import TableRef
 from lakebed.client.stream_access import StreamAccess, stream_access
-from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog
-from lakebed.client.stream_ranges import RANGE_BYTES, read_range
+from lakebed.client.stream_logs import EARLIEST, LATEST
 from lakebed.client.stream_scans import KvBatchScanner
 from lakebed.client.stream_tables import KnownTable, describe, list_offsets
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput
 
-from .stream_columns import CHANGE, ORIGIN, fitted, spark_schema, with_origin
+from .stream_columns import fitted
 from .stream_offsets import Offsets, ReadSpan, TableOffsets, plan_spans
+from .stream_records import RecordReader, check_format
 from .union_read import UnionPart, UnionRead
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class StreamSource(DataSource):
         """The columns of the table, and those that were asked for."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return from_arrow_schema(_Asked.of(self.options).schema, prefer_timestamp_ntz=True)
+        return from_arrow_schema(_Asked.of(self.options).records.schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For a batch."""
@@ -132,8 +132,8 @@ class _Asked:
         with access.connect() as client:
             table = describe(client, database, name)
         mode = _mode(given.get("mode"), table)
-        if mode is not Mode.SNAPSHOT and table.properties.get("table.log.format", "ARROW").upper() != "ARROW":
-            raise InvalidInput(f"only logs in Arrow are read. table={table.path}", argument="table")
+        if mode is not Mode.SNAPSHOT:
+            check_format(table)
         columns = tuple(word for text in given.get("columns", "").split(",") if (word := text.strip()))
         for column in columns:
             if table.schema.column(column) is None:
@@ -158,22 +158,9 @@ class _Asked:
         return UnionRead(self.table, self.access, self.keys, self.lake, self.columns, self.has_origin)
 
     @property
-    def rows(self) -> pa.Schema:
-        """The columns of the table that are read."""
-        import pyarrow as pa
-
-        whole = self.table.arrow
-        return spark_schema(pa.schema([whole.field(name) for name in self.columns]))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """All columns."""
-        import pyarrow as pa
-
-        fields = list(self.rows)
-        if self.mode is Mode.CHANGELOG:
-            fields.append(pa.field(CHANGE, pa.string(), nullable=False))
-        return pa.schema(fields + (list(ORIGIN) if self.has_origin else []))
+    def records(self) -> RecordReader:
+        """The columns that are asked for, of whatever is read."""
+        return RecordReader(self.table, self.columns, self.mode is Mode.CHANGELOG, self.has_origin)
 
     def offsets(self, client: StreamClient, where: str) -> Offsets:
         """What a word, or what was written down, stands for now. Raises InvalidInput."""
@@ -250,21 +237,8 @@ class _Stream(DataSourceStreamReader):
 
 def _records(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
     """Records of a bucket. A generator: the connection is open while it is read."""
-    import numpy as np
-    import pyarrow as pa
-
-    schema, rows = asked.schema, asked.rows
-    signs = pa.array(CHANGES, pa.string())
-    partition_id, bucket = span.bucket
     with asked.access.connect() as client:
-        log = StreamLog(client, asked.table.scanned(partition_id), columns=asked.columns, bucket_bytes=RANGE_BYTES)
-        for found in read_range(client, log, bucket, span.start, span.end):
-            columns = fitted(found.rows, rows)
-            if asked.mode is Mode.CHANGELOG:
-                columns.append(signs.take(pa.array(np.frombuffer(found.changes, np.uint8))))
-            if asked.has_origin:
-                columns = with_origin(columns, len(found.changes), bucket, found.base_offset, found.timestamp_ms)
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield from asked.records.read(client, span)
 
 
 def _snapshot(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
@@ -272,7 +246,7 @@ def _snapshot(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     partition_id, bucket = span.bucket
-    schema = asked.schema
+    schema = asked.records.schema
     with (
         asked.access.connect() as client,
         KvBatchScanner(client, asked.table.scanned(partition_id), buckets=[bucket], columns=asked.columns) as scan,

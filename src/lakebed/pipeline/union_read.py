@@ -23,8 +23,9 @@ from lakebed.client.stream_tables import Bucket, KnownTable, describe, list_offs
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput, NotFound
 
-from .stream_columns import BUCKET, ORIGIN, fitted, spark_schema, with_origin
+from .stream_columns import BUCKET, ORIGIN, fitted, spark_schema
 from .stream_offsets import ReadSpan
+from .stream_records import RecordReader
 from .stream_told import state_to_read
 from .union_plan import UnionPlan, chunks, plan_union
 
@@ -199,14 +200,9 @@ class UnionRead:
 
     def _records(self, client: StreamClient, spans: Sequence[ReadSpan]) -> Iterator[pa.RecordBatch]:
         """Records of a log."""
-        rows, schema = self._typed(self.columns), self.schema
+        reader = RecordReader(self.table, self.columns, has_origin=self.has_origin)
         for span in spans:
-            for found in self._tail(client, span, self.columns):
-                columns = fitted(found.rows, rows)
-                if self.has_origin:
-                    count, bucket = len(found.changes), span.bucket[1]
-                    columns = with_origin(columns, count, bucket, found.base_offset, found.timestamp_ms)
-                yield _batch(columns, schema)
+            yield from reader.read(client, span)
 
     def _tail(self, client: StreamClient, span: ReadSpan, columns: Sequence[str]) -> Iterator[LogRecords]:
         partition_id, bucket = span.bucket

@@ -10,6 +10,7 @@ import pytest
 from lakebed.client.stream_lake import StreamLake
 from lakebed.client.stream_tables import describe
 from lakebed.client.streams import StreamClient
+from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.jobs import tier_stream
 from lakebed.pipeline.report import JobReport
@@ -48,8 +49,9 @@ def test_records_of_a_log_are_appended_once(stream_bench: StreamBench) -> None:
     assert tiered(stream_bench, stream) == [(number, "n") for number in range(11)]
     columns = [field.name for field in stream_bench.bench.spark.table(table.sql).schema.fields]
     assert columns == ["id", "name", "at", "__bucket", "__offset", "__timestamp"]
+    current = stream_bench.bench.value(f"SELECT snapshot_id FROM {table.inside('refs')} WHERE name = 'main'")
     state = known_to_server(stream_bench, stream)
-    assert state.snapshot_id == second.snapshots[0]
+    assert state.snapshot_id == second.snapshots[0] == current
     assert sum(state.offsets.values()) == 11
     assert stream_bench.bench.sql(f"SELECT name FROM {table.inside('refs')}") == [("main",)]
 
@@ -153,3 +155,10 @@ def test_partitions_are_tiered_each_from_its_own_offsets(stream_bench: StreamBen
     with StreamClient(stream_bench.streams.address, server.access_key, server.secret_key) as client:
         partitions = describe(client, DATABASE, stream).partitions
     assert {bucket[0] for bucket in known_to_server(stream_bench, stream).offsets} == {part.id for part in partitions}
+
+
+def test_a_log_that_cannot_be_read_is_refused_before_a_table_is_made(stream_bench: StreamBench) -> None:
+    stream = stream_bench.make(properties={"table.log.format": "INDEXED"})
+    with pytest.raises(InvalidInput, match="only logs in Arrow are read"):
+        tier(stream_bench, stream)
+    assert not stream_bench.bench.spark.catalog.tableExists(stream_bench.bench.table(DATABASE, stream).sql)

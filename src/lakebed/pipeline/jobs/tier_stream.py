@@ -32,9 +32,10 @@ from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
 from lakebed.pipeline.shape import current_snapshot, measure
 from lakebed.pipeline.stream_columns import ORIGIN
+from lakebed.pipeline.stream_frame import frame_of
 from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
 from lakebed.pipeline.stream_offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
-from lakebed.pipeline.stream_source import Mode, StreamSource
+from lakebed.pipeline.stream_records import RecordReader, check_format
 from lakebed.pipeline.stream_told import OFFSETS, PREPARED, Told, last_told
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
@@ -64,6 +65,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     with access.connect() as client:
         progress.stage("looking at the stream")
         source = describe(client, database, name)
+        check_format(source)
         is_there = spark.catalog.tableExists(table.sql)
         if dry_run and not is_there:
             ends = list_offsets(client, source, LATEST)
@@ -201,24 +203,9 @@ class _Tiering:
             self._draft.find(self._source.path, "missing", f"the stream keeps these records no more: {detail}")
 
     def _frame(self, spans: Sequence[ReadSpan]) -> DataFrame:
-        source, keys = self._source, self._table.access
-        since = TableOffsets(source.id, {span.bucket: span.start for span in spans})
-        until = TableOffsets(source.id, {span.bucket: span.end for span in spans})
-        self._spark.dataSource.register(StreamSource)
-        return (
-            self._spark.read.format(StreamSource.name())
-            .option("table", source.path)
-            .option("mode", Mode.CHANGELOG if source.schema.is_keyed else Mode.LOG)
-            .option("origin", "true")
-            .option("columns", ",".join(source.schema.names))
-            .option("from", since.text())
-            .option("to", until.text())
-            .option("streams", self._access.address)
-            .option("endpoint", keys.endpoint)
-            .option("access-key-id", keys.access_key_id)
-            .option("secret-access-key", keys.secret_access_key.reveal())
-            .load()
-        )
+        source = self._source
+        reader = RecordReader(source, source.schema.names, has_change=source.schema.is_keyed, has_origin=True)
+        return frame_of(self._spark, self._access, reader, spans)
 
     def _write(self, branch: str, frame: DataFrame) -> None:
         name = f"{self._table.sql}.{quoted_name(f'branch_{branch}')}"

@@ -1,0 +1,38 @@
+"""Spans of a log on a real Spark: each is read by a task, and by nobody twice."""
+
+from __future__ import annotations
+
+from lakebed.client.stream_access import stream_access
+from lakebed.client.stream_tables import describe
+from lakebed.pipeline.stream_frame import frame_of
+from lakebed.pipeline.stream_offsets import ReadSpan
+from lakebed.pipeline.stream_records import RecordReader
+from tests.pipeline.bench import SPARK_MARKS
+from tests.pipeline.stream_tables import DATABASE, StreamBench, order
+
+pytestmark = SPARK_MARKS
+
+
+def test_a_task_reads_a_span_and_nothing_beside_it(stream_bench: StreamBench) -> None:
+    stream = stream_bench.make()
+    for first in range(0, 12, 4):
+        stream_bench.append(stream, *(order(number) for number in range(first, first + 4)))
+    access = stream_access(stream_bench.bench.access, stream_bench.streams.address)
+    with access.connect() as client:
+        reader = RecordReader(describe(client, DATABASE, stream), ("id",), has_origin=True)
+    spans = [ReadSpan((None, 0), 1, 6), ReadSpan((None, 0), 6, 7), ReadSpan((None, 0), 9, 12)]
+    frame = frame_of(stream_bench.bench.spark, access, reader, spans)
+    assert frame.rdd.getNumPartitions() == 3
+    found = sorted((row["__offset"], row.id) for row in frame.collect())
+    assert found == [(offset, offset) for offset in (1, 2, 3, 4, 5, 6, 9, 10, 11)]
+
+
+def test_of_keys_changes_are_read(stream_bench: StreamBench) -> None:
+    stream = stream_bench.make(primary_key=["id"])
+    stream_bench.upsert(stream, order(1, "a"))
+    stream_bench.upsert(stream, order(1, "b"))
+    access = stream_access(stream_bench.bench.access, stream_bench.streams.address)
+    with access.connect() as client:
+        reader = RecordReader(describe(client, DATABASE, stream), ("name",), has_change=True)
+    frame = frame_of(stream_bench.bench.spark, access, reader, [ReadSpan((None, 0), 0, 3)])
+    assert [tuple(row) for row in frame.collect()] == [("a", "+I"), ("a", "-U"), ("b", "+U")]
