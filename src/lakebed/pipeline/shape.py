@@ -77,6 +77,10 @@ def measure(spark: SparkSession, table: CatalogTable) -> TableShape:
 
 def current_snapshot(spark: SparkSession, table: CatalogTable) -> int | None:
     """The id of the current snapshot; None if nothing was written yet."""
+    if has_java(spark):
+        current = load_table(spark, table, "looking which snapshot is current").currentSnapshot()
+        return None if current is None else int(current.snapshotId())
+    # A query is a job of Spark's, which takes a tenth of a second: hence only where the table cannot be asked.
     found = rows(spark, f"SELECT snapshot_id FROM {table.inside('refs')} WHERE name = 'main'")
     return found[0]["snapshot_id"] if found else None
 

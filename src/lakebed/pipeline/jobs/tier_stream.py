@@ -30,7 +30,7 @@ from lakebed.pipeline.options import Options, Text
 from lakebed.pipeline.procedures import call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import current_snapshot, measure
+from lakebed.pipeline.shape import current_snapshot
 from lakebed.pipeline.stream_columns import ORIGIN
 from lakebed.pipeline.stream_frame import frame_of
 from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
@@ -79,7 +79,6 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     if made is not None:
         draft.snapshots = [made]
         draft.changed = True
-        draft.after = measure(spark, table)
     elif not draft.read.rows:
         draft.skip("stream", "nothing is in it that is not in the table")
     return draft.end()
@@ -143,19 +142,22 @@ class _Tiering:
         source = self._source
         prepared = self._lake.prepare(source.id, source.database, source.name, reached)
         progress.stage(f"adding {self._draft.read.rows} records")
-        told = {OFFSETS: TableOffsets(source.id, reached).text(), PREPARED: prepared, COMMITTER: USER}
+        offsets = TableOffsets(source.id, reached)
+        told = {OFFSETS: offsets.text(), PREPARED: prepared, COMMITTER: USER}
         with self._branch(base) as branch, self._saying(told):
             self._write(branch, self._frame(spans))
-            self._follow(branch)
-        snapshot = current_snapshot(self._spark, self._table)
+            snapshot = self._follow(branch)
         self._draft.wrote = self._draft.read
         progress.stage("telling the server")
-        self._publish(self._last_told(snapshot))
+        self._publish(Told(snapshot, offsets, prepared))
         return snapshot
 
     def _done(self, base: int | None) -> Offsets:
         """How far the stream is in the table. Raises InvalidInput for a table of something else."""
-        told = self._last_told(base)
+        if base is None:
+            return {}
+        found = rows(self._spark, f"SELECT snapshot_id, parent_id, summary FROM {self._table.inside('snapshots')}")
+        told = last_told(found, base)
         if told is not None:
             if told.offsets.table_id != self._source.id:
                 raise InvalidInput(
@@ -166,8 +168,6 @@ class _Tiering:
             if not self._draft.dry_run:
                 self._publish(told)
             return told.offsets.offsets
-        if base is None:
-            return {}
         # All snapshots that said it are expired. The server was told of each before the next round began.
         known = self._lake.latest(self._source.database, self._source.name)
         if known is None:
@@ -178,15 +178,9 @@ class _Tiering:
             )
         return known.offsets
 
-    def _last_told(self, snapshot: int | None) -> Told | None:
-        found = rows(self._spark, f"SELECT snapshot_id, parent_id, summary FROM {self._table.inside('snapshots')}")
-        return last_told(found, snapshot)
-
-    def _publish(self, told: Told | None) -> None:
+    def _publish(self, told: Told) -> None:
         """Tell the server of a snapshot, unless it knows."""
         source = self._source
-        if told is None:
-            return
         known = self._lake.latest(source.database, source.name)
         if known is None or known.snapshot_id != told.snapshot:
             self._lake.commit(source.id, told.snapshot, told.prepared)
@@ -219,14 +213,15 @@ class _Tiering:
         finally:
             self._spark.catalog.dropTempView(view)
 
-    def _follow(self, branch: str) -> None:
-        """Have the table be what the branch is. Raises CommitConflict if it is not what the branch began with."""
+    def _follow(self, branch: str) -> int:
+        """Have the table be what the branch is; its snapshot. Raises CommitConflict if somebody else committed."""
         try:
-            call(self._spark, self._table, "fast_forward", branch="main", to=branch)
+            (done,) = call(self._spark, self._table, "fast_forward", branch="main", to=branch)
         except Exception as error:
             if is_of_spark(error) and _NO_ANCESTOR in str(error):
                 raise CommitConflict(f"somebody else committed first. table={self._table}") from error
             raise
+        return int(done["updated_ref"])
 
     @contextmanager
     def _branch(self, base: int | None) -> Iterator[str]:
