@@ -19,7 +19,7 @@ from lakebed.client.stream_lake import StreamLake
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job, tier_stream
-from lakebed.pipeline.report import JobReport
+from lakebed.pipeline.report import Draft, JobReport
 from lakebed.pipeline.session import attach_catalog, start_spark
 from lakebed.pipeline.spark_config import CATALOG
 from lakebed.pipeline.table_ref import CatalogTable
@@ -98,7 +98,7 @@ def on_reaching(step: str, act: Callable[[], object]) -> None:
         case "tell":
             _before(StreamLake, "commit", act)
         case "end":
-            _before(tier_stream, "measure", act)
+            _before(Draft, "end", act)
         case _:
             raise ValueError(step)
 
