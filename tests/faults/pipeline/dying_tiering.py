@@ -56,24 +56,7 @@ def main(endpoint: str, warehouse: str, log: str, keyed: str, step: str) -> None
 def tier(spark: SparkSession, access: ServerAccess, warehouse: str, table: str) -> JobReport:
     """One round, as a worker does it."""
     ref = CatalogTable(TableRef(warehouse, (DATABASE,), table), access, CATALOG)
-    with active(spark):
-        return find_job(JobKind.TIER_STREAM).do(spark, ref, {})
-
-
-@contextmanager
-def active(spark: Any) -> Iterator[None]:  # Any: of a session's Java nothing is typed
-    """Have a session be the one that Spark takes to be meant.
-
-    Of two sessions in a thread, data sources of the second are looked for in the first, and found there.
-    """
-    sessions = spark._jvm.org.apache.spark.sql.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
+    return find_job(JobKind.TIER_STREAM).do(spark, ref, {})
 
 
 def die(step: str) -> None:
