@@ -18,6 +18,9 @@ import pyarrow as pa
 
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
 BATCH_ROWS = 10_000
+PASSES = 5
+"""Over all rows when a log is written: the client waits now and then for a timer of 100 ms, a third of a single pass."""
+
 PATIENCE_SECONDS = 30.0
 
 
@@ -85,7 +88,8 @@ async def made(connection: Any, admin: Any, path: Any, **said: Any) -> Any:
 
 async def logs(connection: Any, unwaited: Any, admin: Any, database: str, rows: int) -> None:
     """Append and scan a log table; and append without waiting for anybody, which is all that the client can send."""
-    batches = [batch_of(first, BATCH_ROWS) for first in range(0, rows, BATCH_ROWS)]
+    batches = [batch_of(first, BATCH_ROWS) for first in range(0, rows, BATCH_ROWS)] * PASSES
+    rows *= PASSES
 
     async def append(table: Any) -> None:
         async with table.new_append().create_writer() as writer:

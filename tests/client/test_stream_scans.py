@@ -8,7 +8,7 @@ from lakebed.client.stream_connection import REASONS
 from lakebed.client.stream_messages import Fields, number, read_fields, text, write_fields
 from lakebed.client.stream_scans import KvBatchScanner, ScannedTable, ScanState
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import write_value_batch
+from lakebed.streams.keys.batches import ValueBatch
 from lakebed.streams.keys.fields import RowFormat
 from lakebed.streams.keys.rows import RowLayout
 from lakebed.streams.schema import Schema
@@ -66,7 +66,7 @@ class Server:
                 {
                     3: b"%d" % bucket,
                     4: at + 1 < len(pages),
-                    5: write_value_batch(pages[at]),
+                    5: _batch(pages[at]),
                     6: 40 + bucket if at == 0 else None,
                 }
             )
@@ -74,6 +74,12 @@ class Server:
 
     def find_again(self) -> None:
         self.looked_again += 1
+
+
+def _batch(values: list[bytes]) -> bytes:
+    batch = ValueBatch()
+    batch.add(values)
+    return b"".join(batch.pieces())
 
 
 def scanner(server: Server, **others: object) -> tuple[KvBatchScanner, list[float]]:

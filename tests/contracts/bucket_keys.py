@@ -82,8 +82,9 @@ class Bucket:
         schema_id = int.from_bytes(value[:2], "little")
         return self.table.layout(schema_id).decode(value[2:])
 
-    def rows_of(self, batch: bytes) -> list[tuple[Any, ...]]:
+    def rows_of(self, pieces: Sequence[bytes]) -> list[tuple[Any, ...]]:
         """The rows of a batch of values."""
+        batch = b"".join(pieces)
         length, magic, count = struct.unpack_from("<ibi", batch)
         assert (length, magic) == (len(batch) - 4, 0)
         rows, position = [], 9
@@ -259,7 +260,7 @@ class BucketKeysContract:
         rows, has_more = [], True
         while has_more:
             batch, has_more = scan.next(200)
-            assert len(batch) < 260
+            assert sum(map(len, batch)) < 260
             rows += bucket.rows_of(batch)
         scan.close()
         assert rows == [(number, "row", number) for number in range(1, 101)]

@@ -200,8 +200,8 @@ class KeyScan(Protocol):
         """Where the changes begin that it does not show."""
         ...
 
-    def next(self, max_bytes: int) -> tuple[bytes, bool]:
-        """The next rows, at least one, as a batch of values; and whether there are more."""
+    def next(self, max_bytes: int) -> tuple[list[bytes], bool]:
+        """The next rows, at least one, as a batch of values in pieces; and whether there are more."""
         ...
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import read_key_batch, write_key_batch, write_value_batch
+from lakebed.streams.keys.batches import ValueBatch, read_key_batch, write_key_batch
 
 records = st.lists(st.tuples(st.binary(max_size=200), st.none() | st.binary(min_size=1, max_size=30)), max_size=8)
 
@@ -36,5 +36,10 @@ def test_a_batch_that_was_changed_is_corrupt(given_: list[tuple[bytes, bytes | N
 
 
 def test_values_are_written_with_their_lengths() -> None:
-    assert write_value_batch([]) == bytes.fromhex("050000000000000000")
-    assert write_value_batch([b"\1\0abc", b"\2\0"]) == bytes.fromhex("140000000002000000050000000100616263020000000200")
+    batch = ValueBatch()
+    assert b"".join(batch.pieces()) == bytes.fromhex("050000000000000000")
+    batch.add([b"\1\0abc", b"\2\0"])
+    assert batch.size_bytes == 15
+    assert b"".join(batch.pieces()) == bytes.fromhex("140000000002000000050000000100616263020000000200")
+    batch.add([b"\3\0"])
+    assert b"".join(batch.pieces()) == bytes.fromhex("1a0000000003000000050000000100616263020000000200020000000300")

@@ -121,10 +121,13 @@ def test_an_answer_to_a_lookup(partition: int | None, bucket: int, values: list[
     assert [value.values if value.HasField("values") else None for value in found.values] == values
 
 
-@given(st.binary(max_size=300), st.booleans())
-def test_an_answer_to_a_scan_with_a_limit(records: bytes, is_log: bool) -> None:
+pieces = st.lists(st.binary(max_size=200), max_size=3)
+
+
+@given(pieces, st.booleans())
+def test_an_answer_to_a_scan_with_a_limit(records: list[bytes], is_log: bool) -> None:
     answer = pb.LimitScanResponse.FromString(b"".join(limit_scan_answer(records, is_log=is_log)))
-    assert answer == pb.LimitScanResponse(is_log_table=is_log, records=records)
+    assert answer == pb.LimitScanResponse(is_log_table=is_log, records=b"".join(records))
 
 
 @given(
@@ -132,12 +135,13 @@ def test_an_answer_to_a_scan_with_a_limit(records: bytes, is_log: bool) -> None:
         ScanPage,
         st.none() | st.binary(max_size=40),
         st.booleans(),
-        st.none() | st.binary(max_size=300),
+        st.none() | pieces,
         st.none() | st.integers(0, 2**62),
     )
 )
 def test_an_answer_to_a_scan(page: ScanPage) -> None:
     answer = pb.ScanKvResponse.FromString(b"".join(scan_answer(page)))
+    records = None if page.records is None else b"".join(page.records)
     assert answer == pb.ScanKvResponse(
-        scanner_id=page.scanner_id, has_more_results=page.has_more, records=page.records, log_offset=page.log_offset
+        scanner_id=page.scanner_id, has_more_results=page.has_more, records=records, log_offset=page.log_offset
     )

@@ -14,7 +14,7 @@ from lakebed.streams.keys.columns import PADDING, Rows
 from lakebed.streams.keys.fields import corrupt, read_varint, write_varint
 from lakebed.streams.keys.packing import Records, join_values, scan_records
 
-__all__ = ["KeyBatch", "read_key_batch", "write_key_batch", "write_value_batch"]
+__all__ = ["KeyBatch", "ValueBatch", "read_key_batch", "write_key_batch"]
 
 _HEADER: Final = struct.Struct("<ibIhbqii")
 _CHECKED_FROM: Final = 9
@@ -99,9 +99,24 @@ def write_key_batch(
     return _HEADER.pack(length, 0, checksum, schema_id, 0, writer_id, sequence, len(records)) + body
 
 
-def write_value_batch(values: Sequence[bytes]) -> bytes:
-    """A batch of stored values."""
-    body = join_values(values)
-    if body is None:
-        body = b"".join(piece for value in values for piece in (_LENGTH.pack(len(value)), value))
-    return _VALUES.pack(5 + len(body), 0, len(values)) + body
+class ValueBatch:
+    """A batch of stored values, put together portion by portion."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        """Of all values so far, with the four bytes of each length."""
+        self._count = 0
+        self._portions: list[bytes] = []
+
+    def add(self, values: Sequence[bytes]) -> None:
+        """Have these, too."""
+        portion = join_values(values)
+        if portion is None:
+            portion = b"".join(piece for value in values for piece in (_LENGTH.pack(len(value)), value))
+        self.size_bytes += len(portion)
+        self._count += len(values)
+        self._portions.append(portion)
+
+    def pieces(self) -> list[bytes]:
+        """The batch: its head and its portions, of which nobody has to make one."""
+        return [_VALUES.pack(_VALUES.size - _LENGTH.size + self.size_bytes, 0, self._count), *self._portions]

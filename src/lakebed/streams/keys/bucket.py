@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import KeyBatch, read_key_batch, write_key_batch, write_value_batch
+from lakebed.streams.keys.batches import KeyBatch, ValueBatch, read_key_batch, write_key_batch
 from lakebed.streams.keys.changelog import ChangeType, read_changes, write_changes
 from lakebed.streams.keys.columns import check_rows
 from lakebed.streams.keys.counting import Counter
@@ -46,6 +46,9 @@ _BEFORE: Final = int(ChangeType.UPDATE_BEFORE)
 _DELETE: Final = int(ChangeType.DELETE)
 
 _REPLAY_BYTES: Final = 8 * 1024 * 1024
+_PORTION_BYTES: Final = 128 * 1024
+"""Of a scan, read and written before the next: so that rows are in the processor's caches when they are written."""
+
 _FEW: Final = 64
 """Keys that are looked up on the loop: handing them to a thread costs more than they do."""
 
@@ -326,12 +329,16 @@ class _Scan:
     def log_offset(self) -> int:
         return self._view.log_offset
 
-    def next(self, max_bytes: int) -> tuple[bytes, bool]:
-        values, has_more = self._view.take(max_bytes, self._left)
-        if self._left is not None:
-            self._left -= len(values)
-            has_more = has_more and self._left > 0
-        return write_value_batch(values), has_more
+    def next(self, max_bytes: int) -> tuple[list[bytes], bool]:
+        batch = ValueBatch()
+        has_more = True
+        while has_more and batch.size_bytes < max_bytes:
+            values, has_more = self._view.take(min(max_bytes - batch.size_bytes, _PORTION_BYTES), self._left)
+            batch.add(values)
+            if self._left is not None:
+                self._left -= len(values)
+                has_more = has_more and self._left > 0
+        return batch.pieces(), has_more
 
     def close(self) -> None:
         self._view.close()

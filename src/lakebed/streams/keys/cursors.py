@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,7 +53,9 @@ class ScanPage:
 
     scanner_id: bytes | None = None
     has_more: bool = False
-    records: bytes | None = None
+    records: Sequence[bytes] | None = None
+    """A batch of values, in pieces."""
+
     log_offset: int | None = None
 
 
@@ -141,7 +143,7 @@ class Cursors:
         if not has_more:
             scan.close()
             # Nine bytes are the head of a batch without rows.
-            return ScanPage(records=records if len(records) > 9 else None, log_offset=log_offset)
+            return ScanPage(records=records if sum(map(len, records)) > 9 else None, log_offset=log_offset)
         session = _Session(self._new_id(), bucket, keys, scan, self._clock.monotonic())
         self._sessions[session.id] = session
         return ScanPage(session.id, has_more, records, log_offset)

@@ -237,7 +237,7 @@ def looked_up(
     return b"\x0a" + varint(len(body)) + body
 
 
-def limit_scan_answer(records: bytes, *, is_log: bool) -> Chunks:
+def limit_scan_answer(records: Chunks, *, is_log: bool) -> Chunks:
     """A LimitScanResponse."""
     return _with_records(pb.LimitScanResponse(is_log_table=is_log), 0x22, records)
 
@@ -248,7 +248,7 @@ def scan_answer(page: ScanPage) -> Chunks:
     return _with_records(answer, 0x2A, page.records)
 
 
-def _with_records(message: Message, tag: int, records: bytes | None) -> Chunks:
+def _with_records(message: Message, tag: int, records: Chunks | None) -> Chunks:
     """A message with one more field, behind all others."""
     head = message.SerializeToString()
-    return (head,) if records is None else (head + bytes((tag,)) + varint(len(records)), records)
+    return (head,) if records is None else (head + bytes((tag,)) + varint(sum(map(len, records))), *records)

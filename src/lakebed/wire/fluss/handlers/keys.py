@@ -18,7 +18,7 @@ from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Raw, Room
+from ..calls import Answer, AnyCall, Chunks, Raw, Room
 from ..deadlines import Within
 from ..encoding import read_message
 from ..errors import error_code
@@ -225,18 +225,18 @@ def _scan_call(request: pb.ScanKvRequest) -> ScanCall:
     )
 
 
-async def _some(opened: OpenBucket, limit: int) -> bytes:
+async def _some(opened: OpenBucket, limit: int) -> Chunks:
     """Up to `limit` rows of a bucket, in the batches that they are read in."""
     if opened.keys is not None:
-        return await asyncio.to_thread(_first, opened.keys, limit) if limit else b""
+        return await asyncio.to_thread(_first, opened.keys, limit) if limit else ()
     log = opened.log
     offset = max(log.start_offset, log.stable_offset - limit)
     if offset >= log.stable_offset:
-        return b""
-    return bytes((await log.read(offset, MAX_ROWS_BYTES)).records)
+        return ()
+    return ((await log.read(offset, MAX_ROWS_BYTES)).records,)
 
 
-def _first(keys: BucketKeys, limit: int) -> bytes:
+def _first(keys: BucketKeys, limit: int) -> list[bytes]:
     scan = keys.scan(limit)
     try:
         return scan.next(MAX_ROWS_BYTES)[0]
