@@ -25,7 +25,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {', '.join(PARTS)} (all)")
     parser.add_argument("--rounds", type=int, help="rounds of each (5; quick: 1)")
     parser.add_argument(
-        "--rows", type=int, help="rows of a log (2,000,000, with pyfluss five times; quick: 200,000); of keys a quarter"
+        "--rows", type=int, help="rows of a log, with pyfluss five times (2,000,000; quick: 200,000); of keys a quarter"
     )
     parser.add_argument("--keys", type=int, help="how many are many (10,000,000; quick: 1,000,000)")
     parser.add_argument("--quick", action="store_true", help="a look, not a result; not kept in RESULTS.md")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 from collections import defaultdict
@@ -42,11 +43,12 @@ def compare(
     rounds: int,
     tell: Callable[[str], None],
 ) -> list[Measured]:
-    """Have every load, a command and how many rows it is told, run on every site, A B A B."""
+    """Have every load, a command and how many rows it is told, run on every site, A B B A."""
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for turn in range(rounds):
         for load, (command, rows) in loads.items():
-            for site in sites:
+            for site in sites if turn % 2 == 0 else reversed(sites):
+                os.sync()  # or what one server has not synced is written while the next is measured
                 tell(f"round {turn + 1}: {load} on {site.name}")
                 before = site.cpu_seconds()
                 for path, unit, value in _run(command, site, rows):

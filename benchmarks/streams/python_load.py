@@ -19,7 +19,7 @@ import pyarrow as pa
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
 BATCH_ROWS = 10_000
 PASSES = 5
-"""Over all rows when a log is written: the client waits now and then for a timer of 100 ms, a third of a single pass."""
+"""Over all rows when a log is written: now and then the client waits for a timer of 100 ms, a third of one pass."""
 
 PATIENCE_SECONDS = 30.0
 
