@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,16 +68,18 @@ class Asking:
     ) -> Selected:
         answer = self.open(key, sql, source, target, **more)
         found = Selected(headers=answer["ResponseMetadata"]["HTTPHeaders"])
-        for event in answer["Payload"]:
-            ((name, content),) = event.items()
-            found.events.append(name)
-            if name == "Records":
-                found.records += content["Payload"]
-                found.sizes.append(len(content["Payload"]))
-            elif name == "Progress":
-                found.progress.append(content["Details"])
-            elif name == "Stats":
-                found.stats = content["Details"]
+        # Also when it ends with a failure: its connection is in no state for anybody else, and nobody else closes it.
+        with closing(answer["Payload"]) as events:
+            for event in events:
+                ((name, content),) = event.items()
+                found.events.append(name)
+                if name == "Records":
+                    found.records += content["Payload"]
+                    found.sizes.append(len(content["Payload"]))
+                elif name == "Progress":
+                    found.progress.append(content["Details"])
+                elif name == "Stats":
+                    found.stats = content["Details"]
         return found
 
     def refusal(self, key: str, sql: str, source: Serialization = CSV, target: Serialization = CSV, **more: Any) -> str:
