@@ -254,7 +254,7 @@ class _RocksView:
             taken = [value]
             left = max_bytes - _LENGTH_BYTES - len(value)
             if left > 0:
-                # As little as can be for each: of a large scan this is half of the time.
+                # As little as can be for each: a large scan spends most of its time here.
                 for value in islice(values, None if limit is None else limit - 1):
                     taken.append(value)
                     left -= _LENGTH_BYTES + len(value)
