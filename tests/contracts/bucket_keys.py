@@ -408,6 +408,9 @@ class BucketKeysContract:
         assert await bucket.row(1) == (1, "e", 5)
         assert bucket.keys.row_count is None
         await bucket.keys.close()
+        replayed = await self.open(MemoryIndex, log=bucket.log, properties={"table.changelog.image": "WAL"})
+        assert (await replayed.row(1), replayed.keys.row_count) == ((1, "e", 5), None)
+        await replayed.keys.close()
 
     async def test_numbers_are_counted_for_new_keys(self, open_index: OpenIndex) -> None:
         schema = Schema.of([("k", KEY), ("id", LONG), ("name", TEXT)], primary_key=["k"], auto_increment="id")

@@ -84,7 +84,7 @@ class StoredBuckets:
             counter = Counter(take, keyed.settings.counter_cache)
         rows = KeyRows(keyed, None if partition is None else partition.values(table))
         try:
-            keys = await self._keys.open(keyed, bucket, log, learn, counter, rows)
+            keys = await self._keys.open(keyed, bucket, log, learn, counter, rows, life=log.life)
         except BaseException:
             await log.close()
             raise

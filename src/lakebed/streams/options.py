@@ -11,7 +11,7 @@ from typing import Final
 
 from .failures import Reason, StreamFailure
 
-__all__ = ["ALTERABLE", "DEFAULT_FRESHNESS", "check_options", "flag", "milliseconds", "whole_number"]
+__all__ = ["ALTERABLE", "DEFAULT_FRESHNESS", "byte_count", "check_options", "flag", "milliseconds", "whole_number"]
 
 DEFAULT_FRESHNESS: Final = "30 s"
 """How old a table in the lake may get that says nothing (`table.datalake.freshness`)."""
@@ -31,16 +31,30 @@ _UNITS_MS: Final[Mapping[str, int]] = {
     "d": 86_400_000,
     "day": 86_400_000,
 }
-_DURATION: Final = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
+_UNITS_BYTES: Final[Mapping[str, int]] = {
+    unit: 1024**power
+    for power, units in enumerate((("b", "bytes"), ("k", "kb"), ("m", "mb"), ("g", "gb"), ("t", "tb")))
+    for unit in units
+}
+_AMOUNT: Final = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
 
 
 def milliseconds(text: str) -> int:
     """A duration such as `7 d`, `30min` or, without a unit, milliseconds. Raises INVALID_CONFIG."""
-    found = _DURATION.fullmatch(text.lower())
+    found = _AMOUNT.fullmatch(text.lower())
     unit = None if found is None else found[2] or "ms"
     factor = None if unit is None else _UNITS_MS.get(unit, _UNITS_MS.get(unit.removesuffix("s")))
     if found is None or factor is None:
         raise StreamFailure(Reason.INVALID_CONFIG, f"not a duration. value={text}")
+    return int(found[1]) * factor
+
+
+def byte_count(text: str) -> int:
+    """A size such as `512 mb`, `10gb` or, without a unit, bytes. Raises INVALID_CONFIG."""
+    found = _AMOUNT.fullmatch(text.lower())
+    factor = None if found is None else _UNITS_BYTES.get(found[2] or "b")
+    if found is None or factor is None or not int(found[1]):
+        raise StreamFailure(Reason.INVALID_CONFIG, f"not a size of at least a byte. value={text}")
     return int(found[1]) * factor
 
 
@@ -85,6 +99,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "table.log.arrow.compression.zstd.level": _at_least(1, 22),
     "table.log.ttl": milliseconds,
     "table.log.local-ttl": milliseconds,
+    "table.log.max-size": byte_count,
     "table.log.tiered.local-segments": _at_least(1),
     "table.kv.format": _one_of("COMPACTED", "INDEXED"),
     "table.kv.format-version": _at_least(1, 2),
@@ -119,6 +134,7 @@ ALTERABLE: Final = frozenset(
         "table.log.ttl",
         "table.log.tiered.local-segments",
         "table.log.local-ttl",
+        "table.log.max-size",
         "table.auto-partition.enabled",
         "table.auto-partition.num-retention",
         "table.auto-partition.num-precreate",

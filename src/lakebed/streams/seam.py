@@ -152,8 +152,13 @@ class BucketLog(Protocol):
     def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
         """Have `told` called once, from the loop, when `wait_for` would return; returns what stops that.
 
-        It may be called at once.
+        It may be called at once, as it always is of a log that is closed.
         """
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed: then nothing comes any more."""
         ...
 
     async def find_time(self, timestamp_ms: int) -> int:

@@ -11,6 +11,7 @@ from lakebed.core.errors import Fenced
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.snapshots import KeySnapshots
@@ -175,6 +176,73 @@ async def test_a_server_that_is_not_the_home_takes_none(place: Place) -> None:
         await place.taking.take(place.bucket, place.index, fence)
     assert await place.snapshots.listed(1, None) == []
     assert await place.take() == 1
+
+
+class Successor:
+    """Another server, with an index and a disk of its own, that becomes the home while the first is busy."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._taking = KeySnapshotting(place.snapshots, place.storage, "kv", place.folder / "its scratch")
+        self.index = RocksIndex(place.folder / "successor", MEMORY)
+        self.index.apply({b"theirs": b"\1\0theirs"}, 1000, 1)
+        self.is_home = False
+
+    async def begin(self) -> None:
+        if not self.is_home:
+            self.is_home = True
+            await self._taking.take(self._place.bucket, self.index, unfenced)
+
+    async def fence_former(self, tx: Transaction) -> None:
+        if self.is_home:
+            raise Fenced("another is the home")
+
+    async def check(self) -> None:
+        """Nothing was changed of what it took."""
+        folder = self._place.folder / "restored"
+        assert await self._place.taking.restore(self._place.bucket, folder)
+        again = RocksIndex(folder, MEMORY)
+        assert (again.log_offset, again.get_many([b"theirs", b"000000"])) == (1000, [b"\1\0theirs", None])
+        again.close()
+        self.index.close()
+
+
+async def test_a_former_home_that_is_still_sending_changes_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    successor, put = Successor(place), place.storage.put
+
+    async def put_late(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+        await successor.begin()
+        return await put(key, body, metadata=metadata)
+
+    place.write(0, 10)
+    monkeypatch.setattr(place.storage, "put", put_late)
+    with pytest.raises(Fenced):
+        await place.taking.take(place.bucket, place.index, successor.fence_former)
+    await successor.check()
+
+
+@pytest.mark.parametrize("at", ["before it looks", "once it has looked"])
+async def test_a_former_home_that_still_tidies_up_removes_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    successor, list_prefix = Successor(place), place.storage.list_prefix
+
+    async def list_late(prefix: str) -> AsyncIterator[ObjectHead]:
+        if at == "before it looks":
+            await successor.begin()
+        found = [head async for head in list_prefix(prefix)]
+        await successor.begin()
+        for head in found:
+            yield head
+
+    place.write(0, 10)
+    monkeypatch.setattr(place.storage, "list_prefix", list_late)
+    with pytest.raises(Fenced):
+        await place.taking.take(place.bucket, place.index, successor.fence_former)
+    monkeypatch.undo()
+    await successor.check()
 
 
 async def test_a_table_that_is_dropped_leaves_no_files(place: Place) -> None:

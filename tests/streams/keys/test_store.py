@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+
 from lakebed.core.clock import ManualClock
+from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.memory import MemoryStorage
 from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.bucket import KeyBucket
-from lakebed.streams.keys.rocks import RocksMemory
+from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.store import KeyStore
@@ -69,12 +73,12 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     await put(keys, 1, 2)
     await put(keys, 3)
     assert store.needs_from(bucket) == 0
-    assert await store.take_snapshots(unfenced) == 1
+    assert await store.take_snapshots(unfenced) == (1, 0)
     assert store.needs_from(bucket) == 3
-    assert await store.take_snapshots(unfenced) == 0
+    assert await store.take_snapshots(unfenced) == (0, 0)
     await put(keys, 4)
     await keys.close()
-    assert await store.take_snapshots(unfenced) == 0
+    assert await store.take_snapshots(unfenced) == (0, 0)
     shutil.rmtree(tmp_path / "keys")
     log.forget(2)  # so that it cannot have been the log alone
 
@@ -86,3 +90,97 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     await store.remove(1, None)
     assert [head async for head in storage.list_prefix("")] == []
     await meta.close()
+
+
+class Shared:
+    """What two servers share: snapshots in a byte store, and a log."""
+
+    def __init__(self, folder: Path, meta: SqliteStore) -> None:
+        self.folder = folder
+        self.clock = ManualClock()
+        self.storage = MemoryStorage(self.clock)
+        self.snapshots = KeySnapshots(meta, self.clock)
+        self.bucket = TableBucket(1, None, 0)
+
+    def store(self, server: str) -> KeyStore:
+        taking = KeySnapshotting(self.snapshots, self.storage, "kv", self.folder / server / "scratch")
+        return KeyStore(self.folder / server / "keys", MEMORY, taking)
+
+
+@pytest.fixture
+async def shared(tmp_path: Path) -> AsyncIterator[Shared]:
+    meta = await open_migrated_file(tmp_path / "meta.db")
+    await with_table(meta)
+    yield Shared(tmp_path, meta)
+    await meta.close()
+
+
+async def found(keys: KeyBucket) -> list[int]:
+    values = await keys.lookup([key_of(number) for number in range(10)])
+    return [number for number, value in enumerate(values) if value is not None]
+
+
+@pytest.mark.parametrize("life", ["first", "another"], ids=["same log", "log begun anew"])
+async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, life: str) -> None:
+    one, other, log = shared.store("one"), shared.store("other"), MemoryLog(shared.clock)
+    keys = await one.open(TABLE, shared.bucket, log, learn, life="first")
+    await put(keys, 1)
+    await keys.close()
+    keys = await other.open(TABLE, shared.bucket, log, learn, life="other")
+    await put(keys, 2)
+    await put(keys, 3)
+    assert (await other.take_snapshots(unfenced)).taken == 1
+    await put(keys, 4)
+    await keys.close()
+    log.forget(3)  # what the snapshot has: the first server lacks some of it
+
+    keys = await one.open(TABLE, shared.bucket, log, learn, life=life)
+    assert (await found(keys), keys.row_count) == ([1, 2, 3, 4], 4)
+    await keys.close()
+    again = await one.open(TABLE, shared.bucket, log, learn, life=life)
+    assert await found(again) == [1, 2, 3, 4]
+    await again.close()
+
+
+@pytest.mark.parametrize("life", ["first", "another"], ids=["ahead of its log", "of a log that was begun anew"])
+async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, life: str) -> None:
+    store = shared.store("one")
+    keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), learn, life="first")
+    await put(keys, 1)
+    await put(keys, 2)
+    await keys.close()
+    # Neither of the two was acknowledged: another server became the home, and went on with this.
+    log = MemoryLog(shared.clock)
+    elsewhere = await shared.store("other").open(TABLE, shared.bucket, log, learn)
+    await put(elsewhere, 5)
+    if life == "another":
+        await put(elsewhere, 6, 7)
+    await elsewhere.close()
+    keys = await store.open(TABLE, shared.bucket, log, learn, life=life)
+    assert await found(keys) == ([5] if life == "first" else [5, 6, 7])
+    await keys.close()
+
+
+async def test_a_snapshot_that_fails_keeps_no_other_from_being_taken(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = shared.store("one")
+    opened = []
+    for number in range(3):
+        bucket = TableBucket(1, None, number)
+        opened.append(await store.open(TABLE, bucket, MemoryLog(shared.clock), learn))
+        await put(opened[-1], 1)
+    checkpoint = RocksIndex.checkpoint
+
+    def refuse(index: RocksIndex, folder: Path) -> tuple[int, int | None]:
+        if folder.name == "1-0":
+            raise RuntimeError("IO error: no space left on device")
+        return checkpoint(index, folder)
+
+    monkeypatch.setattr(RocksIndex, "checkpoint", refuse)
+    assert await store.take_snapshots(unfenced) == (2, 1)
+    assert [store.needs_from(TableBucket(1, None, number)) for number in range(3)] == [0, 1, 1]
+    monkeypatch.undo()
+    assert await store.take_snapshots(unfenced) == (1, 0)
+    for keys in opened:
+        await keys.close()

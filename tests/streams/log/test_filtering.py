@@ -17,7 +17,7 @@ from lakebed.streams.log.filtering import BatchFilter, bounds_of, filtered_colum
 from lakebed.streams.log.predicates import Bounds, Combination, Comparison, Function, Predicate, may_match
 from lakebed.streams.schema import Schema
 from lakebed.streams.types import DataType, Root
-from tests.contracts.stream_log import SCHEMA, arrow_batch
+from tests.contracts.stream_log import SCHEMA, arrow_batch, plain_batch
 from tests.streams.world import StreamWorld
 
 HOLDS: dict[Function, Callable[[Any, tuple[Any, ...]], bool]] = {
@@ -123,11 +123,15 @@ async def test_tables_say_by_which_columns(light_world: StreamWorld) -> None:
     assert filtered_columns(keyed) == frozenset()  # a change that is left out would leave its key as it was
 
 
-def test_batches_keep_their_places_and_columns_are_chosen() -> None:
-    first, second = arrow_batch(0, 100), arrow_batch(100, 100)
+def stream_schema() -> Schema:
     tags = DataType(Root.ARRAY, element=DataType(Root.INT))
     types = (DataType(Root.BIGINT), DataType(Root.STRING), DataType(Root.DOUBLE), tags)
-    schema = Schema.of(list(zip(SCHEMA.names, types, strict=True)))
+    return Schema.of(list(zip(SCHEMA.names, types, strict=True)))
+
+
+def test_batches_keep_their_places_and_columns_are_chosen() -> None:
+    first, second = arrow_batch(0, 100), arrow_batch(100, 100)
+    schema = stream_schema()
     assert arrow_schema(schema).types[:3] == SCHEMA.types[:3]
     seven = Comparison(Function.EQUAL, 0, (7,))
     wanted = BatchFilter(seven, frozenset({0}), {1: schema})
@@ -139,3 +143,20 @@ def test_batches_keep_their_places_and_columns_are_chosen() -> None:
     with pytest.raises(StreamFailure) as raised:
         wanted.apply(first, [])
     assert raised.value.reason is Reason.INVALID_PROJECTION
+
+
+def test_what_cannot_be_looked_at_is_for_the_reader_to_see() -> None:
+    schema = stream_schema()
+    wanted = BatchFilter(Comparison(Function.EQUAL, 0, (7,)), frozenset({0}), {1: schema})
+    good, bad = arrow_batch(100, 100), plain_batch(3, b"whole, and no Arrow at all")
+    assert wanted.apply(good + bad, None) == bad
+
+
+def test_a_schema_that_came_meanwhile_is_learned() -> None:
+    schema = stream_schema()
+    wanted = BatchFilter(Comparison(Function.EQUAL, 0, (7,)), frozenset({0}), {})
+    records = arrow_batch(0, 100) + arrow_batch(100, 100)
+    assert wanted.unknown(records) == {1}
+    wanted.learn(1, schema)
+    assert wanted.unknown(records) == set()
+    assert [batch.record_count for batch in walk(wanted.apply(records, [0]))] == [100]

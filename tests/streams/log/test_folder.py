@@ -380,3 +380,27 @@ async def test_a_log_can_be_sealed_by_hand(opener: Opener, tmp_path: Path) -> No
     assert [segment.base_offset for segment in log.segments] == [0, 9]
     await fill(log, 1, first=3)
     assert offsets(await read_all(log)) == [(0, 3), (3, 6), (6, 9), (9, 12)]
+
+
+async def test_appends_that_wait_for_room_are_not_overtaken(
+    tmp_path: Path, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = LogSettings(segment_bytes=1 << 20, max_batch_bytes=4_000, group_bytes=1_000, checkpoint_bytes=1 << 20)
+    log = await FolderLog.open(str(tmp_path / "log"), clock=ManualClock(), threads=threads, settings=settings)
+    synced, sync = threading.Event(), os.fdatasync
+
+    def sync_late(descriptor: int) -> None:
+        synced.wait()
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", sync_late)
+    appends = []
+    for sequence in range(30):
+        batch = plain_batch(1, bytes(400), writer_id=7, sequence=sequence)
+        appends.append(asyncio.create_task(log.append(batch, Acks.ALL)))
+        await asyncio.sleep(0.002)
+        if sequence == 20:
+            synced.set()
+    appended = await asyncio.gather(*appends)
+    assert [each.base_offset for each in appended] == list(range(30))
+    await log.close()

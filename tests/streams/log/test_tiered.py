@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
+from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,10 +22,11 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
-from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
+from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion
 from lakebed.streams.failures import Reason
 from lakebed.streams.log import tiered
 from lakebed.streams.log.batches import is_whole, walk
+from lakebed.streams.log.last_rows import last_batches
 from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.log.logs import Logs
 from lakebed.streams.log.manifest import LogPlace, Manifest
@@ -304,6 +308,113 @@ async def test_clients_are_told_where_segments_are_if_they_can_reach_them(world:
     assert next(walk(joined)).base_offset <= offset < next(walk(joined)).base_offset + 20
 
 
+@pytest.mark.parametrize("address", [None, "s3://lake"])
+async def test_the_last_rows_are_found_wherever_they_are(world: World, address: str | None) -> None:
+    log = await (await world.server("one")).open(address=address)
+    await fill(log, 40)
+    await log.tend(KEEP)
+    await fill(log, 3, first=40)
+    assert log.start_offset < log.local.start_offset
+    for count in (1, 5, 30, 86, 1000):
+        found = b"".join(await last_batches(log, count, 1 << 20))
+        expected = max(0, 86 - count) // 2 * 2
+        assert [start for start, _ in offsets(found)] == list(range(expected, 86, 2))
+    assert await last_batches(log, 0, 1 << 20) == deque()
+    few = b"".join(await last_batches(log, 1000, 3_000))
+    assert offsets(few)[-1][1] == 86
+    assert 0 < offsets(few)[0][0]
+
+
+async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await world.server("one")
+    log = await server.open()
+    await fill(log, 40)
+    await log.tend(KEEP)
+    # The store goes away at each step of a copy in turn.
+    for failing in range(1, 5):
+        await fill(log, 20, first=20 + 20 * failing)
+        await log.local.roll()
+        with monkeypatch.context() as patched:
+            count = itertools.count(1)
+
+            async def refuse(put: Any, last: int, numbers: Any, *args: Any, **named: Any) -> Any:
+                if next(numbers) >= last:
+                    raise Unavailable("the store is away")
+                return await put(*args, **named)
+
+            patched.setattr(world.storage, "put", partial(refuse, world.storage.put, failing, count))
+            with refused(Reason.STORAGE):
+                await log.tend(KEEP)
+    await log.tend(KEEP)
+    assert await world.storage.names() == sorted(expected_names(log))
+    # And while segments that are too old are removed.
+    world.clock.advance(60)
+    with monkeypatch.context() as patched:
+
+        async def away(keys: Any) -> None:
+            raise Unavailable("the store is away")
+
+        patched.setattr(world.storage, "delete_many", away)
+        with refused(Reason.STORAGE):
+            await log.tend(replace(KEEP, ttl_ms=1_000))
+    assert len(await world.storage.names()) > 1
+    await log.tend(replace(KEEP, ttl_ms=1_000))
+    assert await world.storage.names() == sorted(expected_names(log))
+
+
+async def test_a_crash_in_the_middle_of_a_copy_leaves_nothing_for_long(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 40)
+    await log.tend(KEEP)
+    left = Key(f"streams/{PLACE.folder}/id-of-nobody/{200:020d}.log")
+    tail = Key(f"streams/{PLACE.folder}/tail/something.log")
+    for key in (left, tail):
+        await world.storage.put(key, b"records")
+    await log.tend(KEEP)
+    assert left in await world.storage.names(), "it is looked for once, not every minute"
+    world.servers[0].stop()
+    again = await (await world.server("one")).open()
+    await again.tend(KEEP)
+    assert await world.storage.names() == sorted([*expected_names(again), tail])
+
+
+async def test_a_former_home_removes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await (await world.server("one")).open(ack_after_upload=True)
+    await fill(log, 40)
+    list_prefix = world.storage.list_prefix
+    began = []
+
+    async def list_late(prefix: str) -> AsyncIterator[ObjectHead]:
+        if not began and prefix.endswith("/0/"):
+            began.append(await world.server("two"))
+            successor = await began[0].open(ack_after_upload=True)
+            await successor.local.roll()
+            await successor.tend(KEEP)
+            began.append(successor)
+        async for head in list_prefix(prefix):
+            yield head
+
+    monkeypatch.setattr(world.storage, "list_prefix", list_late)
+    with refused(Reason.NOT_LEADER):
+        await log.tend(KEEP)
+    monkeypatch.undo()
+    successor = began[1]
+    assert successor.remote.manifest.segments
+    assert set(expected_names(successor)) <= set(await world.storage.names())
+    assert offsets(await read_all(successor))[-1][1] == 80
+
+
+def expected_names(log: TieredLog) -> list[str]:
+    """What the byte store has to have of a log."""
+    remote = log.remote
+    names = [
+        PLACE.segment(segment, suffix)
+        for segment in remote.manifest.segments
+        for suffix in ("log", "index", "writer_snapshot")
+    ]
+    return [f"streams/{name}" for name in names] + [remote.manifest_key]
+
+
 async def test_a_damaged_batch_is_not_copied(world: World) -> None:
     server = await world.server("one")
     log = await server.open()
@@ -337,6 +448,30 @@ async def test_what_is_too_old_goes_wherever_it_is(world: World) -> None:
     assert log.start_offset == log.end_offset == 160
     assert [name for name in await world.storage.names() if not name.endswith(".manifest")] == []
     assert (await log.append(plain_batch(2, writer_id=7, sequence=80), Acks.ALL)).base_offset == 160
+
+
+@pytest.mark.parametrize("local_segments", [1, 100])
+async def test_what_is_too_old_goes_however_much_is_kept_here(world: World, local_segments: int) -> None:
+    log = await (await world.server("one")).open()
+    policy = replace(KEEP, ttl_ms=10_000, local_segments=local_segments)
+    for first in range(0, 100, 10):
+        await fill(log, 10, first=first)
+        await log.local.roll()
+        world.clock.advance(2)
+        await log.tend(policy)
+    # Written every two seconds and kept for ten: five of ten.
+    assert log.start_offset == 100
+    with refused(Reason.OFFSET_OUT_OF_RANGE):
+        await log.read(99, 1)
+
+
+async def test_who_has_not_written_for_long_is_forgotten_while_the_log_is_open(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 1)
+    assert log.local.writer_count == 1
+    world.clock.advance(8 * 24 * 3600)
+    await log.tend(KEEP)
+    assert log.local.writer_count == 0
 
 
 async def test_a_log_that_is_too_large_loses_its_oldest_segments(world: World) -> None:

@@ -364,15 +364,16 @@ async def open_keys(
         fetched = await log.read_stored(offset, _REPLAY_BYTES)
         if fetched.next_offset <= offset:
             raise StreamFailure(Reason.KEY_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
-        await asyncio.to_thread(_replay, index, bytes(fetched.records), offset)
+        await asyncio.to_thread(_replay, table, index, bytes(fetched.records), offset)
         offset = fetched.next_offset
     return KeyBucket(table, log, index, learn, counter, rows)
 
 
-def _replay(index: KeyIndex, records: bytes, offset: int) -> None:
+def _replay(table: KeyedTable, index: KeyIndex, records: bytes, offset: int) -> None:
     """Have the index take the changes of these batches from `offset` on."""
     values: dict[bytes, bytes | None] = {}
-    count = index.row_count
+    # Where changes do not tell what was there before, an insert may be of a key that there was.
+    count = None if table.settings.image is Image.WAL else index.row_count
     end = offset
     for batch in walk(records):
         if batch.next_offset <= offset:

@@ -185,16 +185,21 @@ class RocksIndex:
         """Have on disk what is only in memory, so that it need not be replayed."""
         self.spill()
         offset = self._spilled[0]
-        self._db.flush(True)
+        self._flush()
         self.flushed_offset = max(offset, self.flushed_offset)
+
+    def _flush(self) -> None:
+        """Of rows, then of how far they go: what is flushed without that is replayed, and changes nothing."""
+        self._db.flush(True)
+        self._db.get_column_family(_STATE_FAMILY).flush(True)
 
     def checkpoint(self, folder: Path) -> tuple[int, int | None]:
         """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""
         self.spill()
-        self._db.flush(True)
+        self._flush()
         with self._moment:
             self._spill()
-            self._db.flush(True)  # of the little that came meanwhile
+            self._flush()  # of the little that came meanwhile
             Checkpoint(self._db).create_checkpoint(str(folder))
             moment = self._spilled
         # Others who open the folder know of one column family.
@@ -222,7 +227,7 @@ class RocksIndex:
             view.close()
         try:
             self.spill()
-            self._db.flush(True)
+            self._flush()
         finally:
             self._warm.close()
         self._family = None  # whoever holds a part of the database keeps all of it open

@@ -100,12 +100,21 @@ class KeySnapshots:
                 return snapshot
         raise StreamFailure(Reason.NO_KEY_SNAPSHOT, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}")
 
-    async def add(self, snapshot: KeySnapshot, fence: Fence) -> list[KeySnapshot]:
-        """Have a snapshot, and let go of those that nobody needs; all that are left. Its files are there already."""
+    async def kept(self, bucket: TableBucket, fence: Fence) -> list[KeySnapshot]:
+        """All of a bucket, if we are the home."""
+
+        async def work(tx: Transaction) -> list[KeySnapshot]:
+            await fence(tx)
+            return await self._of(tx, bucket)
+
+        return await self._meta.transact(work)
+
+    async def add(self, snapshot: KeySnapshot, fence: Fence) -> None:
+        """Have a snapshot, and let go of those that nobody needs. Its files are there already."""
         now_ms = self._clock.now_ms()
         path = _path(snapshot.bucket)
 
-        async def work(tx: Transaction) -> list[KeySnapshot]:
+        async def work(tx: Transaction) -> None:
             await fence(tx)
             files = _encode_files(snapshot.files)
             await tx.run(
@@ -118,9 +127,8 @@ class KeySnapshots:
             for each in found:
                 if each not in kept:
                     await tx.run(_DELETE, *path, each.id)
-            return kept
 
-        return await self._meta.transact(work)
+        await self._meta.transact(work)
 
     async def lease(
         self, lease_id: str, duration_ms: int, snapshots: Sequence[tuple[TableBucket, int]]

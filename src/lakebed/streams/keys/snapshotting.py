@@ -2,13 +2,16 @@
 
 A snapshot is a folder that RocksDB opens: what its files are called there is in its row. Files of data never change, so
 one that an earlier snapshot has is not sent again; the few others are each snapshot's own.
+
+No name in the byte store is used twice. So whoever lost the place of the home, and does not know it yet, cannot change
+what another wrote; and what it removes was there before it asked whether it is the home still, and needed by nobody.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -44,15 +47,18 @@ class KeySnapshotting:
         try:
             log_offset, row_count = await asyncio.to_thread(index.checkpoint, folder)
             number = 1 if before is None else before.id + 1
-            sent = {} if before is None else {file.name: file for file in before.files}
+            sent = {}
+            if before is not None and before.lineage == index.lineage:
+                sent = {file.name: file for file in before.files if file.name.endswith(_DATA)}
+            place = f"{self._prefix}/{_name(bucket)}/snap-{number}-{secrets.token_hex(8)}"
             files = []
             for path in await asyncio.to_thread(_files, folder):
-                files.append(await self._send(bucket, index.lineage, number, path, sent.get(path.name)))
+                files.append(await self._send(place, path, sent.get(path.name)))
             taken = KeySnapshot(bucket, number, log_offset, row_count, index.lineage, tuple(files))
-            kept = await self._snapshots.add(taken, fence)
+            await self._snapshots.add(taken, fence)
         finally:
             await asyncio.to_thread(_clear, folder)
-        await self._forget(bucket, kept)
+        await self._forget(bucket, fence)
         return taken
 
     async def covered(self, bucket: TableBucket) -> int:
@@ -79,39 +85,36 @@ class KeySnapshotting:
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove the files of a table, or of one of its partitions. Idempotent."""
-        await self._delete_under(f"{self._prefix}/{_folder(table_id, partition_id)}/", frozenset())
+        await self._storage.delete_many(await self._found(_folder(table_id, partition_id)))
 
-    async def _send(
-        self, bucket: TableBucket, lineage: str, number: int, path: Path, before: SnapshotFile | None
-    ) -> SnapshotFile:
-        is_data = path.suffix == _DATA
-        part = lineage if is_data else f"snap-{number}"
-        key = Key(f"{self._prefix}/{_name(bucket)}/{part}/{path.name}")
+    async def _send(self, place: str, path: Path, before: SnapshotFile | None) -> SnapshotFile:
+        """Send a file to `place`, unless it is where it was `before`."""
         size = (await asyncio.to_thread(path.stat)).st_size
-        file = SnapshotFile(path.name, key, size)
-        if is_data and file == before:
-            return file
+        if before is not None and before.size_bytes == size:
+            return before
+        key = Key(f"{place}/{path.name}")
         async with BufferedMultipartWriter(self._storage, key) as writer:
             with await asyncio.to_thread(path.open, "rb") as source:
                 while piece := await asyncio.to_thread(source.read, _PIECE_BYTES):
                     await writer.write(piece)
             await writer.finish()
-        return file
+        return SnapshotFile(path.name, key, size)
 
     async def _fetch(self, key: Key, path: Path) -> None:
         with await asyncio.to_thread(path.open, "wb") as target:
             async for piece in self._storage.stream(key):
                 await asyncio.to_thread(target.write, piece)
 
-    async def _forget(self, bucket: TableBucket, kept: Iterable[KeySnapshot]) -> None:
+    async def _forget(self, bucket: TableBucket, fence: Fence) -> None:
         """Remove all that no snapshot has: of those that were let go of, and of takings that a crash ended."""
+        # In this order: whoever becomes the home after we have been found to be it has sent nothing yet that was found.
+        found = await self._found(_name(bucket))
+        kept = await self._snapshots.kept(bucket, fence)
         needed = frozenset(file.key for snapshot in kept for file in snapshot.files)
-        await self._delete_under(f"{self._prefix}/{_name(bucket)}/", needed)
+        await self._storage.delete_many([key for key in found if key not in needed])
 
-    async def _delete_under(self, prefix: str, needed: frozenset[str]) -> None:
-        gone = [head.key async for head in self._storage.list_prefix(prefix) if head.key not in needed]
-        if gone:
-            await self._storage.delete_many(gone)
+    async def _found(self, folder: str) -> list[Key]:
+        return [head.key async for head in self._storage.list_prefix(f"{self._prefix}/{folder}/")]
 
 
 def _folder(table_id: int, partition_id: int | None) -> str:

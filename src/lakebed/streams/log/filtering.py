@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.streams.arrow_types import arrow_schema, arrow_type
+from lakebed.streams.failures import StreamFailure
 from lakebed.streams.schema import Column, Schema
 from lakebed.streams.table import StreamTable
 from lakebed.streams.types import DataType, Root
@@ -59,7 +60,7 @@ class BatchFilter:
         """`schemas` are all that batches may have, by id."""
         self._predicate = predicate
         self._columns = columns
-        self._schemas = schemas
+        self._schemas = dict(schemas)
         self._presentation = Presentation(self._shapes)
 
     def apply(self, records: Buffer, columns: Sequence[int] | None) -> bytes:
@@ -71,17 +72,26 @@ class BatchFilter:
         kept = [batch.view for batch in walk(records) if not batch.record_count or self._may_match(batch)]
         return self._presentation.present(b"".join(kept), columns)
 
+    def unknown(self, records: Buffer) -> set[int]:
+        """The schemas of these batches that it was not told of: a table may get columns while somebody reads."""
+        return {batch.schema_id for batch in walk(records)} - self._schemas.keys()
+
+    def learn(self, schema_id: int, schema: Schema) -> None:
+        """Batches may have this schema, too."""
+        self._schemas[schema_id] = schema
+
     def _may_match(self, batch: Batch) -> bool:
-        schema = self._schemas.get(batch.schema_id)
-        if schema is None:
-            return True
+        schema = self._schemas[batch.schema_id]
         places = {column.id: at for at, column in enumerate(schema.columns) if column.id in self._columns}
 
         def bounds(column_id: int) -> Bounds | None:
             at = places.get(column_id)
             return None if at is None else bounds_of(schema.columns[at].type, self._column(batch, schema, at))
 
-        return may_match(self._predicate, bounds)
+        try:
+            return may_match(self._predicate, bounds)
+        except (pa.ArrowException, StreamFailure, ValueError):
+            return True  # what cannot be looked at is for the reader to see
 
     def _column(self, batch: Batch, schema: Schema, at: int) -> pa.Array:
         body = b"".join(project(batch, [at], self._shapes(batch.schema_id))[_HEAD_PIECES:])

@@ -79,13 +79,14 @@ class FolderLog:
         self._stable = 0
         self._opened_at = 0
         self._line = Line()
+        self._order = asyncio.Lock()
         self._flushing: asyncio.Task[None] | None = None
         self._unnoted_bytes = 0
         self._waiters = Waiters()
         self._written_waiters = Waiters()
         self._written = 0
         self._failure: StreamFailure | None = None
-        self._closed = False
+        self.is_closed = False
         self.replicate: Replicate | None = None
         """What has to succeed, besides the sync, before a group is stable: with its offsets and its bytes."""
 
@@ -173,9 +174,11 @@ class FolderLog:
 
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
         """Append batches, and answer when that is as stable as `acks` asks."""
-        while (ahead := self._line.first_beyond(self._settings.group_bytes)) is not None:
-            await self.settle(ahead)
-        appended = self.enqueue(records)
+        # One at a time waits for room, and the others behind it: what overtook would be refused for its number.
+        async with self._order:
+            while (ahead := self._line.first_beyond(self._settings.group_bytes)) is not None:
+                await self.settle(ahead)
+            appended = self.enqueue(records)
         if acks is Acks.ALL:
             await self.settle(appended.end_offset)
         elif acks is Acks.LEADER and appended.end_offset > self._written:
@@ -225,12 +228,12 @@ class FolderLog:
 
     async def wait_for(self, offset: int) -> None:
         """Return when a record at `offset` or later can be read, or the log is closed."""
-        if offset >= self._stable and not self._closed:
+        if offset >= self._stable and not self.is_closed:
             await self._waiters.wait(offset + 1)
 
     def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
         """Have `told` called when `wait_for` would return."""
-        if offset >= self._stable and not self._closed:
+        if offset >= self._stable and not self.is_closed:
             return self._waiters.add(offset + 1, told)
         told()
         return lambda: None
@@ -242,6 +245,10 @@ class FolderLog:
                 found = await self._with(segment, segment.find_time, timestamp_ms)
                 return max(found, self._start)
         return self._stable
+
+    def forget_idle_writers(self) -> None:
+        """Let go of what is known of writers who have not written for long."""
+        self._admission.writers.forget_idle(self._clock.now_ms())
 
     def forget(self, offset: int) -> list[Segment]:
         """Let go of sealed segments that end at `offset` or before. Their files go when nobody reads them."""
@@ -268,9 +275,9 @@ class FolderLog:
 
     async def close(self) -> None:
         """Sync what was appended, let go of all who wait and of the files."""
-        if self._closed:
+        if self.is_closed:
             return
-        self._closed = True
+        self.is_closed = True
         while self._flushing is not None:
             await asyncio.wait({self._flushing})
         self._waiters.release()
@@ -296,7 +303,7 @@ class FolderLog:
         await self._in_thread(remove_tree, self.folder)
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise StreamFailure(Reason.NOT_LEADER, "log is closed")
         if self._failure is not None:
             raise self._failure
@@ -417,7 +424,7 @@ class FolderLog:
             raise _failed(error) from error
         self._start = self._segments[0].base_offset
         self._stable = self._written = self._opened_at = self._segments[-1].end_offset
-        self._admission.writers.forget_idle(self._clock.now_ms())
+        self.forget_idle_writers()
 
 
 def _read(segment: Segment, offset: int, max_bytes: int) -> Fetched:

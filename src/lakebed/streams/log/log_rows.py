@@ -34,6 +34,7 @@ _MANIFESTS = """
 SELECT bucket, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ? AND manifest <> '' ORDER BY bucket
 """
 _ALL = "SELECT table_id, partition_id, bucket, tail_server FROM stream_logs ORDER BY table_id, partition_id, bucket"
+_ELSEWHERE = "SELECT table_id, partition_id, bucket FROM stream_logs WHERE tail_server <> '' AND tail_server <> ?"
 _REMOVE_TABLE = "DELETE FROM stream_logs WHERE table_id = ?"
 _REMOVE_PARTITION = "DELETE FROM stream_logs WHERE table_id = ? AND partition_id = ?"
 
@@ -82,6 +83,15 @@ class LogRows:
 
         return await self._store.transact(work)
 
+    async def manifest(self, bucket: TableBucket) -> str:
+        """What `publish` was told last, if we are the home."""
+
+        async def work(tx: Transaction) -> str:
+            await self._fence(tx)
+            return (await self.find(bucket, tx)).manifest
+
+        return await self._store.transact(work)
+
     async def publish(self, bucket: TableBucket, manifest: str) -> None:
         """The byte store has what is listed under this key."""
 
@@ -109,6 +119,13 @@ class LogRows:
         return [
             (TableBucket(table, part or None, bucket), tail)
             for table, part, bucket, tail in await self._store.rows(_ALL)
+        ]
+
+    async def elsewhere(self, server: str) -> list[TableBucket]:
+        """The buckets whose newest records another server has alone: here they cannot be opened."""
+        return [
+            TableBucket(table, part or None, bucket)
+            for table, part, bucket in await self._store.rows(_ELSEWHERE, server)
         ]
 
     async def folders(self, table_id: int, partition_id: int | None) -> list[str]:

@@ -33,7 +33,7 @@ class MemoryLog:
         self._times: list[int] = []
         self._start = 0
         self._waiters = Waiters()
-        self._closed = False
+        self.is_closed = False
 
     @property
     def start_offset(self) -> int:
@@ -52,7 +52,7 @@ class MemoryLog:
 
     def enqueue(self, records: bytes | memoryview) -> Appended:
         """Give batches their places, and have them."""
-        if self._closed:
+        if self.is_closed:
             raise StreamFailure(Reason.NOT_LEADER, "log is closed")
         admitted = self._admission.admit(records)
         body = b"".join(admitted.pieces)
@@ -99,12 +99,12 @@ class MemoryLog:
 
     async def wait_for(self, offset: int) -> None:
         """Return when a record at `offset` or later can be read, or the log is closed."""
-        if offset >= self.end_offset and not self._closed:
+        if offset >= self.end_offset and not self.is_closed:
             await self._waiters.wait(offset + 1)
 
     def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
         """Have `told` called when `wait_for` would return."""
-        if offset >= self.end_offset and not self._closed:
+        if offset >= self.end_offset and not self.is_closed:
             return self._waiters.add(offset + 1, told)
         told()
         return lambda: None
@@ -127,7 +127,7 @@ class MemoryLog:
 
     async def close(self) -> None:
         """Let go of all who wait."""
-        self._closed = True
+        self.is_closed = True
         self._waiters.release()
 
     async def remove(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -50,6 +51,8 @@ _STORED: Final = _Form("stored", "stored_index")
 """For who follows what it wrote itself, where that is not the form that is read."""
 
 _SUFFIXES: Final = (*_READ, *_STORED, WRITERS_SUFFIX)
+_OURS: Final = re.compile(rf"metadata/[^/]+\.manifest|[^/]+/\d{{20}}\.({'|'.join(_SUFFIXES)})")
+"""Segments and lists of them, below the folder of a log: the tail is somebody else's to look after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class RemoteLogs:
         self.new_id = new_id
         self.settings = RemoteSettings() if settings is None else settings
         self.retrier = Retrier() if retrier is None else retrier
+        self.swept: set[TableBucket] = set()
+        """Logs of which nothing is here that nothing refers to, as far as we know."""
 
     def key(self, name: str) -> Key:
         """The key of something by its name below the prefix."""
@@ -144,6 +149,11 @@ class RemoteLog:
         return self._manifest
 
     @property
+    def manifest_key(self) -> str:
+        """Where that is listed; nowhere yet, if it is empty."""
+        return self._manifest_key
+
+    @property
     def directory(self) -> str | None:
         """Where clients find the segments themselves, if they may."""
         if self._logs.settings.address is None:
@@ -161,15 +171,16 @@ class RemoteLog:
             segment.hold()
         except OSError as error:
             raise StreamFailure(Reason.LOG_STORAGE, f"a segment cannot be read. reason={error}") from error
-        try:
-            with storage_failures():
-                if presentation.renders:
-                    await self._copy(segment, sent, _STORED, PLAIN)
-                size = await self._copy(segment, sent, _READ, presentation)
-                await self._put(self._place.segment(sent, WRITERS_SUFFIX), writers)
-        finally:
-            segment.let_go()
-        await self._publish(self._manifest.followed_by(replace(sent, size_bytes=size)))
+        with self._leaving_nothing():
+            try:
+                with storage_failures():
+                    if presentation.renders:
+                        await self._copy(segment, sent, _STORED, PLAIN)
+                    size = await self._copy(segment, sent, _READ, presentation)
+                    await self._put(self._place.segment(sent, WRITERS_SUFFIX), writers)
+            finally:
+                segment.let_go()
+            await self._publish(self._manifest.followed_by(replace(sent, size_bytes=size)))
 
     async def _copy(self, segment: Segment, sent: RemoteSegment, form: _Form, presentation: Presentation) -> int:
         """Write a segment in one form, and its index; how large it is."""
@@ -207,13 +218,45 @@ class RemoteLog:
         gone = self._manifest.segments[:count]
         if not gone:
             return
-        await self._publish(self._manifest.without(count))
-        for segment in gone:
-            for form in (_READ, _STORED):
-                self._indexes.pop((segment.segment_id, form), None)
-            names = [self._place.segment(segment, suffix) for suffix in _SUFFIXES]
-            with storage_failures():
-                await self._logs.storage.delete_many([self._logs.key(name) for name in names])
+        with self._leaving_nothing():
+            await self._publish(self._manifest.without(count))
+            for segment in gone:
+                for form in (_READ, _STORED):
+                    self._indexes.pop((segment.segment_id, form), None)
+                names = [self._place.segment(segment, suffix) for suffix in _SUFFIXES]
+                with storage_failures():
+                    await self._logs.storage.delete_many([self._logs.key(name) for name in names])
+
+    @contextmanager
+    def _leaving_nothing(self) -> Iterator[None]:
+        """Should what is done now fail, something may be left for `sweep`."""
+        was_swept = self._place.bucket in self._logs.swept
+        self._logs.swept.discard(self._place.bucket)
+        yield
+        if was_swept:
+            self._logs.swept.add(self._place.bucket)
+
+    async def sweep(self) -> None:
+        """Remove what nothing refers to: of copies that a crash ended, and what could not be removed when it was to be.
+
+        Raises STORAGE, NOT_LEADER.
+        """
+        if self._place.bucket in self._logs.swept:
+            return
+        folder = self._logs.key(self._place.folder)
+        with storage_failures():
+            # In this order: whoever becomes the home after we have been found to be it has sent nothing yet that was
+            # found. Names are never used twice.
+            found = [head.key async for head in self._logs.storage.list_prefix(f"{folder}/")]
+            if await self._logs.rows.manifest(self._place.bucket) != self._manifest_key:
+                return  # the last list was published though we were told that it was not: it is again, with the next
+            needed = {
+                self._logs.key(self._place.segment(it, end)) for it in self._manifest.segments for end in _SUFFIXES
+            }
+            needed.add(Key(self._manifest_key))
+            ours = [key for key in found if _OURS.fullmatch(key.removeprefix(f"{folder}/"))]
+            await self._logs.storage.delete_many([key for key in ours if key not in needed])
+        self._logs.swept.add(self._place.bucket)
 
     async def read(self, offset: int, max_bytes: int) -> Fetched:
         """Batches from the one with `offset` on, of one segment, as they are read."""

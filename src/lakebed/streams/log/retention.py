@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakebed.streams.options import milliseconds, whole_number
+from lakebed.streams.options import byte_count, milliseconds, whole_number
 from lakebed.streams.seam import RemoteSegment
 
 from .segment import Segment
@@ -36,8 +36,10 @@ def retention_of(options: Mapping[str, str]) -> RetentionPolicy:
     """What the options of a table say. Raises INVALID_CONFIG."""
     ttl_ms = milliseconds(options.get("table.log.ttl", str(_WEEK_MS)))
     local_ttl = options.get("table.log.local-ttl")
+    size = options.get("table.log.max-size")
     return RetentionPolicy(
         ttl_ms=ttl_ms if ttl_ms > 0 else None,
+        max_bytes=None if size is None else byte_count(size),
         local_ttl_ms=None if local_ttl is None else milliseconds(local_ttl),
         local_segments=whole_number(options.get("table.log.tiered.local-segments", "2")),
     )

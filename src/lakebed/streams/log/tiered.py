@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -35,6 +36,7 @@ __all__ = ["TieredLog", "open_tiered"]
 
 _logger = logging.getLogger(__name__)
 _EPOCH: Final = "epoch"
+_LIFE: Final = "life"
 _PIECE_BYTES: Final = 16 * 1024 * 1024
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
@@ -63,7 +65,7 @@ async def open_tiered(
     if not _is_current(folder, row.epoch) and row.tail_server != server:
         # Somebody else went on with this log. What is here of it is in the byte store, or never was acknowledged.
         await logs.run(remove_tree, folder)
-    await logs.run(_prepare, folder, epoch, remote.manifest.copied_end, await remote.writers())
+    life = await logs.run(_prepare, folder, epoch, remote.manifest.copied_end, await remote.writers())
     local = await logs.open(place.bucket, presentation, is_home=is_home, first_offset=remote.manifest.copied_end)
     try:
         tail = Tail(remotes, place, epoch)
@@ -72,7 +74,7 @@ async def open_tiered(
             copied = piece.end
             if piece.end > local.end_offset:
                 await local.restore(await tail.read(piece))
-        log = TieredLog(local, remote, presentation, tail if ack_after_upload else None, clock)
+        log = TieredLog(local, remote, presentation, tail if ack_after_upload else None, clock, life)
         if ack_after_upload:
             await log.upload_tail(copied)
             if row.tail_server:
@@ -87,7 +89,13 @@ class TieredLog:
     """A bucket's log, of which the byte store has the older part."""
 
     def __init__(
-        self, local: FolderLog, remote: RemoteLog, presentation: Presentation, tail: Tail | None, clock: Clock
+        self,
+        local: FolderLog,
+        remote: RemoteLog,
+        presentation: Presentation,
+        tail: Tail | None,
+        clock: Clock,
+        life: str,
     ) -> None:
         self._local = local
         self._remote = remote
@@ -96,6 +104,9 @@ class TieredLog:
         self._clock = clock
         self._closing = asyncio.Event()
         self._tending = asyncio.Lock()
+        self.life = life
+        """Names the log on this disk: another one once it was begun anew, since another server had gone on with it. What
+        was made here of its former life may have what the log has not."""
         self.keep_from: Callable[[], int] = lambda: local.stable_offset
         """From which offset on records are needed in the form in which they were appended, however old they are."""
         if tail is not None:
@@ -173,6 +184,11 @@ class TieredLog:
         """Have `told` called when `wait_for` would return."""
         return self._local.watch(offset, told)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._local.is_closed
+
     async def find_time(self, timestamp_ms: int) -> int:
         """The offset of the first batch that was committed then or later."""
         if self.start_offset < self._local.start_offset:
@@ -195,13 +211,14 @@ class TieredLog:
             needed = self.keep_from()
             expired = remote_expired(manifest.segments, self._local.segments, policy, now_ms)
             await self._remote.trim(sum(it.end_offset <= needed for it in manifest.segments[:expired]))
-            if not self._remote.manifest.segments:
-                self._forget_expired(policy, now_ms)
+            self._forget_expired(policy, now_ms)
+            self._local.forget_idle_writers()
             await self._upload_sealed()
             spare = local_end(self._local.segments, self._remote.manifest.copied_end, policy, now_ms)
             self._local.forget(min(spare, needed))
             if self._presentation.renders:
                 await self._remote.drop_stored(needed)
+            await self._remote.sweep()
 
     async def hand_over(self) -> None:
         """Have all that was acknowledged in the byte store, for any server to go on. Raises STORAGE, NOT_LEADER."""
@@ -229,11 +246,15 @@ class TieredLog:
         await self._local.remove()
 
     def _forget_expired(self, policy: RetentionPolicy, now_ms: int) -> None:
-        segments = self._local.segments
-        sizes = [(segment.timestamp_ms, segment.size) for segment in segments[:-1]]
-        count = expired_segments(sizes, segments[-1].size, policy, now_ms)
-        if count:
-            self._local.forget(min(segments[count - 1].end_offset, self.keep_from()))
+        """Let go of what is here and is not kept at all: what the byte store let go of, or never had."""
+        if self._remote.manifest.segments:
+            end = self._remote.manifest.start_offset
+        else:
+            segments = self._local.segments
+            sizes = [(segment.timestamp_ms, segment.size) for segment in segments[:-1]]
+            count = expired_segments(sizes, segments[-1].size, policy, now_ms)
+            end = segments[count - 1].end_offset if count else 0
+        self._local.forget(min(end, self.keep_from()))
 
     async def _upload_sealed(self) -> None:
         for segment in list(self._local.segments[:-1]):
@@ -283,10 +304,18 @@ def _is_current(folder: str, epoch: int) -> bool:
         return False
 
 
-def _prepare(folder: str, epoch: int, first_offset: int, writers: bytes) -> None:
-    """In a thread: note who opens the log, and who had written what if it begins here where the byte store's ends."""
+def _prepare(folder: str, epoch: int, first_offset: int, writers: bytes) -> str:
+    """In a thread: note who opens the log, and who had written what if it begins here where the byte store's ends.
+
+    The name of its life here.
+    """
     make_folder(folder)
+    named = os.path.join(folder, _LIFE)
+    if not os.path.exists(named):
+        replace_file(named, secrets.token_hex(8).encode())
     if not any(name.endswith(".log") for name in os.listdir(folder)):
         document = crc32c(writers).to_bytes(4, "little") + writers
         replace_file(segment_path(folder, first_offset, "writers"), document)
     replace_file(os.path.join(folder, _EPOCH), str(epoch).encode())
+    with open(named, encoding="ascii") as file:
+        return file.read()

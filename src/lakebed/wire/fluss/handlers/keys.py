@@ -13,6 +13,7 @@ from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
 from lakebed.streams.keys.cursors import Cursors, ScanCall
+from lakebed.streams.log.last_rows import last_batches
 from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
@@ -229,11 +230,7 @@ async def _some(opened: OpenBucket, limit: int) -> Chunks:
     """Up to `limit` rows of a bucket, in the batches that they are read in."""
     if opened.keys is not None:
         return await asyncio.to_thread(_first, opened.keys, limit) if limit else ()
-    log = opened.log
-    offset = max(log.start_offset, log.stable_offset - limit)
-    if offset >= log.stable_offset:
-        return ()
-    return ((await log.read(offset, MAX_ROWS_BYTES)).records,)
+    return tuple(await last_batches(opened.log, limit, MAX_ROWS_BYTES))
 
 
 def _first(keys: BucketKeys, limit: int) -> list[bytes]:

@@ -234,7 +234,9 @@ class LogCalls:
         else:
             found = await log.read(part.offset, most)
         records, filtered_end = found.records, -1
-        if part.filter is not None and not found.remote:
+        if part.filter is not None and part.table is not None and not found.remote:
+            for number in part.filter.unknown(found.records):
+                part.filter.learn(number, await self._tables.schema(part.table, number))
             records = await asyncio.to_thread(part.filter.apply, found.records, part.columns)
             filtered_end = found.next_offset
         folder = partition_name = ""
@@ -295,6 +297,11 @@ def _has_news(parts: Sequence[_Asked]) -> bool:
 
 async def _wait(parts: Sequence[_Asked], deadline: float) -> bool:
     """Wait until one of the logs has more than it had; False if the time was over first."""
+    for part in parts:
+        if part.opened is not None and part.opened.log.is_closed:
+            # It would say at once that there is news, for ever.
+            part.fail(StreamFailure(Reason.NOT_LEADER, "the bucket was closed while it was waited for"))
+            part.opened = None
     loop = asyncio.get_running_loop()
     left = deadline - loop.time()
     if left <= 0:

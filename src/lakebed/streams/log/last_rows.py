@@ -1,0 +1,34 @@
+"""The last rows of a log, wherever its parts are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from lakebed.streams.seam import BucketLog
+
+from .batches import Buffer
+
+__all__ = ["last_batches"]
+
+_PIECE_BYTES: Final = 4 * 1024 * 1024
+
+
+async def last_batches(log: BucketLog, rows: int, max_bytes: int) -> Sequence[Buffer]:
+    """The batches with the last rows of a log without keys; the newest of them if they are more bytes than that.
+
+    A read ends where a segment does, and tells readers of what is in the byte store alone where it is, not what.
+    """
+    end = log.stable_offset
+    offset = max(log.start_offset, end - rows)
+    found: deque[Buffer] = deque()
+    size = 0
+    while offset < end:
+        fetched = await log.read_stored(offset, _PIECE_BYTES)
+        found.append(fetched.records)
+        size += len(fetched.records)
+        offset = fetched.next_offset
+        while size > max_bytes and len(found) > 1:
+            size -= len(found.popleft())
+    return found
