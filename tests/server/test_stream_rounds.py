@@ -112,3 +112,17 @@ async def test_a_table_bucket_that_is_not_there_gets_no_tasks(store: ObjectStore
     with pytest.raises(NoSuchWarehouse):
         await rounds.ask("shop", "orders", "")
     assert not await queue.is_due(KINDS)
+
+
+async def test_tables_of_the_lake_are_tidied_up_by_the_jobs_of_tables(
+    store: ObjectStore, queue: TaskQueue, rounds: QueuedRounds
+) -> None:
+    for _ in range(2):
+        await rounds.tidy("shop", "orders", compact=True, expire=True)
+    await rounds.tidy("shop", "clicks", compact=False, expire=False)
+    claims = await queue.claim([JobKind.COMPACT.value, JobKind.EXPIRE_SNAPSHOTS.value], "w", 60, limit=10)
+    orders = [decode_order(claim.task.payload) for claim in claims]
+    assert sorted((order.job.value, order.namespace, order.table) for order in orders) == [
+        ("compact-table", ("shop",), "orders"),
+        ("expire-snapshots", ("shop",), "orders"),
+    ]

@@ -46,8 +46,17 @@ class QueuedRounds:
         options: dict[str, Option] = {"stream": f"{database}.{table}"}
         if self._advertised is not None:
             options["streams"] = str(self._advertised)
+        return await self._place(JobKind.TIER_STREAM, database, table, reason, options)
+
+    async def tidy(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
+        """Have the table of the lake compacted, or old snapshots of it given up. Raises as `ask`."""
+        for job, is_meant in ((JobKind.COMPACT, compact), (JobKind.EXPIRE_SNAPSHOTS, expire)):
+            if is_meant:
+                await self._place(job, database, table, "the stream's table asks for it after tiering", {})
+
+    async def _place(self, job: JobKind, database: str, table: str, reason: str, options: dict[str, Option]) -> int:
         order = TaskOrder(
-            job=JobKind.TIER_STREAM,
+            job=job,
             warehouse=self._warehouse,
             namespace=(database,),
             table=table,

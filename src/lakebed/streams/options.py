@@ -92,6 +92,17 @@ def _at_least(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
     return check
 
 
+def _off(why: str) -> Callable[[str], bool]:
+    """Of what there is not here: it can be said that it is not wanted."""
+
+    def check(text: str) -> bool:
+        if flag(text):
+            raise StreamFailure(Reason.INVALID_CONFIG, f"not supported: {why}")
+        return False
+
+    return check
+
+
 _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "table.replication.factor": _at_least(1),
     "table.log.format": _one_of("ARROW", "INDEXED", "COMPACTED"),
@@ -103,7 +114,9 @@ _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "table.log.tiered.local-segments": _at_least(1),
     "table.kv.format": _one_of("COMPACTED", "INDEXED"),
     "table.kv.format-version": _at_least(1, 2),
-    "table.kv.standby-replica.enabled": flag,
+    "table.kv.standby-replica.enabled": _off(
+        "a bucket is on one server; snapshots and the log bring its keys to another"
+    ),
     "table.merge-engine": _one_of("FIRST_ROW", "VERSIONED", "AGGREGATION"),
     "table.merge-engine.versioned.ver-column": str,
     "table.delete.behavior": _one_of("ALLOW", "IGNORE", "DISABLE"),
@@ -122,7 +135,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "table.datalake.freshness": milliseconds,
     "table.datalake.auto-compaction": flag,
     "table.datalake.auto-expire-snapshot": flag,
-    "table.datalake.historical-partition.enabled": flag,
+    "table.datalake.historical-partition.enabled": _off("partitions that were dropped are read from the lake alone"),
 }
 
 ALTERABLE: Final = frozenset(
@@ -155,3 +168,11 @@ def check_options(options: Mapping[str, str]) -> None:
             check(value)
         except StreamFailure as failure:
             raise StreamFailure(failure.reason, f"{name}: {failure}") from None
+    if (
+        flag(options.get("table.datalake.enabled", "false"))
+        and options.get("table.log.format", "ARROW").upper() != "ARROW"
+    ):
+        raise StreamFailure(
+            Reason.INVALID_CONFIG,
+            "table.datalake.enabled: only tables whose log is in Arrow (table.log.format) can be in the lake",
+        )

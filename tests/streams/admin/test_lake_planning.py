@@ -26,6 +26,7 @@ class MemoryRounds:
     reasons: list[str] = field(default_factory=list)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     withdrawn: list[int] = field(default_factory=list)
+    tidied: list[tuple[str, str, bool, bool]] = field(default_factory=list)
     is_down: bool = False
 
     async def ask(self, database: str, table: str, reason: str) -> int:
@@ -45,6 +46,11 @@ class MemoryRounds:
     async def withdraw(self, number: int, why: str) -> None:
         self.withdrawn.append(number)
         self.outcomes[number] = Outcome.GIVEN_UP
+
+    async def tidy(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
+        if self.is_down:
+            raise Unavailable("the queue is away")
+        self.tidied.append((database, table, compact, expire))
 
 
 class Log:
@@ -242,3 +248,29 @@ async def test_records_of_all_partitions_count(planning: Planning) -> None:
     assert await planning.after(FRESHNESS) == 1
     await planning.tier(table, 0)
     assert await planning.after(FRESHNESS) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, []),
+        ({"table.datalake.auto-compaction": "true"}, [("fluss", "orders", True, False)]),
+        ({"table.datalake.auto-expire-snapshot": "true"}, [("fluss", "orders", False, True)]),
+    ],
+)
+async def test_a_table_that_asks_for_it_is_tidied_up_after_its_rounds(
+    planning: Planning, options: dict[str, str], expected: list[tuple[str, str, bool, bool]]
+) -> None:
+    table = await planning.world.table(properties=LAKE | options)
+    for number in range(3):
+        planning.write(table, 7)
+        assert await planning.after(FRESHNESS) == number + 1
+        assert planning.rounds.tidied == (expected if number else [])
+        await planning.tier(table, number)
+    await planning.after(0)
+    assert planning.rounds.tidied == expected  # not after every round
+    planning.write(table, 1)
+    await planning.after(3600)
+    await planning.tier(table, 3)
+    await planning.after(0)
+    assert planning.rounds.tidied == expected * 2

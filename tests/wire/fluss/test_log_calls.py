@@ -21,7 +21,7 @@ class Rig:
     """Logs by the number of their bucket, and the calls on them."""
 
     def __init__(self, *logs: MemoryLog) -> None:
-        table: Any = SimpleNamespace(path=("fluss", "t"), table_id=1)
+        table: Any = SimpleNamespace(path=("fluss", "t"), id=1, table_id=1)
 
         async def pass_(*_: object, **__: object) -> None:
             """Nobody is kept out, and whoever asks for room has it."""

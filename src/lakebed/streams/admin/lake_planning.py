@@ -20,6 +20,7 @@ from lakebed.core.errors import LakebedError
 
 from ..buckets import OpenBucket
 from ..failures import StreamFailure
+from ..options import flag
 from ..partitions import Partitions
 from ..table import StreamTable
 from ..tables import Tables
@@ -31,6 +32,10 @@ __all__ = ["LakePlanner", "Outcome", "Rounds"]
 _log: Final = logging.getLogger("lakebed.streams")
 
 _TICK_SECONDS: Final = 1.0
+_TIDY_MS: Final = 3_600_000
+"""How long it is until a table is tidied up again: a round leaves little behind."""
+_COMPACT: Final = "table.datalake.auto-compaction"
+_EXPIRE: Final = "table.datalake.auto-expire-snapshot"
 _SWITCHED_OFF: Final = "the table is not to be in the lake any more, or is gone, or another worker has it"
 
 Find = Callable[[StreamTable, int | None, int], Awaitable[OpenBucket]]
@@ -63,6 +68,13 @@ class Rounds(Protocol):
         """Take a round back that nobody has begun. Raises LakebedError."""
         ...
 
+    async def tidy(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
+        """Have the small files that rounds leave in the lake merged, or the snapshots given up that are too old.
+
+        Raises LakebedError.
+        """
+        ...
+
 
 class _Asked(NamedTuple):
     """A table that is given to our own pipeline."""
@@ -92,6 +104,7 @@ class LakePlanner:
         self._rounds = rounds
         self._is_home = is_home
         self._asked: dict[int, _Asked] = {}
+        self._tidied_ms: dict[int, int] = {}
 
     async def run(self) -> None:
         """Plan whenever something may be due, until cancelled."""
@@ -129,8 +142,23 @@ class LakePlanner:
         for table_id, refusal in (*at_work, *finished, *failed):
             if refusal is not None:
                 await self._rounds.withdraw(self._asked[table_id].number, _SWITCHED_OFF)
+        for table_id in (table_id for table_id, refusal in finished if refusal is None):
+            await self._tidy(table_id)
         still = {table_id for table_id, refusal in at_work if refusal is None}
         self._asked = {table_id: asked for table_id, asked in self._asked.items() if table_id in still}
+
+    async def _tidy(self, table_id: int) -> None:
+        """Have a table of the lake tidied up, if it says so and that is due."""
+        try:
+            table = await self._tables.by_id(table_id)
+            options = table.definition.options
+            compact, expire = (flag(options.get(name, "false")) for name in (_COMPACT, _EXPIRE))
+            now_ms = self._clock.now_ms()
+            if (compact or expire) and now_ms >= self._tidied_ms.get(table_id, 0) + _TIDY_MS:
+                await self._rounds.tidy(*table.path, compact=compact, expire=expire)
+                self._tidied_ms[table_id] = now_ms
+        except LakebedError as error:
+            _log.warning("a table of the lake was not tidied up. table_id=%s reason=%s", table_id, error)
 
     async def _see_to(self, waiting: TieringTable) -> None:
         # Before the look: what comes meanwhile may be in the count or not, and is no older than this.
