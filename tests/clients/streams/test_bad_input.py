@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 
+import fluss
 import pyarrow as pa
 import pytest
 
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import messages, number, text, write_fields
 from lakebed.core.secrets import Secret
+from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.log.batches import write_batch
-from tests.clients.streams.serving import ROWS, StreamServer, make_table, read_records
+from tests.clients.streams.serving import (
+    ROWS,
+    StreamServer,
+    connected,
+    error_code,
+    make_table,
+    read_records,
+    running_streams,
+)
 from tests.contracts.stream_log import arrow_body
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
@@ -92,9 +104,52 @@ async def test_frames_that_are_too_large_or_never_end_disturb_nobody(
         each.sendall(struct.pack(">ihhi", 60_000, 1000, 0, 1) + b"and no more")
     with socket.create_connection(("127.0.0.1", streams.port), timeout=30) as large:
         large.sendall(struct.pack(">ihhi", 2**31 - 1, 1000, 0, 1))
+        length, kind, asked, code = struct.unpack(">ibixb", await asyncio.to_thread(large.recv, 11))
+        assert (kind, asked, code) == (1, 1, TOO_LARGE)
+        assert len(await asyncio.to_thread(large.recv, 1000)) == length - 7
         assert await asyncio.to_thread(large.recv, 1) == b""
     async with table.new_append().create_writer() as writer:
         writer.append({"id": 1, "name": "good", "score": None})
     assert len(await read_records(table, 1)) == 1
     for each in half:
         each.close()
+
+
+async def test_who_sends_too_large_a_request_is_told_so_though_it_reads_only_then(
+    streams: StreamServer, connection: Any, table_path: Any
+) -> None:
+    table = await make_table(connection, table_path, bucket_count=2)
+    table_id, large = table.get_table_info().table_id, bytes(20 * 1024 * 1024)
+    told = await asyncio.to_thread(produce, streams, table_id, large, large)
+    assert [code for code, _ in told] == [TOO_LARGE, TOO_LARGE]
+    assert "limit=33554432" in told[0][1]
+
+    def look_up() -> None:
+        raw = connect(streams)
+        try:
+            raw.call(1017, write_fields({1: table_id}) + 2 * large)
+        finally:
+            raw.close()
+
+    with pytest.raises(StreamFailure, match="limit=33554432") as raised:
+        await asyncio.to_thread(look_up)
+    assert raised.value.reason is Reason.RECORD_TOO_LARGE
+
+
+async def test_a_writer_whose_batches_are_too_large_is_told_so_and_goes_on(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": number, "name": name, "score": None}
+        for number, name in ((1, random.Random(0).randbytes(200_000).hex()), (2, "small"))
+    ]
+    few = {"writer.retries": "3"}  # not for ever, if it takes the answer for something that passes
+    with running_streams(tmp_path / "data", "--set", "streams.max_frame=64KiB") as small:
+        async with connected(small, **few) as connection:
+            log = await make_table(connection, fluss.TablePath("fluss", "log"))
+            keyed = await make_table(connection, fluss.TablePath("fluss", "keyed"), primary_key=["id"])
+            for write in (log.new_append().create_writer().append, keyed.new_upsert().create_writer().upsert):
+                with pytest.raises(fluss.FlussError, match="limit=65536") as raised:
+                    await write(rows[0]).wait()
+                assert error_code(raised) == TOO_LARGE
+                await write(rows[1]).wait()
+            assert [record.row["id"] for record in await read_records(log, 1)] == [2]
+            assert await keyed.new_lookup().create_lookuper().lookup({"id": 2}) == rows[1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,10 +19,10 @@ from lakebed.objects.model import Caller
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Answer, Call, Raw, Room
-from lakebed.wire.fluss.connection import MAX_STRANGE_FRAME_BYTES
 from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, Listening
+from lakebed.wire.fluss.room import MAX_PLACES
 
-EXISTS, ECHO, HELD, SMALL, LARGE = 1004, 1014, 1015, 1017, 1061
+LIST, EXISTS, ECHO, HELD, SMALL, LARGE = 1003, 1004, 1014, 1015, 1017, 1061
 MAX_FRAME = 1024 * 1024
 MAX_HELD = 2 * MAX_FRAME
 LARGE_BYTES = 4 * 1024 * 1024
@@ -57,13 +59,15 @@ class OnePassword:
 class Server:
     """A listening edge with a few calls of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_connections: int = 2) -> None:
         self.authenticator = OnePassword()
         self.release = asyncio.Event()
         self.seen: list[tuple[str, str]] = []
-        self.made = 0
+        self.begun = self.made = 0
+        self.is_holding = False
         self.listening = Listening(
             [
+                Call(LIST, "LIST", pb.ListDatabasesRequest, self.list_all),
                 Call(EXISTS, "EXISTS", pb.DatabaseExistsRequest, self.exists),
                 Raw(ECHO, "ECHO", self.echo, max_version=1),
                 Raw(HELD, "HELD", self.held),
@@ -71,11 +75,18 @@ class Server:
                 Raw(LARGE, "LARGE", self.large),
             ],
             self.authenticator,
-            max_connections=2,
+            max_connections=max_connections,
             max_frame_bytes=MAX_FRAME,
             max_held_bytes=MAX_HELD,
             observe=lambda call, outcome, seconds: self.seen.append((call, outcome)),
         )
+
+    async def list_all(self, caller: Caller, request: pb.ListDatabasesRequest) -> pb.ListDatabasesResponse:
+        self.begun += 1
+        if self.is_holding:
+            await self.release.wait()
+        self.made += 1
+        return pb.ListDatabasesResponse(database_name=["x" * SMALL_BYTES])
 
     async def exists(self, caller: Caller, request: pb.DatabaseExistsRequest) -> pb.DatabaseExistsResponse:
         if request.database_name == "broken":
@@ -88,6 +99,7 @@ class Server:
         return [body[:10], bytes(body[10:])]
 
     async def held(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        self.begun += 1
         await self.release.wait()
         return [b"released"]
 
@@ -141,17 +153,22 @@ def failure(message: bytes) -> int:
     return pb.Failure.FromString(message).error_code
 
 
-@pytest_asyncio.fixture
-async def served() -> AsyncIterator[tuple[Server, int]]:
-    import socket
-
-    server = Server()
+@asynccontextmanager
+async def serving(max_connections: int = 2) -> AsyncIterator[tuple[Server, int]]:
+    """A server and its port, for the time of a block."""
+    server = Server(max_connections)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     await server.listening.start(listener)
     yield server, listener.getsockname()[1]
     server.release.set()
     await server.listening.drain(1.0)
+
+
+@pytest_asyncio.fixture
+async def served() -> AsyncIterator[tuple[Server, int]]:
+    async with serving() as made:
+        yield made
 
 
 @pytest.fixture
@@ -166,6 +183,14 @@ async def client(served: tuple[Server, int]) -> AsyncIterator[Client]:
     made.writer.close()
 
 
+async def left_at(server: Server, now: float) -> int:
+    """How many connections are left once those are ended that have not moved for too long by then."""
+    server.listening.close_stalled(now)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return server.listening.count
+
+
 async def connect(port: int) -> Client:
     return Client(*await asyncio.open_connection("127.0.0.1", port))
 
@@ -178,6 +203,7 @@ async def test_the_calls_that_there_are_are_told_to_anybody(client: Client) -> N
     assert {each.api_key: each.max_version for each in told.api_versions} == {
         1000: 0,
         1038: 0,
+        LIST: 0,
         EXISTS: 0,
         ECHO: 1,
         HELD: 0,
@@ -268,18 +294,6 @@ async def test_a_call_that_waits_holds_up_no_other(server: Server, client: Clien
     assert await client.answer() == (0, 1, b"released")
 
 
-@pytest.mark.parametrize("length", [MAX_FRAME + 1, 2**31 - 1, -1, 7, 0])
-async def test_frames_that_cannot_be_end_the_connection(client: Client, length: int) -> None:
-    await client.log_in()
-    client.writer.write(struct.pack(">ihhi", length, ECHO, 0, 1))
-    assert await client.is_closed()
-
-
-async def test_a_stranger_sends_no_large_frames(client: Client) -> None:
-    client.writer.write(struct.pack(">ihhi", MAX_STRANGE_FRAME_BYTES + 1, 1038, 0, 1))
-    assert await client.is_closed()
-
-
 async def test_one_connection_too_many_is_closed(served: tuple[Server, int], client: Client) -> None:
     await client.log_in()
     second = await connect(served[1])
@@ -326,8 +340,9 @@ async def test_large_frames_wait_while_all_together_hold_too_much_and_small_ones
     for _ in range(20):
         await asyncio.sleep(0.005)
     assert MAX_HELD <= budget.held_bytes < MAX_HELD + len(body), "three of them, and no more"
-    server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS + 10)
-    assert server.listening.count == 2, "it is not the clients that are waited for"
+    assert await left_at(server, asyncio.get_running_loop().time() + STALLED_SECONDS + 10) == 2, (
+        "it is not the clients that are waited for"
+    )
     server.release.set()
     assert sorted([(await client.answer())[1] for _ in range(6)]) == list(range(6))
     assert await other.answer() == (0, 9, body)
@@ -358,8 +373,7 @@ async def test_a_client_that_stopped_in_the_middle_is_let_go_of(server: Server, 
     await client.writer.drain()
     while server.listening.count and not _awaits(server):
         await asyncio.sleep(0.01)
-    server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS - 10)
-    assert server.listening.count == 1
+    assert await left_at(server, asyncio.get_running_loop().time() + STALLED_SECONDS - 10) == 1
     server.listening.close_stalled(asyncio.get_running_loop().time() + STALLED_SECONDS + 10)
     assert await client.is_closed()
 
@@ -371,12 +385,10 @@ async def test_a_client_that_vanished_is_let_go_of_when_nobody_said_anything_for
     client.send(HELD)
     assert await client.ask(ECHO, b"on", number=2) == (0, 2, b"on")
     now = asyncio.get_running_loop().time
-    server.listening.close_stalled(now() + IDLE_SECONDS + 10)
-    assert server.listening.count == 1, "it is being answered"
+    assert await left_at(server, now() + IDLE_SECONDS + 10) == 1, "it is being answered"
     server.release.set()
     await client.answer()
-    server.listening.close_stalled(now() + IDLE_SECONDS - 10)
-    assert server.listening.count == 1
+    assert await left_at(server, now() + IDLE_SECONDS - 10) == 1
     server.listening.close_stalled(now() + IDLE_SECONDS + 10)
     assert await client.is_closed()
 
@@ -426,6 +438,55 @@ async def test_many_small_answers_are_not_made_for_who_does_not_read(
     for _ in range(2000):
         assert len((await client.answer())[2]) == SMALL_BYTES
     other.writer.close()
+
+
+async def test_many_ordinary_answers_are_not_made_for_who_does_not_read(
+    served: tuple[Server, int], client: Client
+) -> None:
+    server = served[0]
+    await client.log_in()
+    client.writer.write(b"".join(frame(LIST, number=number) for number in range(2000)))
+    other = await connect(served[1])
+    await other.log_in()
+    while not _awaits(server):
+        await asyncio.sleep(0.01)
+    for _ in range(20):
+        assert (await other.ask(ECHO, b"quick"))[2] == b"quick"
+    assert server.made < 1000
+    answers = [await client.answer() for _ in range(2000)]
+    assert sorted(number for _, number, _ in answers) == list(range(2000))
+    assert all(kind == 0 and len(message) > SMALL_BYTES for kind, _, message in answers)
+    other.writer.close()
+
+
+async def test_few_ordinary_answers_are_made_at_once(server: Server, client: Client) -> None:
+    await client.log_in()
+    server.is_holding = True
+    client.writer.write(b"".join(frame(LIST, number=number) for number in range(100)))
+    # Records do not wait for them.
+    assert await client.ask(ECHO, b"record", number=100) == (0, 100, b"record")
+    while server.begun < MAX_PLACES:
+        await asyncio.sleep(0)
+    assert await client.ask(ECHO, b"record", number=101) == (0, 101, b"record")
+    assert server.begun == MAX_PLACES
+    server.release.set()
+    assert sorted([(await client.answer())[1] for _ in range(100)]) == list(range(100))
+
+
+async def test_nothing_is_made_for_who_has_left(server: Server, client: Client) -> None:
+    await client.log_in()
+    server.is_holding = True
+    client.writer.write(b"".join(frame(LIST, number=number) for number in range(100)))
+    while server.begun < MAX_PLACES:
+        await asyncio.sleep(0)
+    for each in list(server.listening._open):
+        each.abort()
+    while server.listening.count:
+        await asyncio.sleep(0)
+    server.release.set()
+    while server.listening.budget.held_bytes:
+        await asyncio.sleep(0)
+    assert server.begun == MAX_PLACES
 
 
 async def test_an_end_of_sending_still_gets_the_answers(server: Server, client: Client) -> None:

@@ -41,7 +41,7 @@ class Place:
         self.keys = keys
         self.is_back = asyncio.Event()
         log.replicate = self._replicate
-        table = SimpleNamespace(path=("fluss", "t"), is_keyed=keys is not None)
+        table = SimpleNamespace(id=1, path=("fluss", "t"), is_keyed=keys is not None)
         tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(check=nothing)
         self._logs = cast(Any, LogCalls)(tables, None, self, gate, None, ManualClock())
         self._keys = cast(Any, KeyCalls)(tables, self, gate, None)

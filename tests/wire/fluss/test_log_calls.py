@@ -46,7 +46,7 @@ class Rig:
         asked = request.tables.add(table_id=1, projection_pushdown_enabled=False)
         for number in range(self._count):
             asked.buckets.add(bucket_id=number, fetch_offset=0, max_fetch_bytes=1 << 20)
-        caller: Any = SimpleNamespace(principal=None, request_id="r")
+        caller: Any = SimpleNamespace(principal=None, request_id="r", connection=None)
         answer: Any = await self._calls.fetch(caller, memoryview(request.SerializeToString()), 0, self._room)
         return pb.FetchLogResponse.FromString(b"".join(answer))
 

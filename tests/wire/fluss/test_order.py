@@ -45,7 +45,7 @@ async def nothing(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("sizes", [(2, 1), (1, 2), (3, 1, 2), (1, 1)])
 async def test_no_append_overtakes_an_earlier_one(sizes: tuple[int, ...]) -> None:
     begun = Begun()
-    table = SimpleNamespace(path=("fluss", "t"), is_keyed=False)
+    table = SimpleNamespace(id=1, path=("fluss", "t"), is_keyed=False)
     tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(check=nothing)
     calls = cast(Any, LogCalls)(tables, None, begun, gate, None, ManualClock())
 

@@ -9,6 +9,7 @@ import pytest
 from lakebed.meta.seam import Transaction
 from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.file_access import FileAccess, FilePlace
 from lakebed.streams.keys.snapshots import KeySnapshot, KeySnapshots, SnapshotFile
 from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.partitions import Partition
@@ -48,7 +49,9 @@ def calls(light_world: StreamWorld, shelf: Shelf) -> Callable[[str | None], Snap
     snapshots = KeySnapshots(light_world.store, light_world.clock)
 
     def made(address: str | None) -> SnapshotCalls:
-        return SnapshotCalls(light_world.gate, light_world.tables, light_world.partitions, buckets, snapshots, address)
+        place = None if address is None else FilePlace(address, "lake", "streams", "us-east-1", None, False)
+        files = FileAccess(light_world.clock, light_world.gate, light_world.tables, place)
+        return SnapshotCalls(light_world.gate, light_world.tables, light_world.partitions, buckets, snapshots, files)
 
     return made
 

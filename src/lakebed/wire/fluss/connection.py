@@ -1,11 +1,8 @@
-"""One connection of a stream client: frames come in, calls run beside each other, answers go out as they are ready.
+"""One connection of a stream client: calls run beside each other, answers go out as they are ready.
 
-A frame that is not here whole gets a buffer of its own, which the socket then fills: records are copied by nobody
-before they are in the log. Small frames that arrived together are taken out of the buffer that all connections share.
-
-What one connection can hold is bounded: the bytes and the number of its calls under way, its frames, and its large
-answers, of which one at a time is made (`turn`). Beyond that the socket is not read; nor is it, for a large frame, when
-all connections together hold too much (`budget`).
+What one connection can hold is bounded: the bytes and the number of its calls under way, its frames (`intake`), the
+answers that are made at a time (`room`). Beyond that the socket is not read; nor is it, for a large frame, when all
+connections together hold too much (`budget`).
 """
 
 from __future__ import annotations
@@ -14,13 +11,14 @@ import asyncio
 import contextlib
 import logging
 import socket
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, cast
 
 from google.protobuf.message import DecodeError, Message
 
 from lakebed.core.access import ANONYMOUS, Principal
-from lakebed.core.errors import LakebedError, Throttled, Unauthenticated
+from lakebed.core.errors import LakebedError, Throttled, Unauthenticated, Unavailable
 from lakebed.core.ids import RequestIds
 from lakebed.objects.model import Caller
 from lakebed.streams.failures import Reason, StreamFailure
@@ -29,9 +27,13 @@ from lakebed.wire.http.eager import start_eagerly
 from . import messages_pb2 as pb
 from .budget import SMALL_BYTES, FrameBudget
 from .calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
+from .clients import StreamClient
 from .encoding import read_message
 from .errors import UNKNOWN, error_code, failure_message
-from .frames import HEAD_BYTES, LENGTH_BYTES, answer_head, failure_head, read_head, read_length
+from .frames import HEAD_BYTES, answer_head, failure_head, read_head
+from .intake import Intake
+from .oversized import Oversized
+from .room import AnswerRoom, Answers
 from .sasl import Authenticator, Proof, read_plain
 
 log = logging.getLogger("lakebed.streams")
@@ -50,9 +52,12 @@ MAX_STRANGE_FRAME_BYTES: Final = 64 * 1024
 RECHECK_SECONDS: Final = 2.0
 """How long an identity is taken to be what it was: a key that was taken away is of no use after that."""
 
-_SCRATCH_BYTES: Final = 256 * 1024
+_SMALLER: Final = (
+    "have the client make smaller batches or requests (client.writer.batch-size, client.writer.request-max-size)"
+)
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 _WRITE_HIGH_BYTES: Final = 1024 * 1024
+_OWN_CALLS: Final = {API_VERSIONS: "API_VERSIONS", AUTHENTICATE: "AUTHENTICATE"}
 
 Observe = Callable[[str, str, float], None]
 """Told of each call: its name, how it ended, how long it took."""
@@ -75,44 +80,55 @@ class ConnectionSet(Protocol):
         """A connection began; whether there is room for it."""
         ...
 
+    def known(self, connection: Connection) -> None:
+        """It has said who it is."""
+        ...
+
     def closed(self, connection: Connection) -> None:
         """A connection ended."""
         ...
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(Intake):
     """The server's side of one connection."""
 
-    # One scratch buffer serves every connection of the loop: its bytes are consumed before the callback returns.
-    _scratch = bytearray(_SCRATCH_BYTES)
-    _scratch_view = memoryview(_scratch)
+    __slots__ = (
+        "_answers",
+        "_bytes_under_way",
+        "_calls_under_way",
+        "_checked_at",
+        "_client",
+        "_connections",
+        "_eof",
+        "_host",
+        "_in_line",
+        "_is_last",
+        "_line",
+        "_oversized",
+        "_principal",
+        "_proof",
+        "_writable",
+        "opened_at",
+    )
 
     def __init__(self, connections: ConnectionSet) -> None:
+        super().__init__(connections.budget, MAX_STRANGE_FRAME_BYTES)
         self._connections = connections
-        self._budget = connections.budget
-        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made before any use
-        self._loop = asyncio.get_running_loop()
-        self._now = self._loop.time
-        self._peer = self._host = ""
-        self._pending = b""
-        self._fill: bytearray | None = None
-        self._fill_view = self._scratch_view
-        self._fill_used = 0
+        self._host = ""
+        self._client = StreamClient()
         self._calls_under_way = 0
         self._bytes_under_way = 0
-        self._is_reading_paused = False
-        self._is_starved = False
-        self._is_closing = False
         self._eof = False
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._turn = asyncio.Lock()
+        self._is_last = False
+        self._oversized: Oversized | None = None
+        self._answers = Answers()
+        self._writable = self._answers.writable
         self._proof: Proof | None = None
         self._principal: Principal = ANONYMOUS
         self._checked_at = 0.0
         self._line = asyncio.Lock()
         self._in_line = 0
-        self.last_activity = self._now()
+        self.opened_at = self.last_activity
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
@@ -133,11 +149,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """The other side is gone; whoever waits to write is let go."""
         self._is_closing = True
-        self._budget.leave(self)
-        if self._fill is not None:
-            self._budget.let_go(len(self._fill))
-        self._fill = None
-        self._pending = b""
+        self._forget()
         self._writable.set()
         self._connections.closed(self)
 
@@ -154,59 +166,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The client will send no more; answers under way are still delivered."""
-        self._eof = True
+        self._eof = self._is_last = True
         return self._calls_under_way > 0
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
-        return self._scratch_view if self._fill is None else self._fill_view[self._fill_used :]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have arrived in the buffer that `get_buffer` gave."""
-        self.last_activity = self._now()
-        fill = self._fill
-        if fill is None:
-            self._take(self._scratch_view[:nbytes])
-            return
-        self._fill_used += nbytes
-        if self._fill_used == len(fill):
-            frame, self._fill = self._fill_view, None
-            self._begin(frame)
-
     # -- frames ---------------------------------------------------------------------------------------------------
-
-    def _take(self, data: memoryview) -> None:
-        """Begin what is whole of the shared buffer, and keep the rest."""
-        if self._pending:
-            data = memoryview(self._pending + bytes(data))
-            self._pending = b""
-        at, end = 0, len(data)
-        while end - at >= LENGTH_BYTES:
-            length = read_length(data, at)
-            most = self._connections.max_frame_bytes if self._proof is not None else MAX_STRANGE_FRAME_BYTES
-            if not HEAD_BYTES <= length <= most:
-                # Whatever this is, what follows cannot be told from it.
-                log.warning("a frame is refused", extra={"peer": self._peer, "bytes": length})
-                self.abort()
-                return
-            at += LENGTH_BYTES
-            if end - at < length:
-                if length > SMALL_BYTES and self._budget.is_full:
-                    self._pending = bytes(data[at - LENGTH_BYTES : end])
-                    self._starve()
-                    return
-                self._budget.hold(length)
-                self._fill = bytearray(length)
-                self._fill_view = memoryview(self._fill)
-                self._fill_used = end - at
-                self._fill_view[: end - at] = data[at:end]
-                return
-            self._budget.hold(length)
-            self._begin(memoryview(bytes(data[at : at + length])))
-            if self._is_closing:
-                return
-            at += length
-        self._pending = bytes(data[at:end])
 
     def _begin(self, frame: memoryview) -> None:
         if self._is_closing:
@@ -217,14 +180,39 @@ class Connection(asyncio.BufferedProtocol):
         start_eagerly(self._answer(frame), self._loop)
         self._heed_limits()
 
+    def _refuse_frame(self, head: memoryview, length: int) -> None:
+        """Have words for it: a client that only loses its connection sends the same again, and again."""
+        log.warning("a frame is refused", extra={"peer": self._peer, "bytes": length})
+        key, _, number = read_head(head)
+        hint = _SMALLER if self._proof is not None else "say first who you are"
+        words = f"the request is too large: {hint}. bytes={length} limit={self._max_frame_bytes}"
+        self._oversized = Oversized(key, number, length - HEAD_BYTES, StreamFailure(Reason.RECORD_TOO_LARGE, words))
+
+    def _let_pass(self, data: memoryview) -> None:
+        passing = self._oversized
+        if passing is None:
+            return
+        try:
+            answer = passing.take(data)
+            if answer is None:
+                return
+            self._send(passing.number, answer)
+        except StreamFailure as failure:
+            self._refuse(passing.number, failure)
+        self._oversized = None
+        self._linger()
+        self._is_last = True
+        if not self._calls_under_way:
+            self._end()
+
     # -- answering ------------------------------------------------------------------------------------------------
 
     async def _answer(self, frame: memoryview) -> None:
         """Answer one frame. Never raises but for cancellation: nobody is there to take it."""
         key, version, number = read_head(frame)
-        began = self._now()
-        room = _Room(self)
-        name, outcome = "UNKNOWN", "ok"
+        began = time.monotonic()  # finer than the loop's own clock, which stands still between its turns
+        room = AnswerRoom(self._answers)
+        name, outcome = _OWN_CALLS.get(key, "UNKNOWN"), "ok"
         try:
             call = self._connections.calls.get(key)
             if call is not None:
@@ -248,15 +236,16 @@ class Connection(asyncio.BufferedProtocol):
             self._calls_under_way -= 1
             self._bytes_under_way -= len(frame)
             self._budget.let_go(len(frame))
-            self._connections.observe(name, outcome, self._now() - began)
-        if self._eof and not self._calls_under_way:
-            self._transport.close()
+            self._connections.observe(name, outcome, time.monotonic() - began)
+        if self._is_last and not self._calls_under_way:
+            self._end()
         else:
             self._heed_limits()
 
-    async def _asked(self, key: int, version: int, body: memoryview, call: AnyCall | None, room: _Room) -> Answer:
+    async def _asked(self, key: int, version: int, body: memoryview, call: AnyCall | None, room: AnswerRoom) -> Answer:
         if key == API_VERSIONS:
-            read_message(pb.ApiVersionsRequest, body)
+            asked = read_message(pb.ApiVersionsRequest, body)
+            self._client.is_called(asked.client_software_name, asked.client_software_version)
             return (self._connections.versions,)
         if key == AUTHENTICATE:
             return await self._authenticate(read_message(pb.AuthenticateRequest, body))
@@ -265,10 +254,21 @@ class Connection(asyncio.BufferedProtocol):
         proof = self._proof
         if proof is None:
             raise StreamFailure(Reason.AUTHENTICATION_FAILED, "say first who you are (SASL PLAIN)")
+        if isinstance(call, Call):
+            await room.place()
+            if self._is_closing:
+                raise Unavailable("the client left before its turn came")
         # Records are many a second and go by what was so a moment ago; everything else by what is so now.
         if self._in_line or isinstance(call, Call) or self._is_check_due:
             await self._check_again(proof, is_due=isinstance(call, Call))
-        caller = Caller(self._principal, self._connections.request_ids.next(), self._peer, host=self._host)
+        caller = Caller(
+            self._principal,
+            self._connections.request_ids.next(),
+            self._peer,
+            user_agent=self._client.software,
+            host=self._host,
+            connection=self._client,
+        )
         if isinstance(call, Call):
             return await call.answer(caller, read_message(call.request, body))
         return await call.answer(caller, body, version, room)
@@ -308,6 +308,8 @@ class Connection(asyncio.BufferedProtocol):
         except Throttled as error:
             raise StreamFailure(Reason.RETRY_AUTHENTICATION, str(error)) from None
         self._proof = proof
+        self._max_frame_bytes = self._connections.max_frame_bytes
+        self._connections.known(self)
         self._checked_at = self._now()
         return pb.AuthenticateResponse()
 
@@ -340,41 +342,18 @@ class Connection(asyncio.BufferedProtocol):
             or not self._writable.is_set()
             or self._is_starved
         )
-        if is_full == self._is_reading_paused or self._is_closing or self._transport.is_closing():
+        if is_full != self._is_full:
+            self._hold_back(is_full)
+
+    def _end(self) -> None:
+        """Everything is answered, and nothing more is taken."""
+        if self._is_closing or self._transport.is_closing():
             return
-        self._is_reading_paused = is_full
-        if is_full:
-            self._transport.pause_reading()
+        if self._eof:
+            self._transport.close()
         else:
-            self._transport.resume_reading()
-
-    def _starve(self) -> None:
-        """All connections together hold too much for the frame that comes: it stays where it is."""
-        self._is_starved = True
-        self._budget.wait(self)
-        self._heed_limits()
-
-    def go_on(self) -> None:
-        """There is room for it now."""
-        self._is_starved = False
-        self.last_activity = self._now()
-        begun, self._pending = self._pending, b""
-        self._take(memoryview(begun))
-        self._heed_limits()
-
-    async def wait_until_taken(self) -> None:
-        """Wait until the client has taken most of what was written."""
-        if not self._writable.is_set():
-            await self._writable.wait()
-
-    async def wait_for_turn(self) -> None:
-        """Wait until no large answer is on its way."""
-        await self._turn.acquire()
-        await self._writable.wait()
-
-    def end_turn(self) -> None:
-        """The next one may be made."""
-        self._turn.release()
+            # Only this half: to close on who is still sending would take the answer from it before it is read.
+            self._transport.write_eof()
 
     @property
     def is_idle(self) -> bool:
@@ -384,8 +363,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def awaits_client(self) -> bool:
         """Whether the other side is in the middle of something: of sending a frame, or of taking an answer."""
-        is_sending = self._fill is not None or (bool(self._pending) and not self._is_starved)
-        return is_sending or not self._writable.is_set()
+        return self.is_receiving or not self._writable.is_set()
 
     def close(self) -> None:
         """End it once what was written is taken."""
@@ -405,28 +383,3 @@ def tune_socket(connection: socket.socket) -> None:
         for option, value in _KEEPALIVE:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-class _Room:
-    """One call's right to make a large answer. Implements `calls.Room`."""
-
-    __slots__ = ("_connection", "_has_turn")
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._has_turn = False
-
-    async def ready(self) -> None:
-        """Wait until answers are taken."""
-        await self._connection.wait_until_taken()
-
-    async def turn(self) -> None:
-        """Wait for the turn."""
-        if not self._has_turn:
-            await self._connection.wait_for_turn()
-            self._has_turn = True
-
-    def leave(self) -> None:
-        """The answer is written, or there is none."""
-        if self._has_turn:
-            self._connection.end_turn()

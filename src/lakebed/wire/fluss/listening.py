@@ -21,7 +21,10 @@ __all__ = ["Listening"]
 log = logging.getLogger("lakebed.streams")
 
 STALLED_SECONDS: Final = 60.0
-"""How long a client may take in the middle of a frame, or with an answer that it does not take."""
+"""How long a client may be silent in the middle of a frame, or not take an answer. See `intake` for whole frames."""
+
+STRANGER_SECONDS: Final = 30.0
+"""How long a client may be connected before it has said who it is."""
 
 IDLE_SECONDS: Final = 600.0
 """How long a connection may be open without a word on either side."""
@@ -57,6 +60,8 @@ class Listening:
         self._max_connections = max_connections
         self._report = report
         self._open: set[Connection] = set()
+        self._max_strangers = max(1, max_connections // 2)
+        self._strangers: dict[Connection, None] = {}  # in the order in which they came
         self._server: asyncio.Server | None = None
 
     async def start(self, listener: socket.socket) -> None:
@@ -66,16 +71,37 @@ class Listening:
 
     def opened(self, connection: Connection) -> bool:
         """A connection began; whether there is room for it."""
-        if len(self._open) >= self._max_connections:
+        is_full = len(self._open) >= self._max_connections or len(self._strangers) >= self._max_strangers
+        if is_full and not self._make_way():
             log.warning("too many connections of stream clients", extra={"connections": len(self._open)})
             return False
         self._open.add(connection)
+        self._strangers[connection] = None
         self._tell()
         return True
+
+    def _make_way(self) -> bool:
+        """End the oldest of those who have not said who they are and have asked nothing that is being answered.
+
+        Every client is a stranger first. Were new ones refused instead, whoever opens connections and keeps silent
+        would keep everybody out.
+        """
+        for stranger in self._strangers:
+            if stranger.is_idle:
+                log.warning("a stream client has not said in time who it is", extra={"connections": len(self._open)})
+                stranger.abort()
+                self.closed(stranger)
+                return True
+        return False
+
+    def known(self, connection: Connection) -> None:
+        """It has said who it is."""
+        self._strangers.pop(connection, None)
 
     def closed(self, connection: Connection) -> None:
         """A connection ended."""
         self._open.discard(connection)
+        self._strangers.pop(connection, None)
         self._tell()
 
     @property
@@ -98,9 +124,11 @@ class Listening:
         """End the connections whose other side has not moved for too long before `now`."""
         for connection in list(self._open):
             quiet = now - connection.last_activity
-            if quiet > STALLED_SECONDS and connection.awaits_client:
+            is_stalled = quiet > STALLED_SECONDS and connection.awaits_client
+            is_strange = connection in self._strangers and now - connection.opened_at > STRANGER_SECONDS
+            if is_stalled or is_strange or connection.is_late(now):
                 connection.abort()
-            elif quiet > IDLE_SECONDS and connection.is_idle:
+            elif quiet > IDLE_SECONDS and connection.is_idle and not connection.is_held_back:
                 connection.close()
 
     async def drain(self, grace_seconds: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lakebed.objects.model import Caller
-from lakebed.streams.failures import StreamFailure
+from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.home import Home, HomeNode
 from lakebed.streams.partitions import Partition, Partitions
 from lakebed.streams.table import StreamTable
@@ -18,6 +18,12 @@ from ..calls import AnyCall, Call
 
 __all__ = ["metadata_calls"]
 
+MAX_TABLES: Final = 1000
+"""Named by one call. Its answer has the whole definition of each."""
+
+MAX_PARTITIONS: Final = 10_000
+"""The same of partitions, of which it has the buckets."""
+
 _NO_PARTITION_PAUSE_SECONDS: Final = 0.1
 
 
@@ -25,6 +31,8 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
     """The call, on these use cases."""
 
     async def metadata(caller: Caller, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
+        _check_count("tables", len(request.table_path), MAX_TABLES)
+        _check_count("partitions", len(request.partitions_path) + len(request.partitions_id), MAX_PARTITIONS)
         node = await home.node(caller.host)
         answer = pb.GetMetadataResponse()
         # The home is both, and there is no other.
@@ -49,6 +57,14 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
         return answer
 
     return (Call(1012, "GET_METADATA", pb.GetMetadataRequest, metadata),)
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        # Of the numbers that there are, this is one that clients do not ask again after.
+        raise StreamFailure(
+            Reason.RECORD_TOO_LARGE, f"one call names too many {what}: ask in several. count={count} limit={most}"
+        )
 
 
 def _node(node: HomeNode) -> pb.ServerNode:

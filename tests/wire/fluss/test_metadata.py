@@ -1,0 +1,55 @@
+"""One call for metadata names so much and no more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lakebed.core.settings import Address
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.home import HomeNode
+from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.calls import Call
+from lakebed.wire.fluss.handlers.metadata import MAX_PARTITIONS, MAX_TABLES, metadata_calls
+from tests.streams.world import StreamWorld
+
+ORDERS = pb.TablePath(database_name="fluss", table_name="orders")
+PARTITION = pb.PartitionPath(database_name="fluss", table_name="orders", partition_name="p")
+
+
+@pytest.fixture
+def call(light_world: StreamWorld) -> Call[Any]:
+    async def node(host: str) -> HomeNode:
+        return HomeNode(Address("127.0.0.1", 9123), 3, 0)
+
+    (made,) = metadata_calls(light_world.tables, light_world.partitions, cast(Any, SimpleNamespace(node=node)))
+    assert isinstance(made, Call)
+    return made
+
+
+async def test_as_many_tables_as_may_be_named_are_told_of(light_world: StreamWorld, call: Call[Any]) -> None:
+    await light_world.table()
+    answer = await call.answer(light_world.root, pb.GetMetadataRequest(table_path=[ORDERS] * MAX_TABLES))
+    assert len(cast(pb.GetMetadataResponse, answer).table_metadata) == MAX_TABLES
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pb.GetMetadataRequest(table_path=[ORDERS] * (MAX_TABLES + 1)),
+        pb.GetMetadataRequest(partitions_path=[PARTITION] * (MAX_PARTITIONS + 1)),
+        pb.GetMetadataRequest(partitions_id=range(MAX_PARTITIONS + 1)),
+        pb.GetMetadataRequest(partitions_path=[PARTITION], partitions_id=range(MAX_PARTITIONS)),
+    ],
+    ids=["tables", "partitions", "ids", "both"],
+)
+async def test_more_are_refused_so_that_nobody_asks_again(
+    light_world: StreamWorld, call: Call[Any], asked: pb.GetMetadataRequest
+) -> None:
+    await light_world.table()
+    with pytest.raises(StreamFailure, match="limit=") as raised:
+        await call.answer(light_world.root, asked)
+    assert raised.value.reason is Reason.RECORD_TOO_LARGE
+    assert not raised.value.is_passing
