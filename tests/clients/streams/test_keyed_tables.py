@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import fluss
 import pyarrow
 import pytest
+from pyroaring import BitMap
 
-from tests.clients.streams.serving import error_code, make_table, read_records
+from lakebed.client.stream_connection import StreamConnection
+from lakebed.client.stream_messages import messages, number, text, write_fields
+from lakebed.core.secrets import Secret
+from tests.clients.streams.serving import StreamServer, error_code, make_table, read_records
+from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
 pytestmark = pytest.mark.integration
 
@@ -179,3 +186,67 @@ async def test_keys_are_not_looked_up_in_a_log_table(connection: Any, table_path
         table.new_lookup().create_lookuper()
     with pytest.raises(fluss.FlussError):
         table.new_upsert().create_writer()
+
+
+async def test_a_value_that_its_column_does_not_have_is_told_and_the_changelog_is_read_on(
+    connection: Any, table_path: Any
+) -> None:
+    schema = pyarrow.schema([("id", pyarrow.int32()), ("code", pyarrow.binary(4))])
+    table = await make_table(connection, table_path, schema, primary_key=["id"])
+    writer = table.new_upsert().create_writer()
+    with pytest.raises(fluss.FlussError, match="column=1") as raised:
+        # Not in the end, after it was tried for ever.
+        await asyncio.wait_for(writer.upsert({"id": 1, "code": b"12345"}).wait(), 20)
+    assert error_code(raised) == 35
+    async with table.new_upsert().create_writer() as other:
+        other.upsert({"id": 2, "code": b"1234"})
+    assert changes(await read_records(table, 1)) == [("+I", {"id": 2, "code": b"1234"})]
+
+
+async def test_bitmaps_are_joined(streams: StreamServer, connection: Any, table_path: Any) -> None:
+    columns = [
+        {"name": "id", "data_type": {"type": "INTEGER", "nullable": False}},
+        {"name": "seen", "data_type": {"type": "BYTES"}, "agg_function": {"type": "rbm32", "parameters": {}}},
+    ]
+    document = {
+        "schema": {"version": 1, "columns": columns, "primary_key": ["id"]},
+        "bucket_count": 1,
+        "properties": {"table.merge-engine": "aggregation"},
+    }
+    path = write_fields({1: table_path.database_name, 2: table_path.table_name})
+    # pyfluss has no words for aggregations.
+    raw = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, Secret(ROOT_SECRET_KEY))
+    await asyncio.to_thread(raw.call, 1005, write_fields({1: path, 2: json.dumps(document), 3: 0}))
+    raw.close()
+    table = await connection.get_table(table_path)
+    for seen in ([1, 2], [2, 3_000_000_000], range(100, 200)):
+        async with table.new_upsert().create_writer() as writer:
+            writer.upsert({"id": 1, "seen": BitMap(seen).serialize()})
+    found = await table.new_lookup().create_lookuper().lookup({"id": 1})
+    assert set(BitMap.deserialize(found["seen"])) == {1, 2, 3_000_000_000, *range(100, 200)}
+    with pytest.raises(fluss.FlussError, match="no RoaringBitmap") as raised:
+        await asyncio.wait_for(table.new_upsert().create_writer().upsert({"id": 2, "seen": b"bad"}).wait(), 20)
+    assert error_code(raised) == 35
+    assert await table.new_lookup().create_lookuper().lookup({"id": 2}) is None
+
+
+@pytest.mark.parametrize(
+    ("lake", "key"), [("iceberg", "0700000000000000"), ("paimon", "00000000000000000700000000000000"), ("lance", "07")]
+)
+async def test_a_lookup_may_insert_where_keys_have_the_form_of_a_lake(
+    streams: StreamServer, connection: Any, table_path: Any, lake: str, key: str
+) -> None:
+    schema = pyarrow.schema([("id", pyarrow.int32()), ("number", pyarrow.int64())])
+    properties = {"table.datalake.format": lake}
+    table = await make_table(
+        connection, table_path, schema, primary_key=["id"], auto_increment="number", properties=properties
+    )
+    # pyfluss has no word for it; the row that it finds is the one of its own key.
+    asked = write_fields({2: 0, 3: bytes.fromhex(key)})
+    raw = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, Secret(ROOT_SECRET_KEY))
+    message = write_fields({1: table.get_table_info().table_id, 2: asked, 3: 1, 4: -1, 5: 30_000})
+    answer = await asyncio.to_thread(raw.call, 1017, message)
+    raw.close()
+    (bucket,) = messages(answer, 1)
+    assert number(bucket, 3) == 0, text(bucket, 4)
+    assert await table.new_lookup().create_lookuper().lookup({"id": 7}) == {"id": 7, "number": 1}

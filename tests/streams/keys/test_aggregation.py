@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.aggregation import field_merge
 from lakebed.streams.keys.fields import RowFormat, decode_field, encode_field
 from lakebed.streams.schema import Aggregation, AggregationFunction, Column
@@ -31,6 +32,8 @@ def merged(
 INT, LONG, TEXT = DataType(Root.INT), DataType(Root.BIGINT), DataType(Root.STRING)
 MONEY = DataType(Root.DECIMAL, precision=5, scale=2)
 WIDE = DataType(Root.DECIMAL, precision=30, scale=2)
+WIDEST = DataType(Root.DECIMAL, precision=38, scale=2)
+SMALLEST = DataType(Root.DECIMAL, precision=38, scale=38)
 BOOL = DataType(Root.BOOLEAN)
 
 
@@ -48,9 +51,24 @@ BOOL = DataType(Root.BOOLEAN)
         (F.SUM, MONEY, Decimal("1.25"), Decimal("2.50"), Decimal("3.75")),
         (F.SUM, MONEY, Decimal("999.99"), Decimal("0.01"), None),
         (F.SUM, WIDE, Decimal("1234567890123456789.01"), Decimal("0.99"), Decimal("1234567890123456790.00")),
+        (F.SUM, WIDEST, Decimal("9" * 27 + ".50"), Decimal("0.50"), Decimal("1" + "0" * 27 + ".00")),
+        (F.SUM, WIDEST, Decimal("9" * 35 + ".98"), Decimal("0.01"), Decimal("9" * 35 + ".99")),
+        (F.SUM, WIDEST, Decimal("-" + "9" * 36 + ".98"), Decimal("-0.01"), Decimal("-" + "9" * 36 + ".99")),
+        (F.SUM, WIDEST, Decimal("9" * 36 + ".99"), Decimal("0.01"), None),
+        (F.SUM, WIDEST, Decimal("-" + "9" * 36 + ".99"), Decimal("-0.01"), None),
+        (F.SUM, SMALLEST, Decimal("0." + "4" * 38), Decimal("0." + "5" * 38), Decimal("0." + "9" * 38)),
         (F.SUM, DataType(Root.DOUBLE), 0.5, 0.25, 0.75),
         (F.PRODUCT, INT, 6, 7, 42),
         (F.PRODUCT, MONEY, Decimal("1.50"), Decimal("1.50"), Decimal("2.25")),
+        (F.PRODUCT, MONEY, Decimal("0.05"), Decimal("0.50"), Decimal("0.03")),
+        (F.PRODUCT, MONEY, Decimal("0.25"), Decimal("0.50"), Decimal("0.13")),
+        (F.PRODUCT, MONEY, Decimal("-0.25"), Decimal("0.50"), Decimal("-0.13")),
+        (F.PRODUCT, MONEY, Decimal("0.01"), Decimal("0.49"), Decimal("0.00")),
+        (F.PRODUCT, MONEY, Decimal("999.99"), Decimal("1.01"), None),
+        (F.PRODUCT, WIDEST, Decimal("1" + "0" * 30), Decimal("1234.56"), Decimal("123456" + "0" * 28)),
+        (F.PRODUCT, WIDEST, Decimal("9" * 36 + ".99"), Decimal("9" * 36 + ".99"), None),
+        (F.PRODUCT, SMALLEST, Decimal("0." + "9" * 38), Decimal("0." + "9" * 38), Decimal("0." + "9" * 37 + "8")),
+        (F.MAX, WIDEST, Decimal("9" * 36 + ".99"), Decimal("9" * 36 + ".98"), Decimal("9" * 36 + ".99")),
         (F.MAX, TEXT, "é", "z", "é"),
         (F.MIN, TEXT, "é", "z", "z"),
         (F.MAX, DataType(Root.TIMESTAMP), (5, 7000), (5, 6000), (5, 7000)),
@@ -81,3 +99,18 @@ def test_a_list_has_its_own_delimiter() -> None:
 
 def test_a_float_that_is_too_large_is_infinite() -> None:
     assert merged(F.PRODUCT, DataType(Root.FLOAT), 3e38, 10.0) == float("inf")
+
+
+@pytest.mark.parametrize("function", [F.SUM, F.PRODUCT])
+def test_a_result_that_has_no_place_in_a_column_without_nulls_is_refused(function: AggregationFunction) -> None:
+    with pytest.raises(StreamFailure, match="column=c") as failed:
+        merged(function, MONEY.of(is_nullable=False), Decimal("999.99"), Decimal("999.99"))
+    assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+
+
+def test_text_that_has_no_room_in_an_indexed_row_is_refused() -> None:
+    short = DataType(Root.CHAR, length=4)
+    assert merged(F.LISTAGG, short, "a", "b", RowFormat.INDEXED) == "a,b"
+    with pytest.raises(StreamFailure) as failed:
+        merged(F.LISTAGG, short, "ab", "cd", RowFormat.INDEXED)
+    assert failed.value.reason is Reason.INVALID_TARGET_COLUMN

@@ -64,6 +64,18 @@ def test_rows_of_several_schemas_are_read_in_that_of_the_batch(compression: str 
     ]
 
 
+def test_a_table_says_how_well_its_changes_are_compressed() -> None:
+    name = "table.log.arrow.compression.zstd.level"
+    assert [KeySettings.parse(OLD, said).zstd_level for said in ({}, {name: "9"})] == [1, 9]
+    rows = [value(1, number, f"{number * 7919 % 1000:04}" * 20) for number in range(2000)]
+    stored = write_changes(Changes(bytearray(b"\1" * len(rows)), [b"k"] * len(rows), rows), 1, -1, -1)
+    sizes = [
+        len(ChangelogRendering(SCHEMAS.__getitem__, RowFormat.COMPACTED, zstd_level=level).render(memoryview(stored)))
+        for level in (1, 19)
+    ]
+    assert sizes[1] < sizes[0]
+
+
 def test_rows_are_read_as_rows_where_the_table_says_so() -> None:
     rendering = ChangelogRendering(SCHEMAS.__getitem__, RowFormat.COMPACTED, LogFormat.COMPACTED)
     body = bytes(read_header(memoryview(rendering.render(memoryview(write_changes(CHANGES, 2, -1, -1))))).body)

@@ -1,27 +1,35 @@
 """How two values of an aggregated column become one, field by field.
 
 Fields are passed on as the bytes they are wherever a function does not have to look at them. Whole numbers that no
-longer fit wrap around, as the arithmetic of the protocol's own server does; a decimal that needs more digits than its
-type has is null.
+longer fit wrap around, as the arithmetic of the protocol's own server does. Decimals are exact: what a product has
+behind their last place is rounded, a half away from zero as Java has it; one that needs more digits than its type has
+is null.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from decimal import Context
-from typing import Any, Final, TypeAlias
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.fields import RowFormat, decode_field, encode_field
 from lakebed.streams.schema import Aggregation, AggregationFunction, Column
 from lakebed.streams.types import DataType, Root
 
-__all__ = ["FieldMerge", "field_merge"]
+if TYPE_CHECKING:
+    from lakebed.streams.keys.bitmaps import Bitmaps
+
+__all__ = ["BITMAP_FUNCTIONS", "FieldMerge", "check_bitmaps", "field_merge"]
 
 FieldMerge: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
 """Of the field that is there and the one that is written."""
 
-_EXACT: Final = Context(prec=80)
+BITMAP_FUNCTIONS: Final = frozenset({AggregationFunction.RBM32, AggregationFunction.RBM64})
+_EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
+"""For all digits that a product of two decimals can have, which is twice 38."""
+
 _BITS: Final = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
 
 
@@ -37,8 +45,57 @@ def field_merge(format_: RowFormat, column: Column) -> FieldMerge:
             return lambda old, new: old
         case AggregationFunction.FIRST_VALUE_IGNORE_NULLS:
             return lambda old, new: new if old is None else old
+        case AggregationFunction.RBM32 | AggregationFunction.RBM64:
+            return _of_bitmaps(format_, column.type, _bitmaps(chosen.function, column.name))
         case function:
-            return _computed(format_, column.type, _combination(function, column.type, chosen.delimiter))
+            combine = _combination(function, column.type, chosen.delimiter)
+            merge = _computed(format_, column.type, combine)
+            return merge if column.type.is_nullable else _never_null(column, merge)
+
+
+def check_bitmaps() -> None:
+    """Raise INVALID_TABLE where bitmaps cannot be aggregated."""
+    _bitmaps(AggregationFunction.RBM32, "")
+
+
+def _bitmaps(function: AggregationFunction, column: str) -> Bitmaps:
+    try:
+        from lakebed.streams.keys.bitmaps import bitmaps_32, bitmaps_64
+    except ImportError as error:
+        raise StreamFailure(
+            Reason.INVALID_TABLE, "bitmaps are aggregated by pyroaring; install it: pip install 'lakebed[streams]'"
+        ) from error
+    return bitmaps_32(column) if function is AggregationFunction.RBM32 else bitmaps_64(column)
+
+
+def _of_bitmaps(format_: RowFormat, type_: DataType, bitmaps: Bitmaps) -> FieldMerge:
+    """Their union. The first one is looked at, too: what is no bitmap would be in the way of all that come later."""
+
+    def merge(old: bytes | None, new: bytes | None) -> bytes | None:
+        if new is None:
+            return old
+        written = decode_field(format_, type_, new)
+        if old is None:
+            bitmaps.check(written)
+            return new
+        return encode_field(format_, type_, bitmaps.union(decode_field(format_, type_, old), written))
+
+    return merge
+
+
+def _never_null(column: Column, merge: FieldMerge) -> FieldMerge:
+    """The same where there is no null to tell that a result has no place in its type."""
+
+    def checked(old: bytes | None, new: bytes | None) -> bytes | None:
+        found = merge(old, new)
+        if found is None:
+            raise StreamFailure(
+                Reason.INVALID_TARGET_COLUMN,
+                f"result has more digits than its column, which is never null. column={column.name} type={column.type}",
+            )
+        return found
+
+    return checked
 
 
 def _combination(function: AggregationFunction, type_: DataType, delimiter: str | None) -> Callable[[Any, Any], Any]:
@@ -82,9 +139,8 @@ def _fit(type_: DataType, value: Any) -> Any:
         wrapped = value & ((1 << bits) - 1)
         return wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped
     if type_.root is Root.DECIMAL:
-        rounded = round(value, type_.scale or 0)
-        digits = rounded.as_tuple().digits
-        return rounded if len(digits) <= (type_.precision or 0) else None
+        rounded = value.quantize(Decimal(1).scaleb(-(type_.scale or 0)), context=_EXACT)
+        return rounded if len(rounded.as_tuple().digits) <= (type_.precision or 0) else None
     if type_.root is Root.FLOAT:
         try:
             return struct.unpack("<f", struct.pack("<f", value))[0]

@@ -14,7 +14,7 @@ from lakebed.streams.keys.columns import PADDING, Rows
 from lakebed.streams.keys.fields import corrupt, read_varint, write_varint
 from lakebed.streams.keys.packing import Records, join_values, scan_records
 
-__all__ = ["KeyBatch", "ValueBatch", "read_key_batch", "write_key_batch"]
+__all__ = ["KeyBatch", "ValueBatch", "read_key_batch", "said_count", "write_key_batch"]
 
 _HEADER: Final = struct.Struct("<ibIhbqii")
 _CHECKED_FROM: Final = 9
@@ -51,6 +51,11 @@ def read_key_batch(records: bytes | memoryview) -> KeyBatch:
         raise corrupt("checksum of a batch of keys does not match")
     found = scan_records(data, _HEADER.size, size, count, schema_id) or _read_records(data, size, count, schema_id)
     return KeyBatch(schema_id, writer_id, sequence, found.keys, found.values, Rows(data, found.starts, found.ends))
+
+
+def said_count(records: bytes | memoryview) -> int:
+    """How many records a batch says that it has; true of one that was read. Costs no look at them."""
+    return int(_HEADER.unpack_from(records)[-1])
 
 
 def _read_records(data: bytes, size: int, count: int, schema_id: int) -> Records:

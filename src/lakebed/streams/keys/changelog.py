@@ -85,12 +85,15 @@ class ChangelogRendering:
         row_format: RowFormat,
         log_format: LogFormat = LogFormat.ARROW,
         compression: str | None = "zstd",
+        zstd_level: int = 1,
     ) -> None:
         """`schemas` gives a schema of the table by its id, and raises NO_SCHEMA; `compression` is one of Arrow's."""
         self._schemas = schemas
         self._row_format = row_format
         self._log_format = log_format
-        codec = None if compression is None else pa.Codec(compression)
+        codec = None
+        if compression is not None:
+            codec = pa.Codec(compression, zstd_level if compression == "zstd" else None)
         self._options = pa.ipc.IpcWriteOptions(compression=codec)
 
     def render(self, stored: memoryview) -> bytes:

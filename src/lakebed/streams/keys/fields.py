@@ -19,15 +19,21 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.types import DataType, Root
 
 __all__ = [
+    "LONG_DECIMAL_BYTES",
     "NOT_A_VALUE",
     "RowFormat",
+    "as_signed",
     "corrupt",
     "decode_field",
+    "decode_unscaled",
     "encode_field",
     "fixed_width",
     "read_varint",
     "write_varint",
 ]
+
+LONG_DECIMAL_BYTES: Final = 16
+"""At most, of one that does not fit 64 bits."""
 
 _EXACT: Final = Context(prec=60)
 _PACKED: Final = {
@@ -157,15 +163,15 @@ def _decode(format_: RowFormat, type_: DataType, field: bytes) -> Any:
         return _decode_plain(format_, type_, field)
     root = type_.root
     if root in _INTS:
-        return _signed(read_varint(field, 0)[0], 32)
+        return as_signed(read_varint(field, 0)[0], 32)
     if root is Root.BIGINT:
-        return _signed(read_varint(field, 0, 10)[0], 64)
+        return as_signed(read_varint(field, 0, 10)[0], 64)
     if root is Root.DECIMAL and type_.is_compact_decimal:
-        return _scaled(type_, _signed(read_varint(field, 0, 10)[0], 64))
+        return _scaled(type_, as_signed(read_varint(field, 0, 10)[0], 64))
     if root in _TIMESTAMPS:
         millis, end = read_varint(field, 0, 10)
-        nanos = 0 if type_.is_compact_timestamp else _signed(read_varint(field, end)[0], 32)
-        return _signed(millis, 64), nanos
+        nanos = 0 if type_.is_compact_timestamp else as_signed(read_varint(field, end)[0], 32)
+        return as_signed(millis, 64), nanos
     if root in _PACKED:
         return _PACKED[root].unpack(field)[0]
     length, start = read_varint(field, 0)
@@ -186,9 +192,9 @@ def _encode_plain(format_: RowFormat, type_: DataType, value: Any) -> bytes:
         case Root.STRING:
             return bytes(value.encode())
         case Root.CHAR:
-            return bytes(value.encode().ljust(type_.length or 0, b"\0"))
+            return _filled(type_, value.encode())
         case Root.BINARY:
-            return bytes(value).ljust(type_.length or 0, b"\0")
+            return _filled(type_, bytes(value))
         case Root.BYTES:
             return bytes(value)
         case Root.DECIMAL:
@@ -219,14 +225,32 @@ def _decode_plain(format_: RowFormat, type_: DataType, field: bytes) -> Any:
         case Root.DECIMAL:
             if type_.is_compact_decimal:
                 return _scaled(type_, _LONG.unpack(field)[0])
-            return _scaled(type_, int.from_bytes(field, "big", signed=True))
+            return decode_unscaled(type_, field)
         case _:
             from lakebed.streams.keys.nested import decode_nested  # as above
 
             return decode_nested(format_, type_, field)
 
 
-def _signed(number: int, bits: int) -> int:
+def decode_unscaled(type_: DataType, content: bytes) -> Decimal:
+    """The decimal whose digits these are, as a whole number, big-endian."""
+    if not 1 <= len(content) <= LONG_DECIMAL_BYTES:
+        raise corrupt(f"decimal has one to {LONG_DECIMAL_BYTES} bytes. length={len(content)}")
+    return _scaled(type_, int.from_bytes(content, "big", signed=True))
+
+
+def _filled(type_: DataType, content: bytes) -> bytes:
+    """As wide as all of its type: one that is wider would move all fields behind it."""
+    width = type_.length or 0
+    if len(content) > width:
+        raise StreamFailure(
+            Reason.INVALID_TARGET_COLUMN, f"value is longer than its type. type={type_} length={len(content)}"
+        )
+    return content.ljust(width, b"\0")
+
+
+def as_signed(number: int, bits: int) -> int:
+    """What the lowest so many bits of it mean as a number with a sign."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 

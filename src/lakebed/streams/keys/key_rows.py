@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import RowFormat, corrupt, decode_field, encode_field, field_end
+from lakebed.streams.keys.fields import encode_field
+from lakebed.streams.keys.key_forms import decode_key, key_form
 from lakebed.streams.keys.table import KeyedTable
 from lakebed.streams.types import DataType, Root
 
@@ -18,35 +19,34 @@ _PARTITION_INTEGERS: Final = frozenset({Root.TINYINT, Root.SMALLINT, Root.INT, R
 
 
 class KeyRows:
-    """Rows of keys of one bucket. A key is the fields of its columns one after the other, as compacted rows have them.
+    """Rows of keys of one bucket. The columns of a key are written in it as its table has them (`key_forms`).
 
     Columns that the partition is by are not in the key: all rows of the partition have the same, `constants`, in the
     words of its name.
     """
 
-    def __init__(self, table: KeyedTable, constants: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, table: KeyedTable, constants: Mapping[str, str] | None = None, bucket_key: Sequence[str] | None = None
+    ) -> None:
+        """`bucket_key` are the columns that the bucket is by, where they are not all that are in the key."""
         self._table = table
         self._constants = dict(constants or {})
+        schema, settings = table.latest, table.settings
+        self._names = [name for name in schema.primary_key if name not in self._constants]
+        self._form = key_form(settings.lake, settings.key_version, self._names, bucket_key or self._names)
 
     def row(self, key: bytes) -> bytes:
         """The row of this key in the latest schema, with null in all other columns; raises CORRUPT_RECORD."""
         schema, format_ = self._table.latest, self._table.settings.row_format
+        types = {
+            name: schema.columns[at].type for name, at in zip(schema.primary_key, schema.key_positions, strict=True)
+        }
+        values: dict[str, Any] = {name: _partition_value(types[name], text) for name, text in self._constants.items()}
+        written = decode_key(self._form, [types[name] for name in self._names], key)
+        values.update(zip(self._names, written, strict=True))
         fields: list[bytes | None] = [None] * len(schema.columns)
-        position = 0
         for name, at in zip(schema.primary_key, schema.key_positions, strict=True):
-            type_ = schema.columns[at].type
-            if name in self._constants:
-                fields[at] = encode_field(format_, type_, _partition_value(type_, self._constants[name]))
-                continue
-            end = field_end(type_, key, position)
-            field = key[position:end]
-            if end > len(key):
-                raise corrupt(f"key is too short. column={name} length={len(key)}")
-            value: Any = decode_field(RowFormat.COMPACTED, type_, field)
-            fields[at] = field if format_ is RowFormat.COMPACTED else encode_field(format_, type_, value)
-            position = end
-        if position != len(key):
-            raise corrupt(f"key goes on after its columns. length={len(key)} read={position}")
+            fields[at] = encode_field(format_, types[name], values[name])
         return self._table.layout(self._table.latest_id).join(fields)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.aggregation import field_merge
+from lakebed.streams.keys.aggregation import BITMAP_FUNCTIONS, field_merge
 from lakebed.streams.keys.fields import decode_field
 from lakebed.streams.keys.table import DeleteBehavior, KeyedTable, MergeEngine
 from lakebed.streams.schema import Schema
@@ -54,9 +54,10 @@ def merging_for(table: KeyedTable, target_columns: Sequence[int], mode: MergeMod
             delete = None if targets is None else _partial_delete(table, targets)
             return Merging(_aggregated(table, targets), delete, deletes)
         case _ if targets is None:
-            return Merging(None, None, deletes)
+            return Merging(_with_bitmaps(table, None, None), None, deletes)
         case _:
-            return Merging(_partial(table, targets), _partial_delete(table, targets), deletes)
+            merge = _with_bitmaps(table, targets, _partial(table, targets))
+            return Merging(merge, _partial_delete(table, targets), deletes)
 
 
 def _targets(schema: Schema, target_columns: Sequence[int]) -> frozenset[int] | None:
@@ -134,10 +135,11 @@ def _aggregated(table: KeyedTable, targets: frozenset[int] | None) -> Merge:
         None if at in keys or (targets is not None and at not in targets) else field_merge(format_, column)
         for at, column in enumerate(schema.columns)
     ]
+    check = _with_bitmaps(table, None, None)  # the first row is taken as it is, with whatever is in other columns
 
     def merge(old: bytes | None, new: bytes) -> bytes:
         if old is None:
-            return new
+            return new if check is None else check(old, new)
         before, after = table.fields(old), table.fields(new)
         return table.value(
             [
@@ -147,6 +149,26 @@ def _aggregated(table: KeyedTable, targets: frozenset[int] | None) -> Merge:
         )
 
     return merge
+
+
+def _with_bitmaps(table: KeyedTable, targets: frozenset[int] | None, merge: Merge | None) -> Merge | None:
+    """The same merge, or the one that replaces, but of no row that has bytes for a bitmap which are none."""
+    merges = [
+        (at, field_merge(table.settings.row_format, column))
+        for at, column in enumerate(table.latest.columns)
+        if column.aggregation is not None and column.aggregation.function in BITMAP_FUNCTIONS
+        if targets is None or at in targets
+    ]
+    if not merges:
+        return merge
+
+    def checked(old: bytes | None, new: bytes) -> bytes:
+        fields = table.fields(new)
+        for at, each in merges:
+            each(None, fields[at])  # with nothing there, all it does is to look at what is written
+        return new if merge is None else merge(old, new)
+
+    return checked
 
 
 def _bad(message: str) -> StreamFailure:

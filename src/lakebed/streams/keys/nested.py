@@ -12,11 +12,11 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lakebed.streams.keys.fields import RowFormat, corrupt, decode_field, encode_field, types_of
+from lakebed.streams.keys.fields import LONG_DECIMAL_BYTES, RowFormat, corrupt, decode_field, encode_field, types_of
 from lakebed.streams.keys.rows import RowLayout
 from lakebed.streams.types import DataType, Root
 
-__all__ = ["decode_nested", "encode_nested"]
+__all__ = ["INLINE_MAX", "aligned", "decode_nested", "element_reader", "encode_nested", "slot_bytes"]
 
 _SLOTS: Final = {
     Root.BOOLEAN: struct.Struct("<?"),
@@ -32,10 +32,11 @@ _SLOTS: Final = {
 _WORD: Final = struct.Struct("<Q")
 _LONG: Final = struct.Struct("<q")
 _COUNT: Final = struct.Struct("<i")
-_INLINE_MAX: Final = 7
+INLINE_MAX: Final = 7
+"""Bytes of text that are in their slot."""
+
 _INLINE: Final = frozenset({Root.STRING, Root.CHAR, Root.BYTES, Root.BINARY})
 _TIMESTAMPS: Final = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
-_LONG_DECIMAL_BYTES: Final = 16
 
 
 def encode_nested(format_: RowFormat, type_: DataType, value: Any) -> bytes:
@@ -71,8 +72,8 @@ def decode_nested(format_: RowFormat, type_: DataType, field: bytes) -> Any:
 
 def _encode_array(format_: RowFormat, type_: DataType, elements: list[Any]) -> bytes:
     head = 4 + (len(elements) + 31) // 32 * 4
-    slot = _slot_bytes(type_)
-    out = bytearray(_aligned(head + slot * len(elements)))
+    slot = slot_bytes(type_)
+    out = bytearray(aligned(head + slot * len(elements)))
     _COUNT.pack_into(out, 0, len(elements))
     for index, element in enumerate(elements):
         if element is None:
@@ -99,27 +100,28 @@ def _encode_element(format_: RowFormat, type_: DataType, element: Any, out: byte
         return millis if type_.is_compact_timestamp else behind(millis, element[1], 8)
     if root is Root.DECIMAL:
         content = encode_field(RowFormat.INDEXED, type_, element)
-        return content if type_.is_compact_decimal else behind(content, len(content), _LONG_DECIMAL_BYTES)
+        return content if type_.is_compact_decimal else behind(content, len(content), LONG_DECIMAL_BYTES)
     if root in _INLINE:
         content = element.encode() if isinstance(element, str) else bytes(element)
-        if len(content) <= _INLINE_MAX:
-            return content.ljust(_INLINE_MAX, b"\0") + bytes([0x80 | len(content)])
+        if len(content) <= INLINE_MAX:
+            return content.ljust(INLINE_MAX, b"\0") + bytes([0x80 | len(content)])
     else:
         content = encode_nested(format_, type_, element)
-    return behind(content, len(content), _aligned(len(content)))
+    return behind(content, len(content), aligned(len(content)))
 
 
 def _decode_array(format_: RowFormat, type_: DataType, array: bytes) -> list[Any]:
     (count,) = _COUNT.unpack_from(array)
-    slot = _slot_bytes(type_)
+    slot = slot_bytes(type_)
     head = 4 + (count + 31) // 32 * 4
     if count < 0 or head + slot * count > len(array):
         raise corrupt(f"array is shorter than its elements. count={count} length={len(array)}")
-    read = _element_reader(format_, type_, array)
+    read = element_reader(format_, type_, array)
     return [None if array[4 + (index >> 3)] >> (index & 7) & 1 else read(head + slot * index) for index in range(count)]
 
 
-def _element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callable[[int], Any]:
+def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callable[[int], Any]:
+    """Reads elements by where their slots are; raises CORRUPT_RECORD, or one of `NOT_A_VALUE`."""
     root = type_.root
     if root in _SLOTS:
         packed = _SLOTS[root]
@@ -129,9 +131,14 @@ def _element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callab
         (word,) = _WORD.unpack_from(array, at)
         return word >> 32, word & 0xFFFFFFFF
 
+    left = len(array)
+
     def behind(at: int) -> bytes:
+        nonlocal left
         offset, size = content(at)
-        if offset + size > len(array):
+        # No two elements are in the same place: or a small array could be made to have any number of bytes to read.
+        left -= size
+        if offset + size > len(array) or left < 0:
             raise corrupt(f"element lies outside of its array. offset={offset} size={size} length={len(array)}")
         return array[offset : offset + size]
 
@@ -146,8 +153,10 @@ def _element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callab
         return decode_field(RowFormat.INDEXED, type_, field)
 
     def text(at: int) -> Any:
-        mark = array[at + _INLINE_MAX]
-        found = array[at : at + min(mark & 0x7F, _INLINE_MAX)] if mark & 0x80 else behind(at)
+        mark = array[at + INLINE_MAX]
+        if mark > 0x80 | INLINE_MAX:
+            raise corrupt(f"element does not fit where it is. size={mark & 0x7F} maximum={INLINE_MAX}")
+        found = array[at : at + (mark & 0x7F)] if mark & 0x80 else behind(at)
         return found.decode() if root in (Root.STRING, Root.CHAR) else bytes(found)
 
     if root in _TIMESTAMPS:
@@ -159,9 +168,11 @@ def _element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callab
     return lambda at: decode_nested(format_, type_, behind(at))
 
 
-def _slot_bytes(type_: DataType) -> int:
+def slot_bytes(type_: DataType) -> int:
+    """How wide the slot of an element is."""
     return _SLOTS[type_.root].size if type_.root in _SLOTS else 8
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """The next multiple of eight."""
     return (size + 7) // 8 * 8

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import struct
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from rocksdict import (
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.index import IndexView
 from lakebed.streams.keys.warm import UNKNOWN, WarmMemory, WarmValues
+from lakebed.streams.timing import Durations
 
 __all__ = ["RocksIndex", "RocksMemory"]
 
@@ -68,6 +70,8 @@ class RocksMemory:
         self.cache = Cache(cache_bytes)
         self.buffers = WriteBufferManager(buffer_bytes, False)
         self.warm = WarmMemory() if warm is None else warm
+        self.flushes = Durations()
+        """How long it takes to bring to disk what is in memory alone: not memory, but shared as that is."""
 
 
 class RocksIndex:
@@ -99,6 +103,7 @@ class RocksIndex:
         self._warm = WarmValues(memory.warm, *self._spilled)
         # What is brought to disk is all up to one offset, by one at a time; and nobody takes a view meanwhile.
         self._moment = threading.Lock()
+        self._flushes = memory.flushes
         self.is_closed = False
 
     @property
@@ -190,8 +195,10 @@ class RocksIndex:
 
     def _flush(self) -> None:
         """Of rows, then of how far they go: what is flushed without that is replayed, and changes nothing."""
+        began = time.monotonic()
         self._db.flush(True)
         self._db.get_column_family(_STATE_FAMILY).flush(True)
+        self._flushes.note(time.monotonic() - began)
 
     def checkpoint(self, folder: Path) -> tuple[int, int | None]:
         """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""

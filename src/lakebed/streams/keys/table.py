@@ -8,17 +8,17 @@ from enum import StrEnum
 from typing import Final, Self, TypeVar
 
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.aggregation import BITMAP_FUNCTIONS, check_bitmaps
 from lakebed.streams.keys.changelog import LogFormat
 from lakebed.streams.keys.fields import RowFormat
 from lakebed.streams.keys.rows import RowLayout
-from lakebed.streams.schema import AggregationFunction, Schema
+from lakebed.streams.schema import Schema
 from lakebed.streams.types import Root
 
 __all__ = ["DeleteBehavior", "Image", "KeySettings", "KeyedTable", "MergeEngine"]
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _VERSIONS: Final = frozenset({Root.INT, Root.BIGINT, Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
-_NOT_BUILT: Final = frozenset({AggregationFunction.RBM32, AggregationFunction.RBM64})
 MAX_CACHE: Final = 2**31 - 1
 
 
@@ -58,11 +58,19 @@ class KeySettings:
     row_format: RowFormat = RowFormat.COMPACTED
     log_format: LogFormat = LogFormat.ARROW
     compression: str | None = "zstd"
+    zstd_level: int = 1
+    """The fastest, unless the table says another: readers know all of them."""
+
     engine: MergeEngine = MergeEngine.LAST_ROW
     version_column: str | None = None
     deletes: DeleteBehavior = DeleteBehavior.ALLOW
     image: Image = Image.FULL
     counter_cache: int = 100_000
+    lake: str = ""
+    """What lake the table may be copied to, by its name: it has a say in what keys look like."""
+
+    key_version: int = 1
+    """Of what keys look like."""
 
     @classmethod
     def parse(cls, schema: Schema, properties: Mapping[str, str]) -> Self:
@@ -76,11 +84,14 @@ class KeySettings:
             row_format=_choice(properties, "table.kv.format", RowFormat, RowFormat.COMPACTED),
             log_format=_choice(properties, "table.log.format", LogFormat, LogFormat.ARROW),
             compression={"zstd": "zstd", "lz4_frame": "lz4", "none": None}[compression],
+            zstd_level=_count(properties, "table.log.arrow.compression.zstd.level", 1),
             engine=engine,
             version_column=properties.get("table.merge-engine.versioned.ver-column"),
             deletes=_choice(properties, "table.delete.behavior", DeleteBehavior, default),
             image=_choice(properties, "table.changelog.image", Image, Image.FULL),
             counter_cache=_count(properties, "table.auto-increment.cache-size", 100_000),
+            lake=properties.get("table.datalake.format", "").lower(),
+            key_version=_count(properties, "table.kv.format-version", 1),
         )
         settings._check(schema)
         return settings
@@ -101,11 +112,8 @@ class KeySettings:
                 continue
             if self.engine is not MergeEngine.AGGREGATION:
                 raise _invalid(f"only an aggregating table has aggregation functions. column={column.name}")
-            if column.aggregation.function in _NOT_BUILT:
-                raise _invalid(
-                    "bitmaps are not aggregated here: keep them in a column without a function. "
-                    f"column={column.name} function={column.aggregation.function.value}"
-                )
+            if column.aggregation.function in BITMAP_FUNCTIONS:
+                check_bitmaps()
 
 
 class KeyedTable:

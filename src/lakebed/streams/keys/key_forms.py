@@ -1,0 +1,137 @@
+"""How the columns of a key are written in its bytes: as compacted rows have them, or as a lake hashes them.
+
+A lake has rules of its own for which bucket a row is in, and writers hash the key for that: where a table has a lake,
+its keys have the form of that lake. Not where the bucket is by fewer columns than the key has: then the bytes of these
+must begin the key, which only the compacted form sees to. Tables of the first version of keys knew no such exception.
+
+Of Iceberg a key is one column: whole numbers and times (in microseconds) of 64 bits, little-endian; text and bytes as
+they are; a decimal as all that is there, big-endian. Of Paimon it is a `BinaryRow`: a byte for the kind of change, bits
+for nulls up to the next word, a word for each column, and behind these what does not fit a word.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.fields import NOT_A_VALUE, RowFormat, corrupt, decode_field, decode_unscaled, field_end
+from lakebed.streams.keys.nested import INLINE_MAX, aligned, element_reader
+from lakebed.streams.types import DataType, Root
+
+__all__ = ["KeyForm", "decode_key", "key_form"]
+
+_WORD_BYTES: Final = 8
+_INLINE: Final = frozenset({Root.STRING, Root.CHAR, Root.BYTES, Root.BINARY})
+_TIMESTAMPS: Final = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
+_ICEBERG_NUMBERS: Final = {
+    Root.INT: struct.Struct("<q"),
+    Root.DATE: struct.Struct("<q"),
+    Root.BIGINT: struct.Struct("<q"),
+    Root.TIME: struct.Struct("<q"),
+    Root.TIMESTAMP: struct.Struct("<q"),
+    Root.FLOAT: struct.Struct("<f"),
+    Root.DOUBLE: struct.Struct("<d"),
+}
+
+
+class KeyForm(StrEnum):
+    """What keys are written as, by the names of the lakes that have a form of their own."""
+
+    COMPACTED = ""
+    ICEBERG = "iceberg"
+    PAIMON = "paimon"
+
+
+def key_form(lake: str, version: int, key: Sequence[str], bucket_key: Sequence[str]) -> KeyForm:
+    """The form of keys of a table with such a lake, and of this version of keys.
+
+    `key` are the columns that are in a key: those of the primary key that its partitions are not by.
+    """
+    if lake not in (KeyForm.ICEBERG, KeyForm.PAIMON):
+        return KeyForm.COMPACTED  # Hudi has a form for buckets, and for buckets alone
+    if lake == KeyForm.ICEBERG and len(key) != 1:
+        return KeyForm.COMPACTED  # of several columns Iceberg has none, so the bucket is by one of them
+    return KeyForm(lake) if version == 1 or tuple(bucket_key) == tuple(key) else KeyForm.COMPACTED
+
+
+def decode_key(form: KeyForm, types: Sequence[DataType], key: bytes) -> list[Any]:
+    """The values of its columns; raises CORRUPT_RECORD for what is no such key."""
+    try:
+        match form:
+            case KeyForm.ICEBERG:
+                return [_decode_iceberg(types, key)]
+            case KeyForm.PAIMON:
+                return _decode_paimon(types, key)
+            case _:
+                return _decode_compacted(types, key)
+    except NOT_A_VALUE as error:
+        raise corrupt(f"key is none of its table. length={len(key)}") from error
+
+
+def _decode_compacted(types: Sequence[DataType], key: bytes) -> list[Any]:
+    values = []
+    position = 0
+    for type_ in types:
+        end = field_end(type_, key, position)
+        if end > len(key):
+            raise corrupt(f"key is too short. type={type_} length={len(key)}")
+        values.append(decode_field(RowFormat.COMPACTED, type_, key[position:end]))
+        position = end
+    _check_end(key, position)
+    return values
+
+
+def _decode_iceberg(types: Sequence[DataType], key: bytes) -> Any:
+    (type_,) = types
+    root = type_.root
+    if root in _ICEBERG_NUMBERS:
+        (number,) = _ICEBERG_NUMBERS[root].unpack(key)
+        if root in (Root.INT, Root.DATE):
+            return struct.unpack("<i", struct.pack("<i", number))[0]  # which raises for one that is larger
+        if root not in (Root.TIME, Root.TIMESTAMP):
+            return number
+        millis, micros = divmod(number, 1000)
+        if micros and (root is Root.TIME or type_.is_compact_timestamp):
+            raise corrupt(f"key is no {type_}. microseconds={number}")
+        return millis if root is Root.TIME else (millis, micros * 1000)
+    match root:
+        case Root.STRING | Root.CHAR:
+            return key.decode()
+        case Root.BYTES | Root.BINARY:
+            return key
+        case Root.DECIMAL:
+            return decode_unscaled(type_, key)
+    raise StreamFailure(Reason.INVALID_TARGET_COLUMN, f"Iceberg has no keys of this type. type={type_}")
+
+
+def _decode_paimon(types: Sequence[DataType], key: bytes) -> list[Any]:
+    # The bits for nulls have the byte for the kind of change before them.
+    head = (len(types) + 63 + 8) // 64 * _WORD_BYTES
+    end = head + _WORD_BYTES * len(types)
+    if len(key) < end or any(key[:head]):
+        raise corrupt(f"key is no row of Paimon without nulls. length={len(key)} columns={len(types)}")
+    values = []
+    for number, type_ in enumerate(types):
+        value = element_reader(RowFormat.COMPACTED, type_, key)(head + _WORD_BYTES * number)
+        end += _paimon_behind(type_, value)
+        values.append(value)
+    _check_end(key, end)
+    return values
+
+
+def _paimon_behind(type_: DataType, value: Any) -> int:
+    """How many bytes of a value are behind the words."""
+    if type_.root in _INLINE:
+        size = len(value.encode() if isinstance(value, str) else value)
+        return 0 if size <= INLINE_MAX else aligned(size)
+    if type_.root is Root.DECIMAL:
+        return 0 if type_.is_compact_decimal else 2 * _WORD_BYTES
+    return _WORD_BYTES if type_.root in _TIMESTAMPS and not type_.is_compact_timestamp else 0
+
+
+def _check_end(key: bytes, end: int) -> None:
+    if end != len(key):
+        raise corrupt(f"key has another length than its columns. length={len(key)} columns={end}")
