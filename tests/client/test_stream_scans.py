@@ -106,6 +106,13 @@ def test_rows_of_all_buckets_and_schemas_come_in_batches() -> None:
     assert {number(call, 4) for call in server.calls} == {4 * 1024 * 1024}
 
 
+def test_answers_are_as_large_as_is_asked_for() -> None:
+    server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
+    scan, _ = scanner(server, scanner_kv_fetch_max_bytes=50)
+    assert len(list(scan)) == 1
+    assert {number(call, 4) for call in server.calls} == {50}
+
+
 def test_columns_come_as_they_were_asked_for() -> None:
     server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
     scan, _ = scanner(server, columns=["n", "k"])

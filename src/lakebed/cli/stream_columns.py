@@ -1,14 +1,17 @@
-"""Columns of stream tables as words of a command line: `total:decimal(10,2)`, `id:bigint!` for one without null."""
+"""Columns of stream tables as words of a command line: `total:decimal(10,2)`, `id:bigint!` for one without null.
+
+Types hold others as in SQL: `tags:array<string>`, `marks:map<string,int>`, `home:row<street string, number int!>`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lakebed.core.errors import InvalidInput
 
-_SAID: Final = re.compile(r"([^:]+):\s*([a-z_]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(!?)", re.IGNORECASE)
+_WORDS: Final = re.compile(r"[<>(),:!]|[^\s<>(),:!]+")
 _ROOTS: Final[Mapping[str, str]] = {
     "boolean": "BOOLEAN",
     "tinyint": "TINYINT",
@@ -26,30 +29,139 @@ _ROOTS: Final[Mapping[str, str]] = {
     "timestamp_ltz": "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
     "bytes": "BYTES",
     "binary": "BINARY",
+    "array": "ARRAY",
+    "map": "MAP",
+    "row": "ROW",
 }
-_FIRST: Final[Mapping[str, str]] = {
-    "char": "length",
-    "binary": "length",
-    "decimal": "precision",
-    "time": "precision",
-    "timestamp": "precision",
-    "timestamp_ltz": "precision",
+_SPELLED: Final = {root: word for word, root in _ROOTS.items()}
+_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "char": ("length",),
+    "binary": ("length",),
+    "decimal": ("precision", "scale"),
+    "time": ("precision",),
+    "timestamp": ("precision",),
+    "timestamp_ltz": ("precision",),
 }
+_MAX_DEPTH: Final = 64  # of nesting, as servers have it
 
 
 def parse_column(said: str, number: int) -> dict[str, Any]:
-    """The column's document. Raises InvalidInput. Nested types are for clients."""
-    found = _SAID.fullmatch(said.strip())
-    word = "" if found is None else found[2].lower()
-    if found is None or word not in _ROOTS:
-        known = " ".join(sorted(_ROOTS))
-        raise InvalidInput(f"a column is NAME:TYPE, of these types: {known}. found={said!r}", argument="--column")
+    """The column's document; nested fields are numbered by the server. Raises InvalidInput."""
+    name, _, rest = said.partition(":")
+    try:
+        if not name.strip():
+            raise ValueError("expected a name")
+        words = _Words(rest)
+        type_ = _type(words)
+        words.end()
+    except ValueError as error:
+        known = " ".join(_ROOTS)
+        raise InvalidInput(
+            f"a column is NAME:TYPE, of these types: {known}. reason={error} found={said!r}", argument="--column"
+        ) from None
+    return {"name": name.strip(), "data_type": type_, "id": number}
+
+
+def spell_type(document: Mapping[str, Any]) -> str:
+    """A type's document in the words that it is said with."""
+    word = _SPELLED.get(document["type"], str(document["type"]).lower())
+    numbers = [str(document[name]) for name in _NUMBERS.get(word, ()) if document.get(name) is not None]
+    if word == "array":
+        word += f"<{spell_type(document['element_type'])}>"
+    elif word == "map":
+        word += f"<{spell_type(document['key_type'])},{spell_type(document['value_type'])}>"
+    elif word == "row":
+        fields = [f"{field['name']} {spell_type(field['field_type'])}" for field in document["fields"]]
+        word += f"<{', '.join(fields)}>"
+    return word + (f"({','.join(numbers)})" if numbers else "") + ("" if document.get("nullable", True) else "!")
+
+
+def parse_aggregation(said: str) -> tuple[str, dict[str, Any]]:
+    """`total=sum`, `names=listagg(;)`: the column, and its function's document. Raises InvalidInput."""
+    found = re.fullmatch(r"([^=]+)=\s*([A-Za-z_0-9]+)\s*(?:\((.+)\))?\s*", said)
+    if found is None:
+        raise InvalidInput(f"an aggregation is NAME=FUNCTION. found={said!r}", argument="--aggregate")
+    parameters = {} if found[3] is None else {"delimiter": found[3]}
+    return found[1].strip(), {"type": found[2].lower(), "parameters": parameters}
+
+
+def spell_aggregation(document: Mapping[str, Any]) -> str:
+    """A function's document in the words that it is said with."""
+    delimiter = (document.get("parameters") or {}).get("delimiter")
+    return str(document["type"]) + ("" if delimiter is None else f"({delimiter})")
+
+
+class _Words:
+    """What was said, word by word. Raises ValueError where it goes on as no type does."""
+
+    def __init__(self, said: str) -> None:
+        self._words: Sequence[str] = _WORDS.findall(said)
+        self._at = 0
+
+    def next_is(self, mark: str) -> bool:
+        """Go over a mark, if it is what comes."""
+        is_next = self._at < len(self._words) and self._words[self._at] == mark
+        self._at += is_next
+        return is_next
+
+    def expect(self, mark: str) -> None:
+        if not self.next_is(mark):
+            raise ValueError(f"expected {mark!r} {self._where()}")
+
+    def name(self) -> str:
+        if self._at >= len(self._words) or self._words[self._at] in "<>(),:!":
+            raise ValueError(f"expected a name {self._where()}")
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def end(self) -> None:
+        if self._at < len(self._words):
+            raise ValueError(f"expected nothing more {self._where()}")
+
+    def _where(self) -> str:
+        return f"before {self._words[self._at]!r}" if self._at < len(self._words) else "at the end"
+
+
+def _type(words: _Words, depth: int = 0) -> dict[str, Any]:
+    word = words.name().lower()
+    if word not in _ROOTS:
+        raise ValueError(f"no such type {word!r}")
+    if depth > _MAX_DEPTH:
+        raise ValueError("types are nested too deep")
     type_: dict[str, Any] = {"type": _ROOTS[word]}
-    for name, text in ((_FIRST.get(word), found[3]), ("scale" if word == "decimal" else None, found[4])):
-        if text is not None:
-            if name is None:
-                raise InvalidInput(f"the type takes no such number. found={said!r}", argument="--column")
-            type_[name] = int(text)
-    if found[5]:
+    if word in ("array", "map", "row"):
+        words.expect("<")
+        if word == "array":
+            type_["element_type"] = _type(words, depth + 1)
+        elif word == "map":
+            type_["key_type"] = _type(words, depth + 1)
+            words.expect(",")
+            type_["value_type"] = _type(words, depth + 1)
+        else:
+            type_["fields"] = list(_fields(words, depth + 1))
+        words.expect(">")
+    elif words.next_is("("):
+        type_ |= dict(_numbers(words, word))
+    if words.next_is("!"):
         type_["nullable"] = False
-    return {"name": found[1].strip(), "data_type": type_, "id": number}
+    return type_
+
+
+def _fields(words: _Words, depth: int) -> Iterator[dict[str, Any]]:
+    while True:
+        name = words.name()
+        words.next_is(":")
+        yield {"name": name, "field_type": _type(words, depth)}
+        if not words.next_is(","):
+            return
+
+
+def _numbers(words: _Words, word: str) -> Iterator[tuple[str, int]]:
+    for at, name in enumerate(_NUMBERS.get(word, ())):
+        if at and not words.next_is(","):
+            break
+        said = words.name()
+        if not said.isdecimal():
+            raise ValueError(f"expected a number, and not {said!r}")
+        yield name, int(said)
+    words.expect(")")

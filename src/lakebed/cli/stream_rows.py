@@ -1,10 +1,14 @@
-"""Rows of stream tables as lines of JSON: an object a row, days and times as text, as `tail` prints them."""
+"""Rows of stream tables as lines of JSON, as `tail` prints them: days and times are text, maps are objects."""
 
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.json
 
@@ -13,18 +17,38 @@ from lakebed.core.errors import InvalidInput
 
 def read_rows(lines: bytes, schema: pa.Schema, *, is_whole: bool) -> Iterator[pa.RecordBatch]:
     """The rows of lines, which have no other columns if they are whole. Raises InvalidInput."""
+    nested = [field for field in schema if pa.types.is_nested(field.type)]
+    plain = pa.schema([field for field in schema if field not in nested])
+    try:
+        columns: dict[str, Any] = {}
+        if nested:
+            lines, columns = _taken_out(lines, nested)
+        columns |= _read_plain(lines, plain, is_whole=is_whole)
+        found = pa.table([columns[field.name] for field in schema], schema=schema)
+        yield from found.combine_chunks().to_batches()
+    except (ValueError, TypeError, ArithmeticError, msgspec.MsgspecError, pa.ArrowNotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"a row is a JSON object of the table's columns on a line. reason={reason}") from error
+
+
+def shown_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows, with maps as JSON has them."""
+    found: list[dict[str, Any]] = rows.to_pylist()
+    for field in rows.schema:
+        if pa.types.is_nested(field.type):
+            for row in found:
+                row[field.name] = _shown(field.type, row[field.name])
+    return found
+
+
+def _read_plain(lines: bytes, schema: pa.Schema, *, is_whole: bool) -> dict[str, pa.ChunkedArray]:
     # The reader takes days and times of day for numbers; people write them as text, and so does `tail`.
     read_as = pa.schema([field.with_type(pa.string()) if _is_text(field.type) else field for field in schema])
     options = pyarrow.json.ParseOptions(
         explicit_schema=read_as, unexpected_field_behavior="error" if is_whole else "ignore"
     )
-    try:
-        found = pyarrow.json.read_json(pa.BufferReader(lines), parse_options=options)
-        columns = [_typed(found.column(field.name), field.type) for field in schema]
-        yield from pa.table(columns, schema=schema).combine_chunks().to_batches()
-    except (ValueError, pa.ArrowNotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f"a row is a JSON object of the table's columns on a line. reason={reason}") from error
+    found = pyarrow.json.read_json(pa.BufferReader(lines), parse_options=options)
+    return {field.name: _typed(found.column(field.name), field.type) for field in schema}
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -36,3 +60,81 @@ def _typed(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
         return column.cast(type_)
     times = [None if said is None else datetime.time.fromisoformat(said) for said in column.to_pylist()]
     return pa.chunked_array([pa.array(times, type_)])
+
+
+def _taken_out(lines: bytes, nested: list[pa.Field]) -> tuple[bytes, dict[str, pa.Array]]:
+    """The lines without columns that hold others, and these columns: the reader knows no maps, nor times within."""
+    rest: list[bytes] = []
+    values: dict[str, list[Any]] = {field.name: [] for field in nested}
+    for line in lines.splitlines():
+        if not line.strip():
+            continue
+        said = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        for field in nested:
+            found = json.loads(bytes(said.pop(field.name, msgspec.Raw(b"null"))), parse_float=Decimal)
+            values[field.name].append(_within(field, found))
+        rest.append(msgspec.json.encode(said))
+    return b"\n".join(rest), {field.name: pa.array(values[field.name], field.type) for field in nested}
+
+
+def _within(field: pa.Field, said: Any) -> Any:
+    if said is None and not field.nullable:
+        raise ValueError(f"a value is missing. field={field.name}")
+    return None if said is None else _value(field.type, said)
+
+
+def _value(type_: pa.DataType, said: Any) -> Any:
+    """What pyarrow takes for a value in a nested one, of what JSON has for it."""
+    if pa.types.is_list(type_):
+        return [_within(type_.value_field, each) for each in _of(list, said)]
+    if pa.types.is_map(type_):
+        return [(_key(type_.key_type, key), _within(type_.item_field, each)) for key, each in _of(dict, said).items()]
+    if pa.types.is_struct(type_):
+        if unknown := sorted(set(_of(dict, said)) - {field.name for field in type_}):
+            raise ValueError(f"no such fields. fields={unknown}")
+        return {field.name: _within(field, said.get(field.name)) for field in type_}
+    if pa.types.is_boolean(type_):
+        return _of(bool, said)
+    if pa.types.is_integer(type_):
+        return int(_of(int, said))
+    if pa.types.is_floating(type_):
+        return float(_of((int, Decimal), said))
+    if pa.types.is_decimal(type_):
+        return Decimal(_of((str, int, Decimal), said))
+    if pa.types.is_date(type_):
+        return datetime.date.fromisoformat(_of(str, said))
+    if pa.types.is_time(type_):
+        return datetime.time.fromisoformat(_of(str, said))
+    if pa.types.is_timestamp(type_):
+        # As a number: what Python has for it has no nanoseconds.
+        return pa.scalar(_of(str, said)).cast(type_).value
+    return _of(str, said)
+
+
+def _key(type_: pa.DataType, said: str) -> Any:
+    """A key of a map: JSON has text alone there."""
+    if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return _value(type_, json.loads(said, parse_float=Decimal))
+    return _value(type_, said)
+
+
+def _of(kinds: Any, said: Any) -> Any:  # Any: types, and what JSON has
+    if not isinstance(said, kinds) or (isinstance(said, bool) and kinds is not bool):
+        raise ValueError(f"not a value of its type. value={said!r}")
+    return said
+
+
+def _shown(type_: pa.DataType, value: Any) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_list(type_):
+        return [_shown(type_.value_type, each) for each in value]
+    if pa.types.is_map(type_):
+        return {_shown_key(key): _shown(type_.item_type, each) for key, each in value}
+    if pa.types.is_struct(type_):
+        return {field.name: _shown(field.type, value[field.name]) for field in type_}
+    return value
+
+
+def _shown_key(key: Any) -> str:
+    return key if isinstance(key, str) else json.dumps(key, default=str, ensure_ascii=False).strip('"')

@@ -10,13 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import pyarrow as pa
-
-from lakebed.client.stream_keys import StreamKeyWriter
-from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog, StreamLogWriter
-from lakebed.client.stream_placing import check_placing, place_rows
+from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog
 from lakebed.client.stream_scans import ScannedTable
-from lakebed.client.stream_tables import KnownTable, describe
+from lakebed.client.stream_tables import describe
+from lakebed.client.stream_writing import StreamWriter
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import environment_name
@@ -27,8 +24,8 @@ from .administration import moment
 from .output import print_facts, print_json, print_rows
 from .server_access import add_access_flags, read_access
 from .settings_flags import read_settings
-from .stream_columns import parse_column
-from .stream_rows import read_rows
+from .stream_columns import parse_aggregation, parse_column, spell_aggregation, spell_type
+from .stream_rows import read_rows, shown_rows
 
 _BATCH_ROWS: Final = 10_000
 
@@ -40,22 +37,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
     create = _add(tasks, "create", "make a stream table", _create)
     create.add_argument(
-        "--column", metavar="NAME:TYPE", action="append", default=[], required=True, help="such as total:decimal(10,2)"
+        "--column",
+        metavar="NAME:TYPE",
+        action="append",
+        default=[],
+        required=True,
+        help="such as total:decimal(10,2), id:bigint! for one without null, tags:array<string>, marks:map<string,int>, "
+        "home:row<street string, number int>",
     )
     create.add_argument("--key", metavar="NAMES", default="", help="the columns of its primary key, with commas")
     create.add_argument(
+        "--aggregate",
+        metavar="NAME=FUNCTION",
+        action="append",
+        default=[],
+        help="what becomes of the values of a key's rows, such as total=sum or names=listagg(;)",
+    )
+    create.add_argument("--auto-increment", metavar="NAME", help="the column that the server counts rows in")
+    create.add_argument(
         "--partition-by", metavar="NAMES", default="", help="the columns of its partitions, with commas"
+    )
+    create.add_argument(
+        "--bucket-by", metavar="NAMES", default="", help="the columns that say which bucket a row is in, with commas"
     )
     create.add_argument("--buckets", metavar="COUNT", type=int, help="how many parts it has; as the server is set")
     create.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="such as table.log.ttl=1d")
     create.add_argument("--if-not-exists", action="store_true", help="let one that is there be")
     _add(tasks, "describe", "show what a table is, and how much it has", _describe)
-    tail = _add(tasks, "tail", "show records as they come", _tail, partition=True)
+    tail = _add(tasks, "tail", "show records as they come", _tail, partition="of a partitioned table")
     tail.add_argument("--from-start", action="store_true", help="from the first that there is on, not from now")
     tail.add_argument("--limit", metavar="COUNT", type=int, help="stop after so many")
     tail.add_argument("--no-follow", action="store_true", help="stop at the newest")
-    produce = _add(tasks, "produce", "write rows: lines of JSON from stdin", _produce, partition=True)
+    produce = _add(
+        tasks,
+        "produce",
+        "write rows: lines of JSON from stdin",
+        _produce,
+        partition="refuse rows of others; by default each row goes into the partition of its own columns",
+    )
     produce.add_argument("--delete", action="store_true", help="of a primary-key table: delete the rows of these keys")
+    produce.add_argument(
+        "--no-create-partition", action="store_true", help="refuse rows of partitions that are not there"
+    )
     _add(tasks, "lag", "show how far the lake is behind", _lag)
 
 
@@ -75,14 +98,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _add(tasks: Any, name: str, text: str, task: Task, *, partition: bool = False) -> argparse.ArgumentParser:
+def _add(tasks: Any, name: str, text: str, task: Task, *, partition: str = "") -> argparse.ArgumentParser:
     # Any: argparse's own type of it is generic in a way that it does not say.
     parser: argparse.ArgumentParser = tasks.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
     )
     parser.add_argument("table", metavar="DATABASE.TABLE", help="without a database: in fluss")
     if partition:
-        parser.add_argument("--partition", metavar="NAME", help="of a partitioned table")
+        parser.add_argument("--partition", metavar="NAME", help=partition)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--address", metavar="HOST:PORT", help="where streams are served; by default where the settings have it"
@@ -100,17 +123,33 @@ def _path(arguments: argparse.Namespace) -> tuple[str, str]:
 def _create(client: StreamClient, arguments: argparse.Namespace) -> None:
     key, partition_by = _names(arguments.key), _names(arguments.partition_by)
     columns = [parse_column(said, number) for number, said in enumerate(arguments.column)]
+    options = dict(_option(said) for said in arguments.option)
+    if arguments.aggregate:
+        _aggregate(columns, arguments.aggregate)
+        options.setdefault("table.merge-engine", "aggregation")
     schema: dict[str, Any] = {"version": 1, "columns": columns, "highest_field_id": len(columns) - 1}
     if key:
         schema["primary_key"] = key
+    if arguments.auto_increment:
+        schema["auto_increment_column"] = [arguments.auto_increment]
     document: dict[str, Any] = {"version": 1, "schema": schema, "partition_key": partition_by}
+    if bucket_by := _names(arguments.bucket_by):
+        document["bucket_key"] = bucket_by
     if arguments.buckets is not None:
         document["bucket_count"] = arguments.buckets
-    options = dict(_option(said) for said in arguments.option)
     document["properties"] = {name: value for name, value in options.items() if name.startswith("table.")}
     document["custom_properties"] = {name: value for name, value in options.items() if not name.startswith("table.")}
     client.create_table(*_path(arguments), json.dumps(document).encode(), ignore_if_exists=arguments.if_not_exists)
     _describe(client, arguments)
+
+
+def _aggregate(columns: Iterable[dict[str, Any]], said: Iterable[str]) -> None:
+    """Write the functions into the documents of their columns."""
+    by_name = {column["name"]: column for column in columns}
+    for name, function in map(parse_aggregation, said):
+        if name not in by_name:
+            raise InvalidInput(f"no such column. column={name}", argument="--aggregate")
+        by_name[name]["agg_function"] = function
 
 
 def _describe(client: StreamClient, arguments: argparse.Namespace) -> None:
@@ -129,11 +168,17 @@ def _describe(client: StreamClient, arguments: argparse.Namespace) -> None:
         "table": arguments.table,
         "id": str(document["table_id"]),
         "schema": str(document["schema_id"]),
-        "columns": ", ".join(f"{column['name']} {column['data_type']['type'].lower()}" for column in schema["columns"]),
+        "columns": ", ".join(f"{column['name']} {spell_type(column['data_type'])}" for column in schema["columns"]),
         "primary_key": ", ".join(schema.get("primary_key") or ["-"]),
         "partitions_by": ", ".join(document.get("partition_key") or ["-"]),
         "buckets": str(document["bucket_count"]),
+        "buckets_by": ", ".join(document.get("bucket_key") or ["-"]),
     }
+    if counted := schema.get("auto_increment_column"):
+        facts["auto_increment"] = ", ".join(counted)
+    functions = {column["name"]: column.get("agg_function") for column in schema["columns"]}
+    if aggregated := [f"{name}={spell_aggregation(said)}" for name, said in functions.items() if said]:
+        facts["aggregated"] = ", ".join(aggregated)
     options = (document.get("properties") or {}) | (document.get("custom_properties") or {})
     print_facts(facts | {name: str(value) for name, value in sorted(options.items())}, as_json=False)
     print()
@@ -161,7 +206,7 @@ def _followed(
     at = dict(log.offsets(EARLIEST)) if arguments.from_start else dict(ends)
     while not arguments.no_follow or any(at[bucket] < end for bucket, end in ends.items()):
         for found in log.read(at):
-            for index, row in enumerate(found.rows.to_pylist()):
+            for index, row in enumerate(shown_rows(found.rows)):
                 offset = found.base_offset + index
                 if offset >= at[found.bucket]:
                     yield found.bucket, offset, found.timestamp_ms, CHANGES[found.changes[index]], row
@@ -170,37 +215,20 @@ def _followed(
 
 def _produce(client: StreamClient, arguments: argparse.Namespace) -> None:
     table = describe(client, *_path(arguments))
-    part = client.table(*_path(arguments), arguments.partition)
+    is_keyed, is_deleting = table.schema.is_keyed, arguments.delete
+    if is_deleting and not is_keyed:
+        raise InvalidInput("rows of a log table are not deleted", argument="--delete")
+    writer = StreamWriter(
+        client, table, partition=arguments.partition, dynamic_create_partition=not arguments.no_create_partition
+    )
+    schema, write = (writer.key_schema, writer.delete) if is_deleting else (writer.schema, writer.write)
     count = 0
-    word, schema, write = _writing(client, table, part, is_deleting=arguments.delete)
     while lines := list(itertools.islice(sys.stdin.buffer, _BATCH_ROWS)):
-        for rows in read_rows(b"".join(lines), schema, is_whole=not arguments.delete):
+        for rows in read_rows(b"".join(lines), schema, is_whole=not is_deleting):
             write(rows)
             count += rows.num_rows
+    word = "deleted" if is_deleting else "upserted" if is_keyed else "appended"
     print_facts({word: str(count)}, as_json=arguments.json)
-
-
-def _writing(
-    client: StreamClient, table: KnownTable, part: ScannedTable, *, is_deleting: bool
-) -> tuple[str, pa.Schema, Callable[[pa.RecordBatch], object]]:
-    """What is done to the table, what rows have for it, and what does it to some of them."""
-    if table.schema.is_keyed:
-        keys = StreamKeyWriter(client, table, part.partition_id)
-        if is_deleting:
-            return "deleted", keys.key_schema, keys.delete
-        return "upserted", keys.schema, keys.upsert
-    if is_deleting:
-        raise InvalidInput("rows of a log table are not deleted", argument="--delete")
-    log = StreamLogWriter(client, part)
-    if not table.bucket_key or table.bucket_count == 1:
-        return "appended", log.schema, log.append
-    check_placing(table)
-
-    def append(rows: pa.RecordBatch) -> None:
-        for bucket, numbers in place_rows(table, rows).items():
-            log.append(rows.take(pa.array(numbers)), bucket)
-
-    return "appended", log.schema, append
 
 
 def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:

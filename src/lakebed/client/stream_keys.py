@@ -11,15 +11,14 @@ import pyarrow as pa
 from lakebed.streams.arrow_types import arrow_schema
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.batches import write_key_batch
-from lakebed.streams.keys.fields import encode_field
-from lakebed.streams.keys.rows import RowLayout
 
 from .stream_connection import failure_of
 from .stream_messages import messages, number, text, write_fields
-from .stream_placing import KeyEncoder, bucket_of, check_placing
+from .stream_partitions import check_partition
+from .stream_placing import Placing
 from .stream_scans import StreamCalls
 from .stream_tables import KnownTable
-from .stream_values import values_of
+from .stream_values import encode_rows, fitting
 
 __all__ = ["StreamKeyWriter"]
 
@@ -36,17 +35,15 @@ class StreamKeyWriter:
     """Writes to a table, or to one of its partitions; what was sent twice is there once."""
 
     def __init__(self, calls: StreamCalls, table: KnownTable, partition_id: int | None = None) -> None:
-        """Reasons: NOT_KEYED; INVALID_TABLE where rows are in buckets by rules that are not known here."""
+        """Reasons: NOT_KEYED, NO_PARTITION; INVALID_TABLE where rows are in buckets by rules that are not known."""
         if not table.schema.is_keyed:
             raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
-        check_placing(table)
         self._calls = calls
         self._table = table
         self._scanned = table.scanned(partition_id)
-        # All rows of a partition have the same in the columns that it is by: they are not in the key.
-        own = [name for name in table.schema.primary_key if name not in table.partition_keys]
-        self._key = KeyEncoder(table, own)
-        self._bucket_key = KeyEncoder(table, table.bucket_key or own)
+        if table.partition_keys and self._scanned.partition is None:
+            raise StreamFailure(Reason.NO_PARTITION, f"the table has partitions: name one. table={table.path}")
+        self._placing = Placing(table)
         counted = table.schema.auto_increment
         # What the server counts nobody else may say anything of: all other columns are meant, and named.
         self._targets = () if counted is None else [at for at, name in enumerate(table.schema.names) if name != counted]
@@ -65,23 +62,19 @@ class StreamKeyWriter:
         return pa.schema([self.schema.field(name) for name in self._table.schema.primary_key])
 
     def upsert(self, rows: pa.RecordBatch) -> None:
-        """Have these rows; they are on stable storage then. Raises StreamFailure."""
-        layout = RowLayout(self._scanned.row_format, [column.type for column in self._table.schema.columns])
-        fields = []
-        for type_, array in zip(layout.types, rows.select(self.schema.names).columns, strict=True):
-            values = values_of(type_, array)
-            fields.append([None if value is None else encode_field(layout.format, type_, value) for value in values])
-        self._write(rows, [layout.join(row) for row in zip(*fields, strict=True)])
+        """Have these rows; they are on stable storage then. Reasons: INVALID_PARTITION, INVALID_TARGET_COLUMN."""
+        rows = fitting(rows, self.schema)
+        self._write(rows, encode_rows(self._scanned.row_format, self._table.schema.columns, rows))
 
     def delete(self, rows: pa.RecordBatch) -> None:
-        """Have no rows of these keys; that is on stable storage then. Raises StreamFailure."""
-        self._write(rows, [None] * rows.num_rows)
+        """Have no rows of these keys; that is on stable storage then. Reasons: as for `upsert`."""
+        self._write(fitting(rows, self.key_schema, is_whole=False), [None] * rows.num_rows)
 
     def _write(self, rows: pa.RecordBatch, written: Sequence[bytes | None]) -> None:
+        check_partition(self._scanned, rows)
         by_bucket: dict[int, list[_Record]] = defaultdict(list)
-        placed = zip(self._bucket_key.keys(rows), self._key.keys(rows), written, strict=True)
-        for bucket_key, key, row in placed:
-            by_bucket[bucket_of(bucket_key, self._table.bucket_count)].append((key, row))
+        for bucket, key, row in zip(self._placing.buckets(rows), self._placing.keys(rows), written, strict=True):
+            by_bucket[bucket].append((key, row))
         for bucket, records in by_bucket.items():
             for some in _portions(records):
                 self._put(bucket, some)

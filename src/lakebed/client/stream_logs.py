@@ -1,4 +1,8 @@
-"""Logs of stream tables, read as they grow and written to: record batches of Arrow in, record batches out."""
+"""Logs of stream tables, read as they grow and written to: record batches of Arrow in, record batches out.
+
+What a batch holds in the log says nothing of its form. A table says whether it is Arrow or rows one by one, and all
+who write to it must heed that: the server does not look, and readers would find nothing that they can read.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from lakebed.streams.arrow_types import arrow_schema, arrow_type
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.log.batches import APPEND_ONLY, walk, write_batch
+from lakebed.streams.keys.columns import PADDING, Rows, decode_columns
+from lakebed.streams.keys.fields import RowFormat
+from lakebed.streams.log.arrow_messages import read_rows
+from lakebed.streams.log.batches import APPEND_ONLY, Batch, walk, write_batch
 from lakebed.streams.schema import Schema
 
 from .stream_connection import failure_of
 from .stream_messages import Fields, content, messages, number, text, write_fields
+from .stream_partitions import check_partition
 from .stream_scans import ScannedTable, StreamCalls
+from .stream_values import encode_rows, fitting
 
 __all__ = ["CHANGES", "LogRecords", "StreamLog", "StreamLogWriter"]
 
@@ -37,6 +47,10 @@ _ALL_ACKS: Final = -1
 _CLIENT: Final = -1
 _END_MARK_BYTES: Final = 8
 """What Arrow ends a stream with, and a batch of a log does not have."""
+
+_LENGTH_BYTES: Final = 4
+_CHANGE: Final = 0x0F
+"""The bits of a record's attributes that say what happened to its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +135,46 @@ class StreamLog:
                 yield from self._records(number(each, 2), content(each, 8))
 
     def _records(self, bucket: int, records: memoryview) -> Iterator[LogRecords]:
+        format_ = self._table.log_format
         for batch in walk(records):
-            body, changes = batch.body, bytes(batch.record_count)
-            if not batch.attributes & APPEND_ONLY:
-                changes, body = bytes(body[: batch.record_count]), body[batch.record_count :]
-            rows = self._rows(batch.schema_id, body) if batch.record_count else _none_of(self.schema)
+            if not batch.record_count:
+                changes, rows = b"", _none_of(self.schema)
+            elif format_ is None:
+                changes, rows = self._from_arrow(batch)
+            else:
+                changes, rows = self._from_rows(batch, format_)
             yield LogRecords(bucket, batch.base_offset, batch.next_offset, batch.timestamp_ms, changes, rows)
 
-    def _rows(self, schema_id: int, body: memoryview) -> pa.RecordBatch:
-        schema = self._schema(schema_id)
-        found = pa.ipc.read_record_batch(pa.py_buffer(body), arrow_schema(schema))
-        by_id = {column.id: array for column, array in zip(schema.columns, found.columns, strict=True)}
+    def _from_arrow(self, batch: Batch) -> tuple[bytes, pa.RecordBatch]:
+        body, changes = batch.body, bytes(batch.record_count)
+        if not batch.attributes & APPEND_ONLY:
+            changes, body = bytes(body[: batch.record_count]), body[batch.record_count :]
+        schema = self._schema(batch.schema_id)
+        return changes, self._shown(schema, read_rows(body, arrow_schema(schema)).columns)
+
+    def _from_rows(self, batch: Batch, format_: RowFormat) -> tuple[bytes, pa.RecordBatch]:
+        data = bytes(batch.body)
+        changes, starts, ends = bytearray(), [], []
+        position = 0
+        for _ in range(batch.record_count):
+            start = position + _LENGTH_BYTES
+            end = start + int.from_bytes(data[position:start], "little")
+            if not start < end <= len(data):
+                raise StreamFailure(Reason.CORRUPT_RECORD, f"records are cut off. position={position} end={end}")
+            changes.append(data[start] & _CHANGE)
+            starts.append(start + 1)
+            ends.append(end)
+            position = end
+        schema = self._schema(batch.schema_id)
+        rows = Rows(data + PADDING, np.array(starts, np.int64), np.array(ends, np.int64))
+        found = decode_columns(format_, [column.type for column in schema.columns], rows)
+        return bytes(changes), self._shown(schema, found)
+
+    def _shown(self, schema: Schema, found: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The columns that are wanted, of rows of any schema: a column is the same if its id is."""
+        by_id = {column.id: array for column, array in zip(schema.columns, found, strict=True)}
         arrays = [
-            pa.nulls(found.num_rows, field.type) if (array := by_id.get(column.id)) is None else array
+            pa.nulls(len(found[0]), field.type) if (array := by_id.get(column.id)) is None else array
             for column, field in zip(self._columns, self.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -147,17 +188,24 @@ class StreamLog:
 
 
 class StreamLogWriter:
-    """Appends to a log table, one batch after the other; what was sent twice is there once."""
+    """Appends to a log table, or to one of its partitions, batch after batch; what was sent twice is there once."""
 
     def __init__(self, calls: StreamCalls, table: ScannedTable) -> None:
+        """Reasons: INVALID_TABLE for one with keys, NO_PARTITION for one with partitions of which none is named."""
         if table.schema.is_keyed:
             raise StreamFailure(
                 Reason.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
             )
+        if table.partition_keys and table.partition is None:
+            raise StreamFailure(Reason.NO_PARTITION, f"the table has partitions: name one. table={table.name}")
         self._calls = calls
         self._table = table
         self._sequences = [0] * table.bucket_count
         self._count = 0
+        codec = table.compression and pa.Codec(
+            table.compression, table.compression_level if table.compression == "zstd" else None
+        )
+        self._options = pa.ipc.IpcWriteOptions(compression=codec)
         path = write_fields({1: table.database, 2: table.name})
         self._writer_id = number(calls.call(INIT_WRITER, write_fields({1: path})), 1)
 
@@ -169,13 +217,16 @@ class StreamLogWriter:
     def append(self, rows: pa.RecordBatch, bucket: int | None = None) -> tuple[int, int]:
         """Append rows; their bucket and first offset, once they are on stable storage. Raises StreamFailure.
 
-        Buckets take turns where none is given.
+        Buckets take turns where none is given. Nothing is sent of rows that are none of the table
+        (INVALID_TARGET_COLUMN) or of the partition (INVALID_PARTITION).
         """
         table = self._table
+        rows = fitting(rows, self.schema)
+        check_partition(table, rows)
         if bucket is None:
             bucket = self._count % table.bucket_count
         records = write_batch(
-            _message(rows),
+            self._message(rows) if table.log_format is None else self._rows(rows, table.log_format),
             rows.num_rows,
             schema_id=table.schema_id,
             writer_id=self._writer_id,
@@ -189,18 +240,21 @@ class StreamLogWriter:
         self._count += 1
         return bucket, number(answer, 5)
 
+    def _message(self, rows: pa.RecordBatch) -> bytes:
+        """The one message of the batch: without the schema before it and the end after it."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema, options=self._options) as writer:
+            writer.write_batch(rows)
+        return bytes(sink.getvalue()[rows.schema.serialize().size : -_END_MARK_BYTES])
+
+    def _rows(self, rows: pa.RecordBatch, format_: RowFormat) -> bytes:
+        """Each behind its length and a byte that says that it was appended."""
+        written = encode_rows(format_, self._table.schema.columns, rows)
+        return b"".join((1 + len(row)).to_bytes(_LENGTH_BYTES, "little") + b"\0" + row for row in written)
+
 
 def _none_of(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-
-
-def _message(rows: pa.RecordBatch) -> bytes:
-    """The one message of the batch: without the schema before it and the end after it."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"))
-    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
-        writer.write_batch(rows)
-    return bytes(sink.getvalue()[rows.schema.serialize().size : -_END_MARK_BYTES])
 
 
 def _check(answer: Fields, key: int) -> None:

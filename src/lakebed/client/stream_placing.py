@@ -1,104 +1,117 @@
-"""In which bucket a row is: what all who write to a table must agree on, and no server looks at."""
+"""In which bucket a row is, and what its key is in bytes: what all who write to a table must agree on.
+
+No server looks at it. The lake that a table goes to has the say: rows are in the buckets there that they are in here.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.fields import RowFormat, encode_field
 from lakebed.streams.schema import Column
+from lakebed.streams.types import DataType
 
+from .stream_hashes import iceberg_bucket, own_bucket, paimon_bucket
+from .stream_lake_keys import check_iceberg_key, iceberg_key, paimon_key
 from .stream_tables import KnownTable
 from .stream_values import values_of
 
-__all__ = ["KeyEncoder", "bucket_of", "check_placing", "place_rows"]
+__all__ = ["KeyEncoder", "Placing"]
 
-_MASK: Final = 0xFFFFFFFF
-_SEED: Final = 42
-_WORD_BYTES: Final = 4
-_OWN: Final = frozenset({"", "lance"})
-"""Formats of a lake that leave it to streams which bucket a row is in. Others have rules of their own."""
+_Encode = Callable[[Sequence[DataType], Sequence[Any]], bytes]
+_FORMAT_VERSION: Final = "table.kv.format-version"
 
 
-def bucket_of(key: bytes, count: int) -> int:
-    """The bucket of a row whose bucket key is this, of so many."""
-    return abs(_signed(_mixed(_hash(key)))) % count
+class _Rules(NamedTuple):
+    """How a lake has its keys, and how it counts buckets."""
+
+    encode: _Encode
+    bucket: Callable[[bytes, int], int]
+    check: Callable[[Sequence[DataType]], None] = lambda _: None
 
 
-def check_placing(table: KnownTable) -> None:
-    """Raises INVALID_TABLE unless it is known here which bucket a row of the table is in."""
-    lake = table.properties.get("table.datalake.format", "").lower()
-    if lake not in _OWN:
-        raise StreamFailure(
-            Reason.INVALID_TABLE,
-            f"rows are in buckets by the rules of a lake: write with a client of Fluss. table={table.path} lake={lake}",
-        )
+def _own_key(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
+    """Fields one after the other, as compacted rows have them."""
+    return b"".join(encode_field(RowFormat.COMPACTED, type_, value) for type_, value in zip(types, values, strict=True))
 
 
-def place_rows(table: KnownTable, rows: pa.RecordBatch) -> Mapping[int, Sequence[int]]:
-    """The numbers of the rows by the bucket that they belong to, for a table that says by which columns."""
-    found = defaultdict(list)
-    for number, key in enumerate(KeyEncoder(table, table.bucket_key).keys(rows)):
-        found[bucket_of(key, table.bucket_count)].append(number)
-    return found
+_OWN: Final = _Rules(_own_key, own_bucket)
+_LAKES: Final[Mapping[str, _Rules]] = {
+    "": _OWN,
+    "lance": _OWN,
+    "iceberg": _Rules(iceberg_key, iceberg_bucket, check_iceberg_key),
+    "paimon": _Rules(paimon_key, paimon_bucket),
+}
 
 
 class KeyEncoder:
-    """Keys of rows by some of their columns: their fields one after the other, as compacted rows have them."""
+    """Keys of rows by some of their columns."""
 
-    def __init__(self, table: KnownTable, names: Sequence[str]) -> None:
+    def __init__(self, table: KnownTable, names: Sequence[str], rules: _Rules = _OWN) -> None:
+        """Reasons: INVALID_TABLE for columns that the rules have no keys of."""
         self._columns: list[Column] = []
         for name in names:
             column = table.schema.column(name)
             if column is None:
                 raise StreamFailure(Reason.INVALID_TABLE, f"no such column. table={table.path} column={name}")
             self._columns.append(column)
+        self._types = [column.type for column in self._columns]
+        self._encode = rules.encode
+        rules.check(self._types)
 
     def keys(self, rows: pa.RecordBatch) -> list[bytes]:
         """The key of each row. Raises INVALID_TARGET_COLUMN for one that has null in it."""
-        fields = [_fields(column, values_of(column.type, rows.column(column.name))) for column in self._columns]
-        return [b"".join(row) for row in zip(*fields, strict=True)]
+        values = [_present(column, rows.column(column.name)) for column in self._columns]
+        return [self._encode(self._types, row) for row in zip(*values, strict=True)]
 
 
-def _fields(column: Column, values: Sequence[Any]) -> list[bytes]:
-    if None in values:
+class Placing:
+    """Keys and buckets of the rows of one table."""
+
+    def __init__(self, table: KnownTable) -> None:
+        """Reasons: INVALID_TABLE where rows are in buckets by rules that are not known here."""
+        lake = table.properties.get("table.datalake.format", "").lower()
+        rules = _LAKES.get(lake)
+        if rules is None:
+            raise StreamFailure(
+                Reason.INVALID_TABLE,
+                "rows are in buckets by the rules of a lake that are not known here: write with a client of Fluss. "
+                f"table={table.path} lake={lake}",
+            )
+        # All rows of a partition have the same in the columns that it is by: they are not in the key.
+        own = [name for name in table.schema.primary_key if name not in table.partition_keys]
+        bucket_key = list(table.bucket_key) or own
+        # A bucket key that is only a part of the key is to begin it, so that rows are found by it: lakes' keys do not.
+        is_prefix = bucket_key != own and table.properties.get(_FORMAT_VERSION, "1") != "1"
+        self._bucket = rules.bucket
+        self._count = table.bucket_count
+        self._bucket_key = KeyEncoder(table, bucket_key, rules)
+        self._key = KeyEncoder(table, own, _OWN if is_prefix else rules) if own else None
+
+    def buckets(self, rows: pa.RecordBatch) -> list[int]:
+        """The bucket of each row. Reasons: INVALID_TARGET_COLUMN."""
+        return [self._bucket(key, self._count) for key in self._bucket_key.keys(rows)]
+
+    def keys(self, rows: pa.RecordBatch) -> list[bytes]:
+        """The key of each row of a table that has some. Reasons: NOT_KEYED, INVALID_TARGET_COLUMN."""
+        if self._key is None:
+            raise StreamFailure(Reason.NOT_KEYED)
+        return self._key.keys(rows)
+
+    def by_bucket(self, rows: pa.RecordBatch) -> Mapping[int, Sequence[int]]:
+        """The numbers of the rows by the bucket that they belong to."""
+        found = defaultdict(list)
+        for number, bucket in enumerate(self.buckets(rows)):
+            found[bucket].append(number)
+        return found
+
+
+def _present(column: Column, array: pa.Array) -> list[Any]:
+    if array.null_count:
         raise StreamFailure(Reason.INVALID_TARGET_COLUMN, f"a row has a value in its key. column={column.name}")
-    return [encode_field(RowFormat.COMPACTED, column.type, value) for value in values]
-
-
-def _hash(data: bytes) -> int:
-    """Murmur3, but with each byte behind the last whole word taken for a word."""
-    found = _SEED
-    whole = len(data) - len(data) % _WORD_BYTES
-    words = [int.from_bytes(data[at : at + _WORD_BYTES], "little") for at in range(0, whole, _WORD_BYTES)]
-    for word in (*words, *data[whole:]):
-        found = _rotated(found ^ _scrambled(word), 13) * 5 + 0xE6546B64 & _MASK
-    return _finished(found ^ len(data))
-
-
-def _mixed(number: int) -> int:
-    """The same once more, of one word and no seed."""
-    return _finished((_rotated(_scrambled(number), 13) * 5 + 0xE6546B64 & _MASK) ^ _WORD_BYTES)
-
-
-def _scrambled(word: int) -> int:
-    return _rotated(word * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-
-
-def _finished(number: int) -> int:
-    number = (number ^ number >> 16) * 0x85EBCA6B & _MASK
-    number = (number ^ number >> 13) * 0xC2B2AE35 & _MASK
-    return number ^ number >> 16
-
-
-def _rotated(number: int, bits: int) -> int:
-    return (number << bits | number >> 32 - bits) & _MASK
-
-
-def _signed(number: int) -> int:
-    """As 32 bits with a sign; of the least one, which has no positive twin, nothing."""
-    return 0 if number == 1 << 31 else number - (number >> 31 << 32)
+    return values_of(column.type, array)

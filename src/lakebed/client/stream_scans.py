@@ -36,8 +36,8 @@ __all__ = ["KvBatchScanner", "ScanState", "ScannedTable", "StreamCalls"]
 
 SCAN_KV: Final = 1061
 GET_TABLE_SCHEMA: Final = 1011
-FETCH_MAX_BYTES: Final = 4 * 1024 * 1024
-"""How many bytes of rows an answer has, by default (`scanner_kv_fetch_max_bytes`)."""
+SCANNER_KV_FETCH_MAX_BYTES: Final = 4 * 1024 * 1024
+"""How many bytes of rows an answer has, by default."""
 
 OPEN_SECONDS: Final = 60.0
 """How long opening is tried again."""
@@ -73,6 +73,15 @@ class ScannedTable:
     bucket_count: int
     partition: str | None = None
     partition_id: int | None = None
+    partition_keys: tuple[str, ...] = ()
+    log_format: RowFormat | None = None
+    """How rows are in the log; none is Arrow."""
+
+    compression: str | None = "zstd"
+    """Of the buffers of an Arrow log, by Arrow's name."""
+
+    compression_level: int = 3
+    """Of zstd."""
 
 
 class ScanState(Enum):
@@ -103,7 +112,7 @@ class KvBatchScanner:
         buckets: Sequence[int] | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
-        fetch_max_bytes: int = FETCH_MAX_BYTES,
+        scanner_kv_fetch_max_bytes: int = SCANNER_KV_FETCH_MAX_BYTES,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -124,7 +133,7 @@ class KvBatchScanner:
         self._calls = calls
         self._table = table
         self._limit = limit
-        self._fetch_max_bytes = fetch_max_bytes
+        self._fetch_max_bytes = scanner_kv_fetch_max_bytes
         self._sleep = sleep
         self._monotonic = monotonic
         self._scans = [_BucketScan(bucket) for bucket in chosen]

@@ -18,10 +18,14 @@ from .stream_logs import StreamLog
 from .stream_messages import Fields, messages, number, text, write_fields
 from .stream_scans import ScannedTable, StreamCalls
 
-__all__ = ["Bucket", "KnownTable", "Partition", "describe", "list_offsets"]
+__all__ = ["Bucket", "KnownTable", "Partition", "describe", "list_offsets", "read_table"]
 
 GET_TABLE_INFO: Final = 1007
 LIST_PARTITION_INFOS: Final = 1009
+
+_ARROW: Final = "arrow"
+_CODECS: Final = {"ZSTD": "zstd", "LZ4_FRAME": "lz4", "NONE": None}
+"""Arrow's own names of compressions."""
 
 Bucket = tuple[int | None, int]
 """A log of a table: the id of its partition, if the table has some, and the number of the bucket."""
@@ -68,28 +72,41 @@ class KnownTable:
         return arrow_schema(self.schema)
 
     def scanned(self, partition_id: int | None) -> ScannedTable:
-        """As a scan of keys wants it."""
-        format_ = self.properties.get("table.kv.format", RowFormat.COMPACTED).lower()
+        """As those want it who read or write one partition of it, or all of a table that has none."""
+        said = self.properties
+        log_format = said.get("table.log.format", _ARROW).lower()
         return ScannedTable(
             self.database,
             self.name,
             self.id,
             self.schema_id,
             self.schema,
-            RowFormat(format_),
+            RowFormat(said.get("table.kv.format", RowFormat.COMPACTED).lower()),
             self.bucket_count,
             next((each.name for each in self.partitions if each.id == partition_id), None),
             partition_id,
+            self.partition_keys,
+            None if log_format == _ARROW else RowFormat(log_format),
+            _CODECS[said.get("table.log.arrow.compression.type", "ZSTD").upper()],
+            int(said.get("table.log.arrow.compression.zstd.level", "3")),
         )
 
 
 def describe(calls: StreamCalls, database: str, name: str) -> KnownTable:
     """A table and its partitions. Reasons: NO_TABLE, NOT_AUTHORIZED."""
-    path = write_fields({1: database, 2: name})
-    answer = calls.call(GET_TABLE_INFO, write_fields({1: path}))
+    table = read_table(calls, database, name)
+    keys = table.partition_keys
+    if not keys:
+        return table
+    listed = calls.call(LIST_PARTITION_INFOS, write_fields({1: write_fields({1: database, 2: name})}))
+    return replace(table, partitions=tuple(_partition(each, keys) for each in messages(listed, 1)))
+
+
+def read_table(calls: StreamCalls, database: str, name: str) -> KnownTable:
+    """A table without its partitions. Reasons: NO_TABLE, NOT_AUTHORIZED."""
+    answer = calls.call(GET_TABLE_INFO, write_fields({1: write_fields({1: database, 2: name})}))
     document: dict[str, Any] = msgspec.json.decode(text(answer, 3))
-    keys = tuple(document.get("partition_key") or ())
-    table = KnownTable(
+    return KnownTable(
         database,
         name,
         number(answer, 1),
@@ -97,13 +114,9 @@ def describe(calls: StreamCalls, database: str, name: str) -> KnownTable:
         Schema.parse(document["schema"]),
         int(document.get("bucket_count") or 1),
         tuple(document.get("bucket_key") or ()),
-        keys,
+        tuple(document.get("partition_key") or ()),
         properties=dict(document.get("properties") or {}),
     )
-    if not keys:
-        return table
-    listed = calls.call(LIST_PARTITION_INFOS, write_fields({1: path}))
-    return replace(table, partitions=tuple(_partition(each, keys) for each in messages(listed, 1)))
 
 
 def list_offsets(calls: StreamCalls, table: KnownTable, which: int) -> dict[Bucket, int]:

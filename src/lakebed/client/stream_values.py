@@ -1,23 +1,57 @@
-"""Values of Arrow columns in the form in which rows of keys are written (`streams.keys.fields`)."""
+"""Values of Arrow columns in the form in which rows are written one by one (`streams.keys.fields`), and such rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.keys.fields import RowFormat, encode_field
+from lakebed.streams.keys.rows import RowLayout
+from lakebed.streams.schema import Column
 from lakebed.streams.types import DataType, Root
 
-__all__ = ["values_of"]
+__all__ = ["encode_rows", "fitting", "values_of"]
 
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NANOS_PER_MILLI: Final = 10**6
 
 
+def fitting(rows: pa.RecordBatch, schema: pa.Schema, *, is_whole: bool = True) -> pa.RecordBatch:
+    """The rows in just these columns and types: what is written does not say of which it is.
+
+    Reasons: INVALID_TARGET_COLUMN for columns that are missing or, of whole rows, too many, and for values that the
+    types do not have.
+    """
+    if rows.schema.equals(schema):
+        return rows
+    try:
+        if is_whole and rows.num_columns != len(schema):
+            raise ValueError("there are other columns")
+        return rows.select(schema.names).cast(schema)
+    except (KeyError, ValueError, pa.ArrowNotImplementedError) as error:
+        raise StreamFailure(
+            Reason.INVALID_TARGET_COLUMN,
+            f"rows are not of the table's columns. columns={schema.names} found={rows.schema.names} reason={error}",
+        ) from error
+
+
+def encode_rows(format_: RowFormat, columns: Sequence[Column], rows: pa.RecordBatch) -> list[bytes]:
+    """The rows, which have these columns. Reasons: INVALID_TARGET_COLUMN for text that is longer than its type."""
+    layout = RowLayout(format_, [column.type for column in columns])
+    fields = []
+    for column in columns:
+        values = values_of(column.type, rows.column(column.name))
+        if format_ is RowFormat.INDEXED:
+            _check_lengths(column.name, column.type, values)
+        fields.append([None if value is None else encode_field(format_, column.type, value) for value in values])
+    return [layout.join(row) for row in zip(*fields, strict=True)]
+
+
 def values_of(type_: DataType, array: pa.Array) -> list[Any]:
-    """The value of each row, None for null. Reasons: INVALID_TARGET_COLUMN for a type that is not written here."""
+    """The value of each row, None for null."""
     match type_:
         case DataType(root=Root.DATE):
             return list(array.cast(pa.int32()).to_pylist())
@@ -36,10 +70,33 @@ def values_of(type_: DataType, array: pa.Array) -> list[Any]:
             parts = [values_of(field.type, part) for field, part in zip(type_.fields, array.flatten(), strict=True)]
             rows = zip(*parts, strict=True)
             return [row if is_there else None for row, is_there in zip(rows, array.is_valid().to_pylist(), strict=True)]
-        case DataType(root=Root.MAP):
-            raise StreamFailure(Reason.INVALID_TARGET_COLUMN, "maps are written with a client of Fluss")
+        case DataType(root=Root.MAP, key=DataType() as key, value=DataType() as value):
+            # As a list it can be taken apart: of a map Arrow shows all entries, also those of rows that are left out.
+            entries = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+            keys, values = entries.flatten().flatten()
+            pairs = iter(zip(values_of(key, keys), values_of(value, values), strict=True))
+            return [None if size is None else _next(pairs, size) for size in entries.value_lengths().to_pylist()]
     return list(array.to_pylist())
 
 
 def _next(values: Iterator[Any], count: int) -> list[Any]:
     return [next(values) for _ in range(count)]
+
+
+def _check_lengths(name: str, type_: DataType, values: Sequence[Any]) -> None:
+    """A CHAR has so many bytes of an indexed row as its type says: what is longer would lie over the next field."""
+    present = [value for value in values if value is not None]
+    match type_:
+        case DataType(root=Root.CHAR, length=int() as most):
+            if any(len(value.encode()) > most for value in present):
+                raise StreamFailure(
+                    Reason.INVALID_TARGET_COLUMN, f"text is longer than its type. column={name} maximum_bytes={most}"
+                )
+        case DataType(root=Root.ARRAY, element=DataType() as element):
+            _check_lengths(name, element, [each for value in present for each in value])
+        case DataType(root=Root.MAP, key=DataType() as key, value=DataType() as of):
+            _check_lengths(name, key, [pair[0] for value in present for pair in value])
+            _check_lengths(name, of, [pair[1] for value in present for pair in value])
+        case DataType(root=Root.ROW):
+            for at, field in enumerate(type_.fields):
+                _check_lengths(name, field.type, [value[at] for value in present])

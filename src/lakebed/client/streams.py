@@ -11,19 +11,20 @@ Needs pyarrow and numpy (the extra `streams`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from lakebed.core.secrets import Secret
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.schema import Schema
 
 from .stream_connection import StreamConnection
 from .stream_lake import StreamLake
 from .stream_messages import Fields, messages, number, read_fields, text, write_fields
-from .stream_scans import FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
+from .stream_partitions import find_partition
+from .stream_scans import SCANNER_KV_FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
+from .stream_tables import Partition, read_table
 
 __all__ = ["KvBatchScanner", "StreamClient"]
 
@@ -66,12 +67,17 @@ class StreamClient:
         buckets: Sequence[int] | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
-        fetch_max_bytes: int = FETCH_MAX_BYTES,
+        scanner_kv_fetch_max_bytes: int = SCANNER_KV_FETCH_MAX_BYTES,
     ) -> KvBatchScanner:
         """All rows of a primary-key table or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_KEYED."""
         scanned = self.table(database, table, partition)
         return KvBatchScanner(
-            self, scanned, buckets=buckets, columns=columns, limit=limit, fetch_max_bytes=fetch_max_bytes
+            self,
+            scanned,
+            buckets=buckets,
+            columns=columns,
+            limit=limit,
+            scanner_kv_fetch_max_bytes=scanner_kv_fetch_max_bytes,
         )
 
     def create_table(self, database: str, table: str, document: bytes, *, ignore_if_exists: bool = False) -> None:
@@ -133,29 +139,11 @@ class StreamClient:
 
     def table(self, database: str, table: str, partition: str | None = None) -> ScannedTable:
         """What is known of a table, or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_PARTITIONED."""
-        path = write_fields({1: database, 2: table})
-        answer = self.call(GET_TABLE_INFO, write_fields({1: path}))
-        document = msgspec.json.decode(text(answer, 3))
-        format_ = str((document.get("properties") or {}).get("table.kv.format", RowFormat.COMPACTED)).lower()
-        if bool(document.get("partition_key")) != (partition is not None):
+        known = read_table(self, database, table)
+        if bool(known.partition_keys) != (partition is not None):
             reason = Reason.NOT_PARTITIONED if partition is not None else Reason.NO_PARTITION
             raise StreamFailure(reason, f"name a partition of a table that has some. table={database}.{table}")
-        return ScannedTable(
-            database,
-            table,
-            number(answer, 1),
-            number(answer, 2),
-            Schema.parse(document["schema"]),
-            RowFormat(format_),
-            int(document.get("bucket_count") or 1),
-            partition,
-            None if partition is None else self._partition(database, table, partition),
-        )
-
-    def _partition(self, database: str, table: str, partition: str) -> int:
-        wanted = write_fields({1: database, 2: table, 3: partition})
-        answer = self.call(GET_METADATA, write_fields({2: wanted}))
-        for each in messages(answer, 4):
-            if text(each, 2).decode() == partition:
-                return number(each, 3)
-        raise StreamFailure(Reason.NO_PARTITION, f"no such partition. table={database}.{table} partition={partition}")
+        if partition is None:
+            return known.scanned(None)
+        found = Partition(find_partition(self, database, table, partition), partition, tuple(partition.split("$")))
+        return replace(known, partitions=(found,)).scanned(found.id)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +17,7 @@ import fluss
 import pyarrow as pa
 import pytest
 
-from tests.clients.streams.serving import StreamServer, make_table
+from tests.clients.streams.serving import StreamServer, make_table, read_records
 
 pytestmark = pytest.mark.integration
 
@@ -43,6 +45,13 @@ def run(streams: StreamServer) -> Run:
 def printed(done: subprocess.CompletedProcess[bytes]) -> Any:  # Any: a JSON document
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def followed(run: Run, table: str, *flags: str) -> list[Any]:  # Any: JSON documents
+    """All records of a table."""
+    done = run("tail", table, "--from-start", "--no-follow", "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_a_log_table_from_its_making_to_its_lag(run: Run, database: str) -> None:
@@ -99,12 +108,39 @@ def test_partitions_are_named(run: Run, database: str) -> None:
     made = printed(run("create", table, "--column", "id:int", "--column", "day:string", *options, "--json"))
     day = made["offsets"][0]["partition"]
     assert run("tail", table).returncode == 2
-    assert printed(run("produce", table, "--partition", day, "--json", rows='{"id":1,"day":"x"}\n')) == {
-        "appended": "1"
-    }
+    for flags in (["--partition", day], []):
+        row = json.dumps({"id": 1, "day": day}) + "\n"
+        assert printed(run("produce", table, *flags, "--json", rows=row)) == {"appended": "1"}
+        # A row that is of another partition, and a time that is none.
+        bad = run("produce", table, *flags, rows=row + '{"id":2,"day":"x"}\n')
+        assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1), bad.stderr
     lag = {part["partition"]: part["lag"] for part in printed(run("lag", table, "--json"))}
-    assert lag[day] == 1
+    assert lag[day] == 2
     assert len(lag) == 2
+
+
+@pytest.mark.parametrize("key", [[], ["--key", "id,region"]])
+def test_rows_find_their_partitions_which_are_made(run: Run, database: str, key: list[str]) -> None:
+    table = f"{database}.orders"
+    columns = ["--column", "id:int!", "--column", "region:string!", "--partition-by", "region", *key]
+    assert run("create", table, *columns).returncode == 0
+    rows = "".join(json.dumps({"id": number, "region": ("EU", "US")[number % 2]}) + "\n" for number in range(5))
+    unmade = run("produce", table, "--no-create-partition", rows=rows)
+    assert (unmade.returncode, len(unmade.stderr.splitlines())) == (2, 1), unmade.stderr
+    assert printed(run("describe", table, "--json"))["offsets"] == []
+    assert run("produce", table, rows=rows).returncode == 0
+    other = run("produce", table, "--partition", "EU", rows='{"id":7,"region":"US"}\n')
+    assert (other.returncode, b"of another partition" in other.stderr) == (2, True)
+    assert run("produce", table, "--partition", "AS", rows='{"id":7,"region":"AS"}\n').returncode == 0
+    ends = {part["partition"]: part["end"] for part in printed(run("describe", table, "--json"))["offsets"]}
+    assert ends == {"EU": 3, "US": 2, "AS": 1}
+    found = followed(run, table, "--partition", "US")
+    assert [record["row"] for record in found] == [{"id": 1, "region": "US"}, {"id": 3, "region": "US"}]
+    if key:
+        gone = '{"id":1,"region":"US"}\n{"id":1,"region":"nowhere"}\n'
+        assert printed(run("produce", table, "--delete", "--json", rows=gone)) == {"deleted": "2"}
+        assert followed(run, table, "--partition", "US")[-1]["change"] == "-D"
+        assert len(printed(run("describe", table, "--json"))["offsets"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -223,18 +259,172 @@ async def test_rows_of_partitions_with_keys(run: Run, connection: Any, admin: An
     assert printed(run("produce", table, "--partition", "EU", "--json", rows=rows)) == {"upserted": "2"}
     lookuper = opened.new_lookup().create_lookuper()
     assert await lookuper.lookup({"id": 2, "region": "EU"}) == {"id": 2, "region": "EU", "v": 6}
-    assert run("produce", table, rows=rows).returncode == 2
+    rows = '{"id":1,"region":"US","v":7}\n{"id":1,"region":"EU","v":8}\n'
+    assert printed(run("produce", table, "--json", rows=rows)) == {"upserted": "2"}
+    assert await lookuper.lookup({"id": 1, "region": "EU"}) == {"id": 1, "region": "EU", "v": 8}
+    assert await lookuper.lookup({"id": 1, "region": "US"}) == {"id": 1, "region": "US", "v": 7}
+
+
+@pytest.mark.parametrize("lake", ["iceberg", pytest.param("paimon", marks=pytest.mark.heavy)])
+async def test_rows_of_a_lake_s_tables_are_where_clients_look_for_them(
+    run: Run, connection: Any, table_path: Any, lake: str
+) -> None:
+    opened = await make_table(
+        connection, table_path, primary_key=["id"], bucket_count=5, properties={"table.datalake.format": lake}
+    )
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    ids = [-(2**31), -1, 0, 1, 127, 128, 300, 70_000, 2**31 - 1]
+    rows = "".join(json.dumps({"id": number, "name": f"n{number}"}) + "\n" for number in ids)
+    assert printed(run("produce", table, "--json", rows=rows)) == {"upserted": str(len(ids))}
+    lookuper = opened.new_lookup().create_lookuper()
+    found = await asyncio.gather(*(lookuper.lookup({"id": number}) for number in ids))
+    assert [None if row is None else row["name"] for row in found] == [f"n{number}" for number in ids]
+    assert run("produce", table, "--delete", rows='{"id":128}\n').returncode == 0
+    assert await lookuper.lookup({"id": 128}) is None
 
 
 @pytest.mark.heavy
-async def test_tables_of_a_lake_with_rules_of_its_own_are_left_to_clients(
-    run: Run, connection: Any, table_path: Any
+@pytest.mark.parametrize("lake", ["iceberg", "paimon"])
+async def test_rows_of_a_lake_s_log_are_in_buckets_by_its_key(
+    run: Run, connection: Any, table_path: Any, lake: str
 ) -> None:
-    await make_table(
-        connection, table_path, primary_key=["id"], bucket_count=2, properties={"table.datalake.format": "paimon"}
-    )
-    done = run("produce", f"{table_path.database_name}.{table_path.table_name}", rows='{"id":1}\n')
+    properties = {"table.datalake.format": lake}
+    opened = await make_table(connection, table_path, bucket_keys=["name"], bucket_count=3, properties=properties)
+    async with opened.new_append().create_writer() as writer:
+        for number in range(30):
+            writer.append({"id": number, "name": f"name {number}", "score": None})
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    rows = "".join(json.dumps({"id": number, "name": f"name {number}"}) + "\n" for number in range(30))
+    assert printed(run("produce", table, "--json", rows=rows)) == {"appended": "30"}
+    buckets: dict[str, list[int]] = {}
+    for record in followed(run, table):
+        buckets.setdefault(record["row"]["name"], []).append(record["bucket"])
+    assert all(len(each) == 2 and each[0] == each[1] for each in buckets.values())
+    assert len({each[0] for each in buckets.values()}) == 3
+
+
+@pytest.mark.heavy
+async def test_tables_of_a_lake_whose_rules_are_not_known_are_left_to_clients(run: Run, database: str) -> None:
+    table = f"{database}.t"
+    columns = ["--column", "id:int", "--key", "id", "--buckets", "2", "--option", "table.datalake.format=hudi"]
+    assert run("create", table, *columns).returncode == 0
+    done = run("produce", table, rows='{"id":1}\n')
     assert (done.returncode, b"client of Fluss" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("format_", ["INDEXED", "COMPACTED"])
+@pytest.mark.parametrize("key", [[], pytest.param(["--key", "id"], marks=pytest.mark.heavy)])
+def test_logs_of_rows_are_written_and_read(run: Run, database: str, format_: str, key: list[str]) -> None:
+    table = f"{database}.rows"
+    options = ["--option", f"table.log.format={format_}", "--option", f"table.kv.format={format_}"]
+    columns = ["--column", "id:int!", "--column", "name:string", "--column", "marks:map<string,int>"]
+    assert run("create", table, *columns, *options, *key).returncode == 0
+    rows = [{"id": 1, "name": "a", "marks": {"x": 1}}, {"id": 2, "name": None, "marks": None}]
+    assert run("produce", table, rows="".join(json.dumps(row) + "\n" for row in rows)).returncode == 0
+    found = followed(run, table)
+    assert [record["row"] for record in found] == rows
+    assert [record["change"] for record in found] == ["+I" if key else "+A"] * 2
+
+
+@pytest.mark.parametrize(
+    "compression", ["LZ4_FRAME", *(pytest.param(each, marks=pytest.mark.heavy) for each in ("NONE", "ZSTD"))]
+)
+async def test_logs_are_compressed_as_they_are_to_be(
+    run: Run, connection: Any, table_path: Any, compression: str
+) -> None:
+    properties = {"table.log.arrow.compression.type": compression}
+    opened = await make_table(connection, table_path, properties=properties)
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    rows = "".join(json.dumps({"id": number, "name": "the same"}) + "\n" for number in range(200))
+    assert printed(run("produce", table, "--json", rows=rows)) == {"appended": "200"}
+    assert [record.row["id"] for record in await read_records(opened, 200)] == list(range(200))
+
+
+NESTED: Final = {
+    "tags:array<string>": ["a", None, "longer than a slot"],
+    "marks:map<string,int>": {"x": 1, "y": None},
+    "home:row<street string, number int!, since date>": {"street": "s", "number": 7, "since": "2024-02-29"},
+    "deep:array<map<int,row<at timestamp(3), sum decimal(10,2)>>>": [
+        {"1": {"at": "2024-01-02 03:04:05", "sum": "1.50"}},
+        None,
+    ],
+}
+"""Columns, and a value of each as `tail` prints it."""
+
+
+@pytest.mark.parametrize("key", [pytest.param([], marks=pytest.mark.heavy), ["--key", "id"]])
+def test_nested_columns_from_their_making_to_their_rows(run: Run, database: str, key: list[str]) -> None:
+    table = f"{database}.nested"
+    columns = [word for said in ("id:int!", *NESTED) for word in ("--column", said)]
+    made = printed(run("create", table, *columns, *key, "--json"))
+    assert [column["data_type"]["type"] for column in made["schema"]["columns"]] == [
+        "INTEGER",
+        "ARRAY",
+        "MAP",
+        "ROW",
+        "ARRAY",
+    ]
+    assert b"marks map<string,int>, home row<street string, number int!, since date>," in run("describe", table).stdout
+    names = [said.partition(":")[0] for said in NESTED]
+    rows = [{"id": 1} | dict(zip(names, NESTED.values(), strict=True)), {"id": 2} | dict.fromkeys(names)]
+    said = "".join(json.dumps(row) + "\n" for row in rows)
+    assert run("produce", table, rows=said).returncode == 0
+    assert [record["row"] for record in followed(run, table)] == rows
+    for bad in ({"home": {"street": "s"}}, {"home": {"number": 1, "nope": 2}}, {"marks": [1]}, {"tags": "a"}):
+        done = run("produce", table, rows=json.dumps({"id": 3} | bad) + "\n")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), (bad, done.stderr)
+
+
+async def test_rows_with_maps_and_keys_are_what_clients_read(run: Run, connection: Any, table_path: Any) -> None:
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    columns = ["--column", "id:int", "--column", "marks:map<string,int>", "--key", "id"]
+    assert run("create", table, *columns).returncode == 0
+    assert run("produce", table, rows='{"id":1,"marks":{"a":1,"longer than a slot":-2}}\n').returncode == 0
+    opened = await connection.get_table(table_path)
+    found = await opened.new_lookup().create_lookuper().lookup({"id": 1})
+    assert dict(found["marks"]) == {"a": 1, "longer than a slot": -2}
+
+
+def test_values_of_a_key_become_one(run: Run, database: str) -> None:
+    table = f"{database}.sums"
+    columns = ["--column", "id:int", "--column", "total:bigint", "--column", "names:string", "--key", "id"]
+    functions = ["--aggregate", "total=sum", "--aggregate", "names=listagg(; )"]
+    made = printed(run("create", table, *columns, *functions, "--json"))
+    assert made["properties"]["table.merge-engine"].lower() == "aggregation"
+    assert b"total=sum, names=listagg(; )" in run("describe", table).stdout
+    for row in ('{"id":1,"total":2,"names":"a"}', '{"id":1,"total":3,"names":"b"}'):
+        assert run("produce", table, rows=row + "\n").returncode == 0
+    assert followed(run, table)[-1]["row"] == {"id": 1, "total": 5, "names": "a; b"}
+    for bad in (["--aggregate", "total"], ["--aggregate", "nope=sum"], ["--aggregate", "names=sum"]):
+        done = run("create", f"{database}.other", *columns, *bad)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+
+
+def test_a_column_that_the_server_counts(run: Run, database: str) -> None:
+    table = f"{database}.counted"
+    columns = ["--column", "name:string", "--column", "number:bigint", "--key", "name", "--auto-increment", "number"]
+    assert run("create", table, *columns).returncode == 0
+    assert re.search(rb"^auto increment +number$", run("describe", table).stdout, re.MULTILINE)
+    assert run("produce", table, rows='{"name":"a"}\n{"name":"b"}\n').returncode == 0
+    assert [record["row"] for record in followed(run, table)] == [
+        {"name": "a", "number": 1},
+        {"name": "b", "number": 2},
+    ]
+    done = run("create", f"{database}.other", "--column", "name:string", "--auto-increment", "name")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+
+
+async def test_a_bucket_key_of_its_own(run: Run, connection: Any, table_path: Any) -> None:
+    table = f"{table_path.database_name}.{table_path.table_name}"
+    columns = ["--column", "user:string", "--column", "id:int", "--column", "v:int", "--key", "user,id"]
+    made = printed(run("create", table, *columns, "--bucket-by", "user", "--buckets", "3", "--json"))
+    assert made["bucket_key"] == ["user"]
+    rows = "".join(json.dumps({"user": f"u{n % 5}", "id": n, "v": n}) + "\n" for n in range(20))
+    assert printed(run("produce", table, "--json", rows=rows)) == {"upserted": "20"}
+    opened = await connection.get_table(table_path)
+    lookuper = opened.new_lookup().lookup_by(["user"]).create_lookuper()
+    found = await lookuper.lookup({"user": "u3"})
+    assert sorted(row["id"] for row in found) == [3, 8, 13, 18]
 
 
 async def test_what_happens_to_tables_and_partitions_is_told(

@@ -41,7 +41,7 @@ async def test_all_rows_of_all_buckets_are_found_once(streams: StreamServer, con
     table = await make_table(connection, table_path, primary_key=["id"], bucket_count=3)
     await write(table, range(2000))
     await write(table, range(0, 2000, 7))
-    batches = await asyncio.to_thread(scanned, streams, table_path, fetch_max_bytes=4096)
+    batches = await asyncio.to_thread(scanned, streams, table_path, scanner_kv_fetch_max_bytes=4096)
     assert len(batches) > 6
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert len(rows) == 2000
@@ -103,7 +103,7 @@ async def test_the_scan_is_of_one_moment(streams: StreamServer, connection: Any,
     table = await make_table(connection, table_path, primary_key=["id"])
     await write(table, range(500))
     known = client(streams)
-    scan = known.scan_keys(table_path.database_name, table_path.table_name, fetch_max_bytes=1000)
+    scan = known.scan_keys(table_path.database_name, table_path.table_name, scanner_kv_fetch_max_bytes=1000)
     first = await asyncio.to_thread(scan.next_batch)
     writer = table.new_upsert().create_writer()
     for number_ in range(500):

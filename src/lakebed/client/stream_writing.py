@@ -1,0 +1,167 @@
+"""Writes rows to where they belong: into the partition of their own columns, which is made if there is none."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.calendar import Calendar
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.table import TableDefinition
+
+from .stream_keys import StreamKeyWriter
+from .stream_logs import StreamLogWriter
+from .stream_partitions import create_partition, find_partition, partition_values
+from .stream_placing import Placing
+from .stream_scans import StreamCalls
+from .stream_tables import KnownTable, Partition
+
+__all__ = ["StreamWriter"]
+
+
+class StreamWriter:
+    """Writes to a table, whatever kind it is of and however many partitions it has."""
+
+    def __init__(
+        self,
+        calls: StreamCalls,
+        table: KnownTable,
+        *,
+        partition: str | None = None,
+        dynamic_create_partition: bool = True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """With `partition` all rows have to be of it.
+
+        Reasons: NOT_PARTITIONED; INVALID_TABLE where rows are in buckets by rules that are not known here.
+        """
+        if partition is not None and not table.partition_keys:
+            raise StreamFailure(Reason.NOT_PARTITIONED, f"the table has no partitions. table={table.path}")
+        self._calls = calls
+        self._table = table
+        self._partition = partition
+        self._creates = dynamic_create_partition
+        self._now = now
+        is_placed = table.schema.is_keyed or (bool(table.bucket_key) and table.bucket_count > 1)
+        self._placing = Placing(table) if is_placed else None
+        self._calendar = Calendar.of(
+            TableDefinition(table.schema, table.partition_keys, table.bucket_key, options=table.properties)
+        )
+        self._key_writers: dict[int | None, StreamKeyWriter] = {}
+        self._log_writers: dict[int | None, StreamLogWriter] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What rows have."""
+        return arrow_schema(self._table.schema)
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """What of it deletes need."""
+        return pa.schema([self.schema.field(name) for name in self._table.schema.primary_key])
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Append rows, or have them take the place of those of their keys; they are on stable storage then.
+
+        No row is sent before there is a partition for each. Reasons: INVALID_PARTITION; NO_PARTITION if none is made.
+        """
+        for partition_id, part in [(self._found(values), part) for values, part in self._parts(rows)]:
+            if self._table.schema.is_keyed:
+                self._key_writer(partition_id).upsert(part)
+            elif self._placing is None:
+                self._log_writer(partition_id).append(part)
+            else:
+                for bucket, numbers in self._placing.by_bucket(part).items():
+                    self._log_writer(partition_id).append(part.take(pa.array(numbers)), bucket)
+
+    def delete(self, rows: pa.RecordBatch) -> None:
+        """Have no rows of these keys; that is on stable storage then. Reasons: NOT_KEYED, INVALID_PARTITION."""
+        if not self._table.schema.is_keyed:
+            raise StreamFailure(Reason.NOT_KEYED, f"rows of a log table are not deleted. table={self._table.path}")
+        for values, part in list(self._parts(rows)):
+            partition_id = self._known(values)
+            # In a partition that is not there no row is: none is made for that.
+            if values is None or partition_id is not None:
+                self._key_writer(partition_id).delete(part)
+
+    def _parts(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...] | None, pa.RecordBatch]]:
+        """The rows of each partition; without a partition, all of a table that has none."""
+        if not self._table.partition_keys:
+            yield None, rows
+            return
+        numbers: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for number, values in enumerate(partition_values(self._table.schema, self._table.partition_keys, rows)):
+            numbers[values].append(number)
+        for values in numbers:
+            if self._partition is not None and "$".join(values) != self._partition:
+                raise StreamFailure(
+                    Reason.INVALID_PARTITION,
+                    f"a row is of another partition. partition={self._partition} of_the_row={'$'.join(values)}",
+                )
+        for values, those in numbers.items():
+            yield values, rows if len(those) == rows.num_rows else rows.take(pa.array(those))
+
+    def _found(self, values: Sequence[str] | None) -> int | None:
+        """The id of the partition, which is there then."""
+        found = self._known(values)
+        if values is None or found is not None:
+            return found
+        table = self._table
+        if not self._creates:
+            raise StreamFailure(
+                Reason.NO_PARTITION, f"no such partition. table={table.path} partition={'$'.join(values)}"
+            )
+        self._check_time(values)
+        create_partition(self._calls, table.database, table.name, table.partition_keys, values)
+        return self._known(values)
+
+    def _known(self, values: Sequence[str] | None) -> int | None:
+        """The id of the partition, if there is one. Others may have made it since the table was asked for."""
+        if values is None:
+            return None
+        table, name = self._table, "$".join(values)
+        for each in table.partitions:
+            if each.name == name:
+                return each.id
+        try:
+            found = find_partition(self._calls, table.database, table.name, name)
+        except StreamFailure as failure:
+            if failure.reason is not Reason.NO_PARTITION:
+                raise
+            return None
+        self._table = replace(table, partitions=(*table.partitions, Partition(found, name, tuple(values))))
+        return found
+
+    def _check_time(self, values: Sequence[str]) -> None:
+        """Where partitions come and go by time, one of a time that is over would go at once, with its rows."""
+        calendar = self._calendar
+        if calendar is None:
+            return
+        said, now = values[self._table.partition_keys.index(calendar.key)], self._now()
+        shown = calendar.name(datetime.fromtimestamp(now, UTC))
+        if _shape(said) != _shape(shown) or calendar.over([said], int(now * 1000)):
+            raise StreamFailure(
+                Reason.INVALID_PARTITION,
+                f"no partition is made for a time that is over, or is none. {calendar.key}={said} now={shown}",
+            )
+
+    def _key_writer(self, partition_id: int | None) -> StreamKeyWriter:
+        if partition_id not in self._key_writers:
+            self._key_writers[partition_id] = StreamKeyWriter(self._calls, self._table, partition_id)
+        return self._key_writers[partition_id]
+
+    def _log_writer(self, partition_id: int | None) -> StreamLogWriter:
+        if partition_id not in self._log_writers:
+            self._log_writers[partition_id] = StreamLogWriter(self._calls, self._table.scanned(partition_id))
+        return self._log_writers[partition_id]
+
+
+def _shape(name: str) -> str:
+    return re.sub("[0-9]", "0", name)

@@ -1,0 +1,170 @@
+"""Where rows are written to, on a server that remembers what it was asked."""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from lakebed.client.stream_messages import Fields, messages, number, read_fields, text, write_fields
+from lakebed.client.stream_tables import KnownTable, Partition
+from lakebed.client.stream_writing import StreamWriter
+from lakebed.streams.arrow_types import arrow_schema
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.schema import Schema
+from lakebed.streams.types import DataType, Root
+
+COLUMNS: Final = [("id", DataType(Root.INT)), ("region", DataType(Root.STRING)), ("day", DataType(Root.DATE))]
+LOG: Final = Schema.of(COLUMNS)
+KEYED: Final = Schema.of(COLUMNS, primary_key=["id", "region", "day"])
+DAY: Final = datetime.date(2024, 1, 2)
+NOON: Final = datetime.datetime(2024, 1, 2, 12, tzinfo=datetime.UTC).timestamp()
+
+
+class Server:
+    """Has partitions by name."""
+
+    def __init__(self, *partitions: str) -> None:
+        self.partitions = {name: at for at, name in enumerate(partitions, 1)}
+        self.made: list[str] = []
+        self.written: dict[int | None, int] = defaultdict(int)
+        self.puts = 0
+
+    def call(self, key: int, message: bytes) -> Fields:
+        fields = read_fields(message)
+        if key == 1026:
+            return read_fields(write_fields({1: 9}))
+        if key == 1012:
+            name = text(read_fields(text(fields, 2)), 3).decode()
+            if name not in self.partitions:
+                raise StreamFailure(Reason.NO_PARTITION)
+            return read_fields(write_fields({4: write_fields({2: name, 3: self.partitions[name]})}))
+        if key == 1036:
+            assert number(fields, 3) == 1
+            name = "$".join(text(pair, 2).decode() for pair in messages(read_fields(text(fields, 2)), 1))
+            self.partitions[name] = len(self.partitions) + 1
+            self.made.append(name)
+            return {}
+        bucket = read_fields(text(fields, {1014: 4, 1016: 5}[key]))
+        self.written[number(bucket, 1) if 1 in bucket else None] += 1
+        self.puts += key == 1016
+        return read_fields(write_fields({1: write_fields({2: number(bucket, 2), 5: 0})}))
+
+    def find_again(self) -> None:
+        raise AssertionError
+
+
+def table(schema: Schema, *keys: str, partitions: tuple[Partition, ...] = (), **options: str) -> KnownTable:
+    said = {f"table.{name.replace('__', '.').replace('_', '-')}": value for name, value in options.items()}
+    return KnownTable("fluss", "t", 1, 1, schema, 1, partition_keys=keys, partitions=partitions, properties=said)
+
+
+def rows(*regions: str, day: datetime.date = DAY) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{"id": at, "region": region, "day": day} for at, region in enumerate(regions)], arrow_schema(LOG)
+    )
+
+
+def refused(writer: StreamWriter, batch: pa.RecordBatch) -> Reason:
+    with pytest.raises(StreamFailure) as failed:
+        writer.write(batch)
+    return failed.value.reason
+
+
+@pytest.mark.parametrize("schema", [LOG, KEYED])
+def test_each_row_goes_into_the_partition_of_its_columns(schema: Schema) -> None:
+    server = Server("EU", "US")
+    writer = StreamWriter(server, table(schema, "region"))
+    writer.write(rows("EU", "US", "EU"))
+    writer.write(rows("US"))
+    assert server.written == {1: 1, 2: 2}
+    assert server.made == []
+
+
+@pytest.mark.parametrize("schema", [LOG, KEYED])
+def test_a_partition_that_is_not_there_is_made(schema: Schema) -> None:
+    server = Server("EU$2024-01-02")
+    writer = StreamWriter(server, table(schema, "region", "day"))
+    writer.write(rows("EU", "US", "AS"))
+    writer.write(rows("US"))
+    assert server.made == ["US$2024-01-02", "AS$2024-01-02"]
+    assert server.written == {1: 1, 2: 2, 3: 1}
+
+
+def test_no_row_is_sent_before_there_is_a_partition_for_each() -> None:
+    server = Server("EU")
+    writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
+    assert refused(writer, rows("EU", "US")) is Reason.NO_PARTITION
+    assert (server.written, server.made) == ({}, [])
+
+
+@pytest.mark.parametrize("schema", [LOG, KEYED])
+def test_with_a_partition_named_rows_of_others_are_refused(schema: Schema) -> None:
+    server = Server("EU", "US")
+    writer = StreamWriter(server, table(schema, "region"), partition="EU")
+    assert refused(writer, rows("EU", "US")) is Reason.INVALID_PARTITION
+    assert server.written == {}
+    writer.write(rows("EU", "EU"))
+    assert server.written == {1: 1}
+
+
+def test_a_table_without_partitions_has_none_to_name() -> None:
+    with pytest.raises(StreamFailure) as failed:
+        StreamWriter(Server(), table(LOG), partition="EU")
+    assert failed.value.reason is Reason.NOT_PARTITIONED
+    server = Server()
+    StreamWriter(server, table(LOG)).write(rows("EU", "US"))
+    assert server.written == {None: 1}
+
+
+def test_for_deletes_no_partition_is_made() -> None:
+    server = Server("EU")
+    writer = StreamWriter(server, table(KEYED, "region"))
+    writer.delete(rows("EU", "US"))
+    assert (server.written, server.puts, server.made) == ({1: 1}, 1, [])
+    with pytest.raises(StreamFailure) as failed:
+        StreamWriter(server, table(LOG, "region")).delete(rows("EU"))
+    assert failed.value.reason is Reason.NOT_KEYED
+
+
+def test_what_was_listed_is_not_asked_for_again() -> None:
+    class Forgetful(Server):
+        def call(self, key: int, message: bytes) -> Fields:
+            assert key != 1012
+            return super().call(key, message)
+
+    server: Any = Forgetful()
+    known = table(LOG, "region", partitions=(Partition(5, "EU", ("EU",)),))
+    StreamWriter(server, known).write(rows("EU"))
+    assert server.written == {5: 1}
+
+
+@pytest.mark.parametrize(
+    ("day", "is_made"), [(DAY, True), (datetime.date(2023, 12, 26), True), (datetime.date(2023, 12, 25), False)]
+)
+def test_no_partition_is_made_that_would_go_at_once(day: datetime.date, is_made: bool) -> None:
+    server = Server()
+    known = table(KEYED, "day", auto_partition__enabled="true")
+    writer = StreamWriter(server, known, now=lambda: NOON)
+    if is_made:
+        writer.write(rows("EU", day=day))
+        assert server.made == [day.isoformat()]
+    else:
+        assert refused(writer, rows("EU", day=day)) is Reason.INVALID_PARTITION
+        assert (server.made, server.written) == ([], {})
+
+
+def test_a_time_that_is_none_makes_no_partition() -> None:
+    known = table(LOG, "region", auto_partition__enabled="true")
+    writer = StreamWriter(Server(), known, now=lambda: NOON)
+    assert refused(writer, rows("soon")) is Reason.INVALID_PARTITION
+    writer.write(rows("20240102"))
+
+
+def test_rows_of_a_lake_that_is_not_known_are_refused_at_once() -> None:
+    with pytest.raises(StreamFailure) as failed:
+        StreamWriter(Server(), table(KEYED, datalake__format="hudi"))
+    assert failed.value.reason is Reason.INVALID_TABLE
