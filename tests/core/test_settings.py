@@ -41,6 +41,17 @@ KEY = base64.b64encode(bytes(range(32))).decode()
 S3 = 'storage.kind = "s3"\n[storage.s3]\nbucket = "lake"\n'
 
 
+def remote(address: str, prefix: str = "", **streams: str) -> str:
+    """Settings by which clients read files of streams themselves."""
+    said = [f'{name} = "{value}"' for name, value in {"remote_address": address, **streams}.items()]
+    return "\n".join([f'{S3}prefix = "{prefix}"', "[streams]", *said])
+
+
+def role(**streams: str) -> str:
+    """The same, with keys of a role."""
+    return remote("s3://lake", remote_role="arn:aws:iam::1:role/streams", **streams)
+
+
 def from_toml(text: str) -> LoadedSettings:
     return load_settings(file=SettingsFile("lakebed.toml", text))
 
@@ -295,10 +306,37 @@ def test_a_refused_secret_is_not_shown(text: str) -> None:
         ('[tables]\ns3_endpoint = "s3.example"', "tables.s3_endpoint: expected a URL"),
         ('[tables]\ns3_endpoint = "https://a:b@s3.example"', "tables.s3_endpoint: holds credentials: every client"),
         ('[tables]\ns3_endpoint = "https://s3.example/lake"', "tables.s3_endpoint: expected a URL without a path"),
+        ('[streams]\nremote_address = "/mnt/lake"', "streams.remote_address: bytes are in a folder here, where files"),
+        ('[streams]\nremote_role = "arn:aws:iam::1:role/r"', "streams.remote_role: set without streams.remote_address"),
+        ('[streams]\nremote_sts_endpoint = "https://sts"', "streams.remote_sts_endpoint: set without streams.remote_a"),
+        (remote("s3://other"), "streams.remote_address: is not the byte store's. expected='s3://lake' found='s3://oth"),
+        (remote("s3a://lake"), "streams.remote_address: is not the byte store's."),
+        (
+            remote("s3://lake", prefix="p/q"),
+            "streams.remote_address: is not the byte store's. expected='s3://lake/p/q'",
+        ),
+        (remote("s3://lake", remote_role="streams"), "streams.remote_role: expected arn:aws:iam::ACCOUNT:role/NAME"),
+        (remote("s3://lake", remote_sts_endpoint="https://sts"), "streams.remote_sts_endpoint: set without streams.r"),
+        (role(remote_sts_endpoint="sts.example"), "streams.remote_sts_endpoint: expected a URL"),
+        (role(remote_sts_endpoint="http://sts.example"), "streams.remote_sts_endpoint: plain HTTP"),
+        (role(remote_sts_endpoint="https://a:b@sts"), "streams.remote_sts_endpoint: holds credentials"),
+        (role(remote_sts_endpoint="https://sts?a=b"), "streams.remote_sts_endpoint: expected a URL without a query"),
     ],
 )
 def test_settings_that_disagree_are_refused_by_path(text: str, message: str) -> None:
     assert refused(text).startswith(message)
+
+
+def test_where_clients_read_files_is_where_the_byte_store_has_them() -> None:
+    for text in (
+        remote("s3://lake"),
+        remote("s3://lake/"),
+        remote("s3://lake/p/q", prefix="/p/q/"),
+        role(),
+        role(remote_sts_endpoint="https://sts.eu-west-1.amazonaws.com"),
+        role(remote_sts_endpoint="http://127.0.0.1:9000"),
+    ):
+        assert from_toml(text).settings.streams.remote_address is not None
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:9000", "[::]:9000", ":9000", "10.0.0.1:9000", "lakebed.example.com:9000"])

@@ -7,10 +7,8 @@ import pytest
 from lakebed.events.delivery import Standing, Tally
 from lakebed.events.delivery.dispatching import NOTHING
 from lakebed.select.model import Counts
-from lakebed.server import instruments as instruments_module
-from lakebed.server.instruments import DeliveryInstruments, Instruments, StreamInstruments
+from lakebed.server.instruments import DeliveryInstruments, Instruments
 from lakebed.server.metrics import Metrics
-from lakebed.streams.admin.census import Census, TableCount
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 
@@ -91,30 +89,3 @@ def test_targets_are_told_apart_by_name_and_type(tmp_path: Path) -> None:
         assert 'lakebed_target_behind{target="r",type="kafka"} 0\n' in told
     finally:
         metrics.close()
-
-
-def test_tables_of_streams_are_told_of_while_they_are_there_and_not_without_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(instruments_module, "MAX_TABLES", 2)
-    metrics = Metrics(tmp_path, 0)
-    streams = StreamInstruments(metrics)
-
-    def told(*tables: str) -> dict[str, str]:
-        streams.report(Census(by_table=[TableCount(name, 5, 7, 2) for name in tables]))
-        lines = metrics.render().decode().splitlines()
-        return dict(line.rsplit(" ", 1) for line in lines if line.startswith("lakebed_streams_table_records{"))
-
-    def named(table: str, which: str) -> str:
-        return f'lakebed_streams_table_records{{table="{table}",which="{which}"}}'
-
-    assert told("fluss.a") == {
-        named("fluss.a", "pending"): "2",
-        named("fluss.a", "readable"): "5",
-        named("fluss.a", "written"): "7",
-    }
-    assert named("fluss.b", "readable") in told("fluss.b")
-    assert named("fluss.a", "readable") not in told("fluss.b")
-    assert told("fluss.c") == {}  # two had their names told already
-    assert named("fluss.a", "readable") in told("fluss.a", "fluss.c")
-    metrics.close()

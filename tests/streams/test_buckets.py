@@ -190,6 +190,77 @@ async def test_what_a_disk_refused_is_opened_anew(
     assert await buckets.get(table, None, 0) is second
 
 
+async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_is_dropped(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    table = await light_world.table(bucket_count=2)
+    parts = await light_world.table("parts", partition_key=["name"])
+    await light_world.partitions.add(light_world.root, parts, "EU")
+    partition = await light_world.partitions.by_name(parts, "EU")
+    first, second = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
+    of_part = TableBucket(parts.id, partition.id, 0)
+    shelf.refuses = True
+    for wanted, partition_id, number in ((table, None, 0), (table, None, 1), (parts, partition.id, 0)):
+        with pytest.raises(StreamFailure):
+            await buckets.get(wanted, partition_id, number)
+    assert buckets.broken() == dict.fromkeys((first, second, of_part), "no disk")
+    shelf.refuses = False
+    await buckets.get(table, None, 0)
+    assert set(buckets.broken()) == {second, of_part}
+    await light_world.partitions.remove(light_world.root, parts, "EU")
+    assert set(buckets.broken()) == {second}
+    await light_world.tables.drop(light_world.root, *table.path)
+    assert buckets.broken() == {}
+
+
+@pytest.mark.parametrize("reason", [Reason.NO_LEADER, Reason.NOT_LEADER])
+async def test_who_leads_a_bucket_is_nothing_that_is_remembered_of_an_opening(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch, reason: Reason
+) -> None:
+    async def refuse(*_: object) -> OpenBucket:
+        raise StreamFailure(reason)
+
+    monkeypatch.setattr(shelf, "open", refuse)
+    with pytest.raises(StreamFailure):
+        await buckets.get(await light_world.table(), None, 0)
+    assert buckets.broken() == {}
+
+
+async def test_a_visit_that_could_not_begin_is_known_too_and_forgotten_with_the_home(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    bucket = TableBucket((await light_world.table()).id, None, 0)
+
+    async def work(visited: OpenBucket) -> None:
+        raise AssertionError("it cannot be opened")
+
+    shelf.refuses = True
+    with pytest.raises(StreamFailure):
+        await buckets.visit(bucket, work)
+    assert set(buckets.broken()) == {bucket}
+    await buckets.close()  # another server may make it whole
+    assert buckets.broken() == {}
+
+
+async def test_a_bucket_whose_disk_refused_is_known_until_it_is_open_anew(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets_module, "_REOPENING_SECONDS", 0.0)
+    table = await light_world.table()
+    opened = await buckets.get(table, None, 0)
+    assert buckets.broken() == {}
+    cast(RefusingLog, opened.log).is_broken = True
+    assert set(buckets.broken()) == {opened.bucket}
+    shelf.may_open.clear()
+    asking = asyncio.create_task(buckets.get(table, None, 0))
+    while not shelf.closed:
+        await asyncio.sleep(0)
+    assert set(buckets.broken()) == {opened.bucket}  # it is let go of, and not open yet
+    shelf.may_open.set()
+    await asking
+    assert buckets.broken() == {}
+
+
 async def test_files_of_what_was_dropped_are_removed_once(light_world: StreamWorld, shelf: Shelf) -> None:
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.meta.seam import Transaction
+from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.streams import tending as tending_module
 from lakebed.streams.buckets import Buckets, OpenBucket
@@ -27,6 +28,7 @@ from tests.contracts.stream_log import MAX_BATCH_BYTES, plain_batch
 
 from .world import StreamWorld
 
+ONCE = Retrier(RetryPolicy(max_attempts=1))
 WEEK = 7 * 24 * 3600.0
 SERVER = "one"
 SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
@@ -35,12 +37,14 @@ SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_
 class LogShelf:
     """Where buckets are: a real log each, over a byte store in memory."""
 
-    def __init__(self, world: StreamWorld, folder: Path) -> None:
-        self.clock, self.storage = world.clock, MemoryStorage(world.clock)
+    def __init__(self, world: StreamWorld, folder: Path, storage: MemoryStorage | None = None) -> None:
+        self.clock, self.storage = world.clock, storage or MemoryStorage(world.clock)
         self.logs = Logs(str(folder), world.clock, SMALL)
         self.rows = LogRows(world.store, self._epoch)
         numbers: Iterator[int] = iter(range(10**6))
-        self.remotes = RemoteLogs(self.storage, self.rows, self.logs.threads, lambda: f"id-{next(numbers)}")
+        self.remotes = RemoteLogs(
+            self.storage, self.rows, self.logs.threads, lambda: f"id-{next(numbers)}", retrier=ONCE
+        )
         self.opened: list[TableBucket] = []
 
     async def _epoch(self, tx: Transaction) -> int:

@@ -26,6 +26,7 @@ def test_a_round() -> None:
     tiering = tiering.beat(7, 1, 10_500).finish(7, 1, 10_600, Finished(12, 3))
     assert tiering.tables[7].tiered_ms == 10_000
     assert tiering.tables[7].last == Finished(12, 3)
+    assert tiering.tables[7].took_ms == 600
     # Due one freshness after the round began, not after it ended.
     assert tiering.at(10_999).next(10_999)[1] is None
     _, again = tiering.at(11_000).next(11_000)
@@ -49,6 +50,7 @@ def test_a_round_cut_short_goes_on_at_once() -> None:
     tiering, _ = Tiering().with_table(7, FRESHNESS, 0).at(0).next(0)
     tiering = tiering.finish(7, 1, 5, is_cut_short=True)
     assert tiering.tables[7].tiered_ms is None
+    assert tiering.tables[7].took_ms == 5
     _, given = tiering.next(5)
     assert given is not None
     assert given.epoch == 2

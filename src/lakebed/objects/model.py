@@ -155,6 +155,9 @@ class Caller(NamedTuple):
     host: str = ""
     """What the request says of its client, and of where it was sent to: for events."""
 
+    connection: object = None
+    """What an edge remembers of the connection, where what was said there before counts."""
+
 
 _attributes_decoder = msgspec.msgpack.Decoder(ObjectAttributes)
 _upload_decoder = msgspec.msgpack.Decoder(UploadAttributes)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.events.delivery import Standing, Tally
 from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.select.model import Counts
-from lakebed.streams.tiering import State
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
 from lakebed.wire.s3.app import Trace
 
 from .logs import AccessLog
 from .metrics import Counter, Histogram, Metrics
-
-if TYPE_CHECKING:
-    # What counts needs what streams need, and every process has instruments.
-    from lakebed.streams.admin.census import Census, TableCount
-
-MAX_TABLES: Final = 1000
-"""Stream tables that are told of by name, as long as a server runs."""
+from .stream_instruments import StreamInstruments
 
 
 class _Series(NamedTuple):
@@ -133,81 +125,6 @@ class DeliveryInstruments:
         self._waiting.of(*labels).set(standing.waiting)
         self._dead.of(*labels).set(standing.dead)
         self._under_way.of(*labels).set(standing.under_way)
-
-
-class StreamInstruments:
-    """What is told of streams: the calls of clients, and who is connected."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._requests = metrics.counter(
-            "lakebed_streams_requests_total", "Calls of stream clients, by call and outcome.", ("call", "outcome")
-        )
-        self._seconds = metrics.histogram(
-            "lakebed_streams_request_seconds", "Time from a call's frame to its answer, waiting included.", ("call",)
-        )
-        self.connections = metrics.gauge("lakebed_streams_connections", "Open connections of stream clients.").of()
-        self._there = metrics.gauge("lakebed_streams_things", "What there is of streams, by kind.", ("kind",))
-        self._records = metrics.gauge(
-            "lakebed_streams_records", "Records of open logs: all that can be read, or not in the lake yet.", ("which",)
-        )
-        self._lake_tables = metrics.gauge(
-            "lakebed_streams_lake_tables", "Tables that are tiered into the lake, by what they wait for.", ("state",)
-        )
-        self._lake_failures = metrics.gauge(
-            "lakebed_streams_lake_failures", "Rounds of tiering that failed since this server is the home."
-        )
-        self._table_records = metrics.gauge(
-            "lakebed_streams_table_records",
-            "Records of the open logs of a table: all that can be read, ever written, or not in the lake yet.",
-            ("table", "which"),
-        )
-        self._tables: set[str] = set()
-        self._known: dict[tuple[str, str], _Series] = {}
-
-    def report(self, census: Census) -> None:
-        """Tell what was counted."""
-        self._report_tables(census.by_table)
-        for kind, count in (
-            ("tables", census.tables),
-            ("keyed_tables", census.keyed_tables),
-            ("partitions", census.partitions),
-            ("buckets", census.buckets),
-            ("open_buckets", census.open_buckets),
-            ("key_snapshot_leases", census.leases),
-            ("leased_key_snapshots", census.leased_snapshots),
-        ):
-            self._there.of(kind).set(count)
-        self._records.of("readable").set(census.records)
-        self._records.of("pending").set(census.pending_records)
-        for state in State:
-            self._lake_tables.of(state.value).set(census.lake_tables.get(state.value, 0))
-        self._lake_failures.of().set(census.lake_failures)
-
-    def _report_tables(self, counts: Sequence[TableCount]) -> None:
-        for count in counts:
-            # Clients name tables, and a series that was used has its place for good: so many there are, and no more.
-            if count.table not in self._tables and len(self._tables) == MAX_TABLES:
-                continue
-            self._tables.add(count.table)
-            for which, records in (
-                ("readable", count.readable),
-                ("written", count.written),
-                ("pending", count.pending),
-            ):
-                self._table_records.of(count.table, which).set(records)
-        for gone in self._tables - {count.table for count in counts}:
-            for which in ("readable", "written", "pending"):
-                self._table_records.of(gone, which).unset()
-
-    def observe(self, call: str, outcome: str, seconds: float) -> None:
-        """Count one answer."""
-        series = self._known.get((call, outcome))
-        if series is None:
-            series = _Series(self._requests.of(call, outcome), self._seconds.of(call))
-            # Kept for good: calls and outcomes are of our making, and few.
-            self._known[call, outcome] = series
-        series.requests.add()
-        series.seconds.observe(seconds)
 
 
 class Instruments:

@@ -25,12 +25,9 @@ def _retrier(settings: S3StorageSettings, clock: Clock) -> Retrier:
     return Retrier(policy, clock)
 
 
-async def open_remote(settings: S3StorageSettings, clock: Clock) -> tuple[ObjectStorage, OpenWriter]:
-    """Connect, find out what the store honours; the store with retries, and writers for large bodies.
-
-    The writers retry by themselves, part by part, so theirs is the store without. Raises as `connect_s3`.
-    """
-    options = S3Options(
+def s3_options(settings: S3StorageSettings) -> S3Options:
+    """Where the store is, and how to speak to it. Raises InvalidSetting."""
+    return S3Options(
         bucket=settings.bucket,
         prefix=settings.prefix,
         region=settings.region,
@@ -45,7 +42,14 @@ async def open_remote(settings: S3StorageSettings, clock: Clock) -> tuple[Object
         read_timeout_seconds=settings.read_timeout,
         conditional_writes=settings.conditional_put is not ConditionalPut.DISABLED,
     )
-    store = await connect_s3(options)
+
+
+async def open_remote(settings: S3StorageSettings, clock: Clock) -> tuple[ObjectStorage, OpenWriter]:
+    """Connect, find out what the store honours; the store with retries, and writers for large bodies.
+
+    The writers retry by themselves, part by part, so theirs is the store without. Raises as `connect_s3`.
+    """
+    store = await connect_s3(s3_options(settings))
     retrier = _retrier(settings, clock)
     return RetryingStorage(store, retrier), _writers(settings, store, retrier)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,23 +19,29 @@ from lakebed.streams.admin.acls import Acls
 from lakebed.streams.admin.altering import Altering
 from lakebed.streams.admin.auto_partitions import AutoPartitions
 from lakebed.streams.admin.census import CensusTaker
+from lakebed.streams.admin.key_sizes import KeySizes
 from lakebed.streams.admin.lake import Lake
 from lakebed.streams.admin.lake_planning import LakePlanner, Rounds
 from lakebed.streams.admin.producers import ProducerOffsets
 from lakebed.streams.admin.servers import Servers
-from lakebed.streams.admin.stats import Stats
+from lakebed.streams.admin.stats import HealthCheck, Stats
 from lakebed.streams.buckets import Buckets
 from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.databases import Databases
+from lakebed.streams.file_access import FileAccess
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.tables import Tables
+from lakebed.streams.tending import Tending
+from lakebed.streams.timing import Durations
+from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.acls import acl_calls
 from lakebed.wire.fluss.handlers.altering import altering_calls
-from lakebed.wire.fluss.handlers.cluster import config_calls, file_calls, server_calls, stats_calls
+from lakebed.wire.fluss.handlers.cluster import config_calls, server_calls, stats_calls
+from lakebed.wire.fluss.handlers.files import file_calls
 from lakebed.wire.fluss.handlers.lake import lake_calls
 from lakebed.wire.fluss.handlers.producers import producer_calls
 from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
@@ -68,13 +74,15 @@ def wire_administration(
     configs: ClusterConfigs,
     snapshots: KeySnapshots,
     home: Home,
-    remote_address: str | None,
+    files: FileAccess,
     rounds: Rounds | None,
+    check: HealthCheck,
+    key_sizes: KeySizes,
+    tending: Tending,
+    traffic: Traffic,
+    flushes: Mapping[str, Durations],
 ) -> StreamAdministration:
-    """The use cases, on what streams are made of; `remote_address` is where clients reach the byte store.
-
-    With `rounds` the home plans tiering itself.
-    """
+    """The use cases, on what streams are made of. With `rounds` the home plans tiering itself."""
     server = Caller(root, request_id="streams")
 
     async def live() -> Sequence[int]:
@@ -105,15 +113,17 @@ def wire_administration(
         *altering_calls(Altering(meta, clock, gate, databases, tables)),
         *acl_calls(Acls(gate, StreamGrants(meta, outbox, clock))),
         *config_calls(configs),
-        *file_calls(),
+        *file_calls(files, clock),
         *server_calls(Servers(meta, outbox, clock, gate, live)),
-        *stats_calls(Stats(gate, tables, partitions, buckets, is_home)),
+        *stats_calls(Stats(gate, tables, buckets, check)),
         *producer_calls(producers),
         *lake_calls(lake, partitions),
-        *SnapshotCalls(gate, tables, partitions, buckets, snapshots, remote_address).calls(),
+        *SnapshotCalls(gate, tables, partitions, buckets, snapshots, files).calls(),
     )
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...] = (auto_partitions.run, expire)
     if rounds is not None:
         chores += (LakePlanner(clock, lake, tables, partitions, buckets.get, rounds, is_home).run,)
-    census = CensusTaker(tables, partitions, buckets, lake, snapshots)
+    census = CensusTaker(
+        tables, partitions, buckets, lake, snapshots, clock, check, key_sizes, tending.take_copied, traffic, flushes
+    )
     return StreamAdministration(calls, chores, census)

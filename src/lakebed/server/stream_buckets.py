@@ -82,7 +82,8 @@ class StoredBuckets:
         counter = None
         if table.schema.auto_increment is not None:
             counter = Counter(take, keyed.settings.counter_cache)
-        rows = KeyRows(keyed, None if partition is None else partition.values(table))
+        values = None if partition is None else partition.values(table)
+        rows = KeyRows(keyed, values, table.definition.bucket_keys)
         try:
             keys = await self._keys.open(keyed, bucket, log, learn, counter, rows, life=log.life)
         except BaseException:
@@ -150,7 +151,9 @@ class _Known:
         rendering = None
         if self.keyed is not None:
             settings = self.keyed.settings
-            rendering = ChangelogRendering(self.schema, settings.row_format, settings.log_format, settings.compression)
+            rendering = ChangelogRendering(
+                self.schema, settings.row_format, settings.log_format, settings.compression, settings.zstd_level
+            )
         return Presentation(self.shapes if self._is_arrow else None, rendering, self.knows)
 
     def schema(self, schema_id: int) -> Schema:

@@ -26,11 +26,14 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.admin.census import CensusTaker
+from lakebed.streams.admin.key_sizes import KeySizes
+from lakebed.streams.admin.stats import HealthCheck
 from lakebed.streams.buckets import Buckets
 from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
 from lakebed.streams.failures import StreamFailure
+from lakebed.streams.file_access import SNAPSHOTS_FOLDER
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
 from lakebed.streams.home_store import HomeStore
@@ -47,6 +50,7 @@ from lakebed.streams.partitions import Partitions
 from lakebed.streams.purging import Purging
 from lakebed.streams.tables import Tables
 from lakebed.streams.tending import Tending
+from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.databases import database_calls
 from lakebed.wire.fluss.handlers.keys import KeyCalls
@@ -62,12 +66,13 @@ from .metadata import open_metadata
 from .stream_administration import wire_administration
 from .stream_buckets import StoredBuckets
 from .stream_callers import StreamCallers
+from .stream_files import STREAMS_PREFIX, StreamFiles, file_access, open_files
 from .stream_rounds import QueuedRounds
 
 log = logging.getLogger("lakebed.streams")
 
 STREAMS_FOLDER: Final = "streams"
-SNAPSHOTS_PREFIX: Final = "streams/kv"
+SNAPSHOTS_PREFIX: Final = f"{STREAMS_PREFIX}/{SNAPSHOTS_FOLDER}"
 _SNAPSHOT_SECONDS: Final = 600.0
 _TEND_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 30.0
@@ -103,6 +108,7 @@ class _Ground(NamedTuple):
     server: str
     number: int
     port: int
+    files: StreamFiles | None
 
 
 @asynccontextmanager
@@ -126,7 +132,10 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         stack.callback(logs.close)
         decisions = wire_decisions(settings.decisions, clock)
         stack.callback(decisions.close)
-        ground = _Ground(clock, master, meta, storage, decisions.authorizer, folder, logs, server, number, port)
+        files = await open_files(settings, clock)
+        if files is not None:
+            stack.push_async_callback(files.close)
+        ground = _Ground(clock, master, meta, storage, decisions.authorizer, folder, logs, server, number, port, files)
         yield _wire(settings, identity, ground)
 
 
@@ -192,14 +201,15 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     folder = ground.folder
     snapshots = KeySnapshots(meta, clock)
     snapshotting = KeySnapshotting(snapshots, ground.storage, SNAPSHOTS_PREFIX, folder / "scratch")
-    keys = KeyStore(folder / "keys", RocksMemory(), snapshotting)
+    memory = RocksMemory()
+    keys = KeyStore(folder / "keys", memory, snapshotting)
 
     remotes = RemoteLogs(
         ground.storage,
         LogRows(meta, fence),
         ground.logs.threads,
         lambda: str(uuid.uuid4()),
-        RemoteSettings(address=settings.streams.remote_address),
+        RemoteSettings(address=None if ground.files is None else ground.files.place.address),
     )
     store = StoredBuckets(
         ground.logs,
@@ -232,6 +242,11 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     if (warehouse := settings.streams.warehouse) is not None:
         queue = TaskQueue(meta, clock, random.SystemRandom())
         rounds = QueuedRounds(meta, outbox, clock, queue, warehouse, settings.streams.advertise)
+    tending = Tending(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
+    check = HealthCheck(
+        tables, partitions, buckets, remotes.rows, lambda: tending.uncopied, is_home, server=ground.server
+    )
+    traffic = Traffic()
     administration = wire_administration(
         at_home,
         outbox,
@@ -245,8 +260,13 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         configs,
         snapshots,
         home,
-        settings.streams.remote_address,
+        file_access(ground.files, clock, gate, tables),
         rounds,
+        check,
+        KeySizes(folder / "keys", partitions, snapshots, clock),
+        tending,
+        traffic,
+        {"log": ground.logs.flushes, "keys": memory.flushes},
     )
     calls = (
         *administration.calls,
@@ -254,8 +274,8 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         *table_calls(tables),
         *partition_calls(partitions),
         *metadata_calls(tables, partitions, home),
-        *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock).calls(),
-        *KeyCalls(tables, buckets, gate, cursors).calls(),
+        *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock, traffic).calls(),
+        *KeyCalls(tables, buckets, gate, cursors, traffic).calls(),
         *remote_log_calls(gate, tables, remotes),
     )
 
@@ -263,8 +283,6 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         lease = home.lease
         if lease is not None:
             await keys.take_snapshots(lambda tx: leases.check(tx, lease))
-
-    tending = Tending(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
 
     async def tend() -> None:
         await tending.tend()

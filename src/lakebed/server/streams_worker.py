@@ -6,13 +6,15 @@ import asyncio
 import logging
 from typing import Final
 
+from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.memory import give_back
 from lakebed.streams.admin.census import Census
 from lakebed.wire.fluss.listening import Listening
 
 from .child import Child, Station, end_chores, live
-from .instruments import StreamInstruments
+from .stream_calls import CallCounts
+from .stream_instruments import StreamInstruments
 from .streams import Streams, compose
 
 log = logging.getLogger("lakebed.streams")
@@ -33,10 +35,11 @@ async def _serve(child: Child) -> None:
         raise RuntimeError("streams are served on a port of their own")
     settings = station.settings.streams
     instruments = StreamInstruments(child.metrics)
+    counts = CallCounts(SystemClock.monotonic)
     async with compose(station.settings, station.identity, port=listener.getsockname()[1]) as streams:
         await streams.home.begin()
         listening = Listening(
-            streams.calls,
+            counts.counted(streams.calls),
             streams.callers,
             max_connections=settings.max_connections,
             max_frame_bytes=settings.max_frame,
@@ -47,7 +50,7 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(streams.home.run()),
             asyncio.create_task(listening.watch()),
             *(asyncio.create_task(chore()) for chore in streams.chores),
-            asyncio.create_task(_count(streams, instruments)),
+            asyncio.create_task(_count(streams, counts, instruments)),
             asyncio.create_task(_give_back()),
         ]
         await listening.start(listener)
@@ -65,11 +68,16 @@ async def _give_back() -> None:
         await asyncio.to_thread(give_back)
 
 
-async def _count(streams: Streams, instruments: StreamInstruments) -> None:
+async def _count(streams: Streams, counts: CallCounts, instruments: StreamInstruments) -> None:
     """Tell at intervals how much there is, while this server is the home; nothing, while it is not."""
     while True:
         try:
-            instruments.report(await streams.census.take() if streams.home.is_here else Census())
+            instruments.report_calls(counts)
+            is_home = streams.home.is_here
+            instruments.report(await streams.census.take() if is_home else Census(), is_home=is_home)
         except LakebedError as error:
             log.warning("streams were not counted; it is tried again at the next interval", exc_info=error)
+        except Exception:
+            # A mistake of ours must not end the counting for the life of the process.
+            log.exception("counting streams crashed; it is tried again at the next interval")
         await asyncio.sleep(_CENSUS_SECONDS)

@@ -7,7 +7,7 @@ they send, and what overtook would be refused. Who only looks after a bucket tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -32,7 +32,12 @@ class OpenBucket:
     @property
     def has_failed(self) -> bool:
         """Whether its disk refused: then it is of no use before it is opened anew."""
-        return self.log.failure is not None or (self.keys is not None and self.keys.failure is not None)
+        return self.failure is not None
+
+    @property
+    def failure(self) -> StreamFailure | None:
+        """Why it is of no use, if that is so."""
+        return self.log.failure or (None if self.keys is None else self.keys.failure)
 
 
 class BucketStore(Protocol):
@@ -53,6 +58,10 @@ class BucketStore(Protocol):
 
 _Key = tuple[int, int | None, int]
 _REOPENING_SECONDS: Final = 1.0
+
+_NOT_ITS_OWN: Final = frozenset({Reason.NOT_LEADER, Reason.NO_LEADER, Reason.UNKNOWN_BUCKET, Reason.NO_PARTITION})
+"""Of an opening that failed for these nothing is remembered. That another server has the newest records is in the row
+of the log, which also tells when that is over; the others are of a bucket that is not, or of no bucket of ours."""
 
 
 class _Opening:
@@ -80,6 +89,7 @@ class Buckets:
         self._open: dict[_Key, OpenBucket] = {}
         self._visited: dict[_Key, OpenBucket] = {}
         self._openings: dict[_Key, _Opening] = {}
+        self._unopened: dict[TableBucket, str] = {}
         self._is_home = is_home
         self._on_closed: list[Callable[[TableBucket], None]] = []
         tables.when_dropped(self._table_dropped)
@@ -91,6 +101,17 @@ class Buckets:
 
     def __iter__(self) -> Iterator[OpenBucket]:
         return iter(list(self._open.values()))
+
+    def broken(self) -> Mapping[TableBucket, str]:
+        """Those that nobody can write to before they are opened anew, and why.
+
+        That is: whose last opening failed, or whose disk has refused since.
+        """
+        found = dict(self._unopened)
+        for each in (*self._open.values(), *self._visited.values()):
+            if each.failure is not None:
+                found[each.bucket] = str(each.failure)
+        return found
 
     async def get(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
         """The bucket, opened if it is not. Reasons: NOT_LEADER, UNKNOWN_BUCKET, and what keeps it from being opened."""
@@ -112,7 +133,8 @@ class Buckets:
         async with self._turn(key) as opening:
             try:
                 found = self._open.get(key) or self._adopt(key)
-                if found is not None and found.has_failed:
+                if found is not None and found.failure is not None:
+                    self._unopened[found.bucket] = str(found.failure)
                     await self._close(key, found)
                     # Whoever writes asks again at once: a disk that refuses is not to be asked as often.
                     await asyncio.sleep(_REOPENING_SECONDS)
@@ -176,7 +198,14 @@ class Buckets:
             raise _unknown(table, partition_id, number)
         # The table may have been dropped while we waited.
         table = await self._tables.by_id(table.id)
-        opened = await self._store.open(table, partition, TableBucket(table.id, partition_id, number))
+        bucket = TableBucket(table.id, partition_id, number)
+        try:
+            opened = await self._store.open(table, partition, bucket)
+        except Exception as error:
+            if not (isinstance(error, StreamFailure) and error.reason in _NOT_ITS_OWN):
+                self._unopened[bucket] = str(error)
+            raise
+        self._unopened.pop(bucket, None)
         try:
             # Or while it was opened, which can take long; and others may be the home by now.
             await self._tables.by_id(table.id)
@@ -207,6 +236,8 @@ class Buckets:
         for key, opened in [*self._open.items(), *self._visited.items()]:
             if meant(opened.bucket):
                 await self._close(key, opened)
+        # Last: one that failed meanwhile is forgotten with the others.
+        self._unopened = {bucket: why for bucket, why in self._unopened.items() if not meant(bucket)}
 
     async def _close(self, key: _Key, opened: OpenBucket) -> None:
         if self._open.pop(key, None) is None and self._visited.pop(key, None) is None:

@@ -85,7 +85,7 @@ class Fetched:
     """Where to read on."""
 
     remote: Sequence[RemoteSegment] = ()
-    """Where the offset is instead, if it is only in the byte store; then `records` is empty."""
+    """Where the offset is instead, if it was to be located; then `records` is empty."""
 
     remote_start: int = 0
     """The position in the first of these."""
@@ -141,7 +141,14 @@ class BucketLog(Protocol):
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
         """The same as they were appended, in whatever form readers get them: for who follows what it wrote itself.
 
-        Never told as `remote`. Reasons: as of `read`.
+        Reasons: as of `read`.
+        """
+        ...
+
+    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
+        """Where in the byte store `offset` is, for who reads there itself; None if it is here, or nobody reads there.
+
+        `read` has it all the same. Reasons: INVALID_PROJECTION, LOG_STORAGE, STORAGE.
         """
         ...
 
@@ -231,7 +238,7 @@ class BucketKeys(Protocol):
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them.
 
         Reasons: CORRUPT_RECORD, OUT_OF_ORDER, NO_SCHEMA, INVALID_TARGET_COLUMN, DELETION_DISABLED, KEY_STORAGE,
-        BACKPRESSURE, and those of `BucketLog.append`.
+        and those of `BucketLog.append`.
         """
         ...
 

@@ -7,9 +7,10 @@ its records grow old, and what a crash left uncopied waits in it: it is visited 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
@@ -22,7 +23,7 @@ from .log.tiered import TieredLog
 from .seam import TableBucket
 from .tables import Tables
 
-__all__ = ["Tending"]
+__all__ = ["Copied", "Tending"]
 
 log = logging.getLogger("lakebed.streams")
 
@@ -32,10 +33,22 @@ VISITS: Final = 64
 VISIT_SECONDS: Final = 3600.0
 """How long it is until the same is visited again. Nothing is added to it, so that only its age matters."""
 
+AGAIN_SECONDS: Final = 300.0
+"""How long it is until one is visited again that could not be opened, or not be copied: it may have been in passing."""
+
 _GONE: Final = frozenset({Reason.UNKNOWN_BUCKET, Reason.NO_PARTITION})
 """It was dropped while we came to it."""
 
 _Work = Callable[[OpenBucket], Awaitable[None]]
+
+
+class Copied(NamedTuple):
+    """What was copied to the byte store in some time."""
+
+    segments: int = 0
+    size_bytes: int = 0
+    failures: int = 0
+    """Logs that could not be, each time."""
 
 
 class Tending:
@@ -58,6 +71,18 @@ class Tending:
         self._is_home = is_home
         self._server = server
         self._visited_at: dict[TableBucket, float] = {}
+        self._uncopied: set[TableBucket] = set()
+        self._copied = Copied()
+
+    @property
+    def uncopied(self) -> frozenset[TableBucket]:
+        """Those whose last copying failed: the byte store may not have of them what it should."""
+        return frozenset(self._uncopied)
+
+    def take_copied(self) -> Copied:
+        """What was copied since this was last asked."""
+        copied, self._copied = self._copied, Copied()
+        return copied
 
     async def tend(self) -> int:
         """Look after all that are open, and some of the others; how many could not be."""
@@ -66,17 +91,22 @@ class Tending:
         idle = [bucket for bucket, _ in await self._idle()]
         at = self._visited_at = {bucket: self._visited_at[bucket] for bucket in idle if bucket in self._visited_at}
         due = [bucket for bucket in idle if bucket not in at or now - at[bucket] >= VISIT_SECONDS]
+        due.sort(key=lambda bucket: at.get(bucket, -math.inf))  # those that fail again and again keep nobody out
         for bucket in due[:VISITS]:
             at[bucket] = now
             failed += await self._visit(bucket, self._tend)
+        for bucket in self._buckets.broken().keys() | self._uncopied:
+            if at.get(bucket) == now:
+                at[bucket] = now - VISIT_SECONDS + AGAIN_SECONDS
+        self._uncopied &= {each.bucket for each in self._buckets} | set(idle)  # others were dropped
         return failed
 
     async def hand_over(self) -> int:
         """Have all that was acknowledged in the byte store, for another server to go on; of how many that failed."""
-        failed = await self._each_open(_hand_over)
+        failed = await self._each_open(self._hand_over)
         for bucket, tail_server in await self._idle():
             if tail_server == self._server:
-                failed += await self._visit(bucket, _hand_over)
+                failed += await self._visit(bucket, self._hand_over)
         return failed
 
     async def _idle(self) -> list[tuple[TableBucket, str]]:
@@ -107,9 +137,28 @@ class Tending:
     async def _tend(self, opened: OpenBucket) -> None:
         if isinstance(opened.log, TieredLog) and opened.log.failure is None:
             table = await self._tables.by_id(opened.bucket.table_id)
-            await opened.log.tend(retention_of(table.definition.options))
+            retention = retention_of(table.definition.options)
+            await self._copy(opened.bucket, opened.log, lambda log: log.tend(retention))
 
+    async def _hand_over(self, opened: OpenBucket) -> None:
+        if isinstance(opened.log, TieredLog) and opened.log.failure is None:
+            await self._copy(opened.bucket, opened.log, TieredLog.hand_over)
 
-async def _hand_over(opened: OpenBucket) -> None:
-    if isinstance(opened.log, TieredLog) and opened.log.failure is None:
-        await opened.log.hand_over()
+    async def _copy(self, bucket: TableBucket, log: TieredLog, work: Callable[[TieredLog], Awaitable[None]]) -> None:
+        """Do what copies some of a log, and count it."""
+        end, failures = log.remote.manifest.copied_end, 0
+        try:
+            await work(log)
+            self._uncopied.discard(bucket)
+        except LakebedError as error:
+            # Whoever is not the home any more has nothing to copy.
+            if not (isinstance(error, StreamFailure) and error.reason is Reason.NOT_LEADER):
+                self._uncopied.add(bucket)
+                failures = 1
+            raise
+        finally:
+            fresh = [segment for segment in log.remote.manifest.segments if segment.start_offset >= end]
+            segments, size, before = self._copied
+            self._copied = Copied(
+                segments + len(fresh), size + sum(each.size_bytes for each in fresh), before + failures
+            )

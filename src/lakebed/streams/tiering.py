@@ -74,6 +74,9 @@ class TieringTable:
     """When it was last in the lake as far as it went."""
 
     started_ms: int | None = None
+    took_ms: int | None = None
+    """How long the last round took that its worker ended."""
+
     last: Finished = NOTHING_SAID
     failures: int = 0
     failed_in_row: int = 0
@@ -162,21 +165,12 @@ class Tiering:
         Reasons: UNKNOWN_BUCKET, FENCED_TIERING.
         """
         table = self._held(table_id, epoch)
-        if is_cut_short:
-            return self._with(replace(table, state=State.PENDING, since_ms=now_ms, started_ms=None, last=said))
-        # Fresh as of when the round began: what came meanwhile is as old as that.
         began = now_ms if table.started_ms is None else table.started_ms
-        return self._with(
-            replace(
-                table,
-                state=State.SCHEDULED,
-                since_ms=began,
-                tiered_ms=began,
-                started_ms=None,
-                last=said,
-                failed_in_row=0,
-            )
-        )
+        table = replace(table, started_ms=None, took_ms=now_ms - began, last=said)
+        if is_cut_short:
+            return self._with(replace(table, state=State.PENDING, since_ms=now_ms))
+        # Fresh as of when the round began: what came meanwhile is as old as that.
+        return self._with(replace(table, state=State.SCHEDULED, since_ms=began, tiered_ms=began, failed_in_row=0))
 
     def fail(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
         """Its worker could not. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -14,13 +13,26 @@ import pyarrow as pa
 import pytest
 
 from tests.clients.people import make_user
-from tests.clients.streams.serving import StreamServer, connected, make_table, start_streams
+from tests.clients.streams.remote_files import (
+    ADDRESS,
+    ROWS,
+    TABLE,
+    file_store,
+    fill,
+    forbid_lasting_keys,
+    reader_of,
+    serving_from,
+)
+from tests.clients.streams.serving import StreamServer, connected, make_table
 from tests.fixtures.compatibility_kit import find_or_install_compiler
-from tests.fixtures.maven import fetched_jars
+from tests.fixtures.maven import Maven, fetched, fetched_jars
 
 pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 
 VERSION: Final = "1.0.0"
+S3_PLUGIN_VERSION: Final = "0.9.1-incubating"
+"""The newest that Maven Central has."""
+
 _SOURCES: Final = Path(__file__).parent / "java"
 _ADMINISTRATION: Final = ("org.apache.fluss.client.admin.Admin", "org.apache.fluss.client.admin.KvSnapshotLease")
 
@@ -70,38 +82,51 @@ def test_records(streams: StreamServer, tmp_path: Path) -> None:
 
 
 async def test_snapshots_of_keys_are_read_by_their_files(tmp_path: Path) -> None:
-    path = fluss.TablePath("fluss", "keys")
+    path, data = fluss.TablePath("fluss", "keys"), tmp_path / "data"
     schema = pa.schema([("id", pa.int32()), ("name", pa.string())])
-    first = start_streams(tmp_path / "data", "--set", "streams.hand_over=true")
-    try:
-        async with connected(first) as connection:
-            table = await make_table(connection, path, schema, primary_key=["id"], bucket_count=2)
-            async with table.new_upsert().create_writer() as writer:
-                for number in range(100):
-                    writer.upsert({"id": number, "name": "first"})
-    finally:
-        assert first.server.stop() == 0
-    # The byte store as a client sees it that has it mounted: by its keys.
-    bytes_, mounted = tmp_path / "data" / "bytes", tmp_path / "mounted"
-    for file in bytes_.rglob("kv/**/*@"):
-        (streams,) = [parent for parent in file.parents if parent.name == "streams"]
-        copy = mounted / file.relative_to(streams.parent).with_name(file.name.removesuffix("@"))
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, copy)
-    second = start_streams(tmp_path / "data", "--set", f"streams.remote_address={mounted}")
-    try:
-        root = (second.server.access_key, second.server.secret_key)
-        done = await asyncio.to_thread(
-            _run, "Snapshots", tmp_path, second.address, *root, "fluss", "keys", str(tmp_path / "client")
-        )
-        assert done.returncode == 0, done.stdout
-        assert "all is well" in done.stdout
-    finally:
-        second.server.kill()
+    with file_store(tmp_path) as store:
+        with serving_from(store, data, "streams.hand_over=true") as streams:
+            async with connected(streams) as connection:
+                table = await make_table(connection, path, schema, primary_key=["id"], bucket_count=2)
+                async with table.new_upsert().create_writer() as writer:
+                    for number in range(100):
+                        writer.upsert({"id": number, "name": "first"})
+            assert streams.server.stop() == 0
+        with serving_from(store, data, ADDRESS, f"streams.remote_role={store.role}") as streams:
+            root, scratch = (streams.server.access_key, streams.server.secret_key), str(tmp_path / "client")
+            words = (streams.address, *root, "fluss", "keys", scratch)
+            done = await asyncio.to_thread(_run, "Snapshots", tmp_path, *words, on_s3=True)
+            assert done.returncode == 0, done.stdout
+            assert "all is well" in done.stdout
+        assert any("/streams/kv/" in each.path and each.method == "HEAD" for each in store.reads())
 
 
-def _run(program: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+async def test_segments_are_read_in_the_byte_store_by_who_may_read_the_table(tmp_path: Path) -> None:
+    with file_store(tmp_path) as store:
+        await fill(store, tmp_path / "data", "others")
+        with serving_from(store, tmp_path / "data", ADDRESS, f"streams.remote_role={store.role}") as streams:
+            forbid_lasting_keys(store)
+            reader, scratch = reader_of(streams, tmp_path, TABLE), str(tmp_path / "client")
+            words = (
+                streams.address,
+                reader.keys.access_key,
+                reader.keys.secret_key,
+                "fluss",
+                TABLE,
+                str(ROWS),
+                scratch,
+            )
+            done = await asyncio.to_thread(_run, "Segments", tmp_path, *words, on_s3=True)
+            assert done.returncode == 0, done.stdout
+            assert "all is well" in done.stdout
+        read = {each.path for each in store.reads() if each.path.endswith(".log") and each.status == 206}
+        assert len(read) > 10
+
+
+def _run(program: str, folder: Path, *words: str, on_s3: bool = False) -> subprocess.CompletedProcess[str]:
     java, class_path = find_or_install_compiler(), f"{folder}:{_client()}/*"
+    if on_s3:
+        class_path += f":{_s3_plugin()}/*"
     javac = [str(java / "bin" / "javac"), "-d", str(folder), "-cp", class_path, "-sourcepath", str(_SOURCES)]
     subprocess.run([*javac, str(_SOURCES / f"{program}.java")], check=True)
     # Arrow reads memory that the module system closes to it.
@@ -117,3 +142,15 @@ def _client() -> Path:
     return fetched_jars(
         f"fluss-client-{VERSION}", "the Java client of Fluss", _SOURCES / "pom.xml", f"-Dclient.version={VERSION}"
     )
+
+
+def _s3_plugin() -> Path:
+    """The folder with what it reads S3 by."""
+
+    def fetch(maven: Maven, staging: Path) -> Path:
+        # The jar alone: it has all it needs in it, and what it says of where it comes from is not published.
+        artifact = f"org.apache.fluss:fluss-fs-s3:{S3_PLUGIN_VERSION}"
+        maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={staging / 'jars'}")
+        return staging / "jars"
+
+    return fetched(f"fluss-fs-s3-{S3_PLUGIN_VERSION}", "the Java client's plugin for S3", fetch)

@@ -13,6 +13,7 @@ from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.jobs import tier_stream
+from lakebed.pipeline.procedures import Moment, call
 from lakebed.pipeline.report import JobReport
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.pipeline.bench import SPARK_MARKS, was_left
@@ -155,6 +156,38 @@ def test_partitions_are_tiered_each_from_its_own_offsets(stream_bench: StreamBen
     with StreamClient(stream_bench.streams.address, server.access_key, server.secret_key) as client:
         partitions = describe(client, DATABASE, stream).partitions
     assert {bucket[0] for bucket in known_to_server(stream_bench, stream).offsets} == {part.id for part in partitions}
+
+
+@pytest.mark.parametrize("kind", ["log", "partitions", "keys"])
+def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
+    stream_bench: StreamBench, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    said: dict[str, Any] = {"log": {}, "keys": {"primary_key": ["id"]}, "partitions": {"partition_keys": ["name"]}}[
+        kind
+    ]
+    stream = stream_bench.make(**said)
+    write = stream_bench.upsert if kind == "keys" else stream_bench.append
+    if kind == "partitions":
+        stream_bench.partition(stream, name="n")
+    write(stream, order(1))
+    table, _ = tier(stream_bench, stream)
+    write(stream, order(2))
+
+    def gone(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamLake, "commit", gone)
+        with pytest.raises(KeyboardInterrupt):
+            tier(stream_bench, stream)
+    # Somebody else rewrites the table, and gives up all that was before.
+    bench = stream_bench.bench
+    call(bench.spark, table, "rewrite_data_files", options={"rewrite-all": "true"})
+    call(bench.spark, table, "expire_snapshots", older_than=Moment(32_503_680_000_000), retain_last=1)
+    assert bench.value(f"SELECT count(*) FROM {table.inside('snapshots')}") == 1
+    write(stream, order(3))
+    tier(stream_bench, stream)
+    assert [row[0] for row in tiered(stream_bench, stream)] == [1, 2, 3]
 
 
 def test_a_log_that_cannot_be_read_is_refused_before_a_table_is_made(stream_bench: StreamBench) -> None:

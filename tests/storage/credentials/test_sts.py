@@ -100,6 +100,11 @@ def test_endpoint_follows_the_region_unless_told(environ: dict[str, str], region
     assert TokenService(machine(environ), region).endpoint == endpoint
 
 
+def test_endpoint_that_is_given_is_the_one() -> None:
+    around = machine({"AWS_ENDPOINT_URL_STS": "https://sts.example.org"})
+    assert TokenService(around, "eu-west-1", "http://store.example:9000/").endpoint == "http://store.example:9000"
+
+
 @pytest.mark.parametrize(
     ("environ", "region"),
     [({"AWS_ENDPOINT_URL_STS": "http://sts.example.org"}, "eu-west-1"), ({}, "evil.example.org/"), ({}, "")],

@@ -45,6 +45,7 @@ _REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ISSUER: Final = re.compile(r"[!-~]{1,255}")
 _HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?|\[[0-9a-f:.]+\](:\d{1,5})?")
 _VISIBLE: Final = re.compile(r"[!-~]+")
+_ROLE: Final = re.compile(r"arn:[\w-]+:[\w-]*:[\w-]*:[\w-]*:[!-~]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -61,6 +62,7 @@ def check_settings(settings: Settings) -> None:
     _check_tables(settings.tables)
     _check_federation(settings.federation)
     _check_streams(settings.streams, settings.server)
+    _check_remote_files(settings.streams, settings.storage)
     _check_pipeline(settings.pipeline)
     _check_listeners(settings.listeners)
     _check_targets(settings.targets)
@@ -109,6 +111,44 @@ def _check_streams(streams: StreamsSettings, server: ServerSettings) -> None:
         )
     if streams.advertise is not None and (not streams.advertise.host or not streams.advertise.port):
         raise _refusal("streams.advertise", f"clients need a host and a port. found={streams.advertise}")
+
+
+def _check_remote_files(streams: StreamsSettings, storage: StorageSettings) -> None:
+    """Whether clients find what they are sent to, and by which keys."""
+    address, s3 = streams.remote_address, storage.s3
+    if address is None:
+        for name in ("remote_role", "remote_sts_endpoint"):
+            if getattr(streams, name) is not None:
+                raise _refusal(f"streams.{name}", "set without streams.remote_address: clients are sent nowhere")
+        return
+    if storage.kind is not StorageKind.S3:
+        raise _refusal(
+            "streams.remote_address",
+            "bytes are in a folder here, where files have other names than their keys and nobody is asked who he is: "
+            'remove it, and the server reads for clients, or set storage.kind = "s3"',
+        )
+    expected = "/".join(part for part in (f"s3://{s3.bucket}", s3.prefix.strip("/")) if part)
+    if address.rstrip("/") != expected:
+        raise _refusal("streams.remote_address", f"is not the byte store's. expected={expected!r} found={address!r}")
+    if streams.remote_role is not None and not _ROLE.fullmatch(streams.remote_role):
+        raise _refusal(
+            "streams.remote_role",
+            f"expected arn:aws:iam::ACCOUNT:role/NAME, or what the store calls a role so. "
+            f"found={streams.remote_role!r}",
+        )
+    endpoint = streams.remote_sts_endpoint
+    if endpoint is None:
+        return
+    if streams.remote_role is None:
+        raise _refusal("streams.remote_sts_endpoint", "set without streams.remote_role: there is no role to assume")
+    parts = _check_endpoint("streams.remote_sts_endpoint", endpoint, "the byte store's are used")
+    if parts.query or parts.fragment:
+        raise _refusal("streams.remote_sts_endpoint", f"expected a URL without a query. found={endpoint!r}")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not s3.allow_http:
+        # Keys come back by it.
+        raise _refusal(
+            "streams.remote_sts_endpoint", f"plain HTTP: use https, or set storage.s3.allow_http. found={endpoint!r}"
+        )
 
 
 def _check_meta(meta: MetaSettings) -> None:

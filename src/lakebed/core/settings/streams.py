@@ -21,7 +21,8 @@ class StreamsSettings:
     """Where clients are told to come. Not set: to the address that they have reached."""
 
     max_connections: Annotated[int, Within(1)] = 1024
-    """Connections open at once; more are closed at once."""
+    """Connections open at once. Half of them may be of clients that have not said who they are, of which the oldest is
+    closed when another comes; of those that have, more are closed at once."""
 
     max_frame: Annotated[int, BYTES, Within(64 * KIB, 1024 * MIB)] = 32 * MIB
     """Largest request. Clients send no more than 10 MiB unless told otherwise."""
@@ -47,5 +48,12 @@ class StreamsSettings:
     says. Not set: they wait for a job that asks for them."""
 
     remote_address: str | None = None
-    """What clients put before keys of the byte store to read old segments and snapshots of keys themselves, as
-    `s3://bucket`. Not set: the server reads for them."""
+    """Where clients read old segments and snapshots of keys themselves: `s3://BUCKET/PREFIX` of the byte store, which
+    has to be S3 for that. Not set: the server reads for them."""
+
+    remote_role: str | None = None
+    """The role, by its ARN, whose temporary keys they get for it, confined to the tables that each may read. Not set:
+    they need access of their own."""
+
+    remote_sts_endpoint: str | None = None
+    """Where that role is assumed. Not set: at the endpoint of the byte store, or that of AWS for its region."""

@@ -31,7 +31,7 @@ from lakebed.pipeline.procedures import call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
 from lakebed.pipeline.shape import current_snapshot
-from lakebed.pipeline.stream_columns import ORIGIN
+from lakebed.pipeline.stream_columns import BUCKET, OFFSET, ORIGIN
 from lakebed.pipeline.stream_frame import frame_of
 from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
 from lakebed.pipeline.stream_offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
@@ -168,7 +168,7 @@ class _Tiering:
             if not self._draft.dry_run:
                 self._publish(told)
             return told.offsets.offsets
-        # All snapshots that said it are expired. The server was told of each before the next round began.
+        # All snapshots that said it are expired.
         known = self._lake.latest(self._source.database, self._source.name)
         if known is None:
             raise InvalidInput(
@@ -176,7 +176,25 @@ class _Tiering:
                 f" stream={self._source.path}",
                 argument="table",
             )
-        return known.offsets
+        if self._source.schema.is_keyed:
+            return known.offsets  # to merge changes again makes no difference
+        # The server need not have been told of the last one: its job was killed before. The rows themselves tell.
+        there = self._found()
+        return {bucket: max(known.offsets.get(bucket, 0), there.get(bucket, 0)) for bucket in {*known.offsets, *there}}
+
+    def _found(self) -> dict[tuple[int | None, int], int]:
+        """How far each log is in the table, by its rows."""
+        source = self._source
+        partitions = {partition.values: partition.id for partition in source.partitions}
+        keys = [quoted_name(key) for key in (*source.partition_keys, BUCKET)]
+        found = {}
+        for *values, bucket, last in self._spark.sql(
+            f"SELECT {', '.join(keys)}, max({OFFSET}) FROM {self._table.sql} GROUP BY {', '.join(keys)}"
+        ).collect():
+            partition_id = partitions.get(tuple(map(str, values))) if values else None
+            if partition_id is not None or not values:  # one that was dropped gets no more records
+                found[partition_id, int(bucket)] = int(last) + 1
+        return found
 
     def _publish(self, told: Told) -> None:
         """Tell the server of a snapshot, unless it knows."""

@@ -61,10 +61,12 @@ class AssumedRole:
 
 @dataclass(frozen=True, slots=True)
 class TokenService:
-    """One STS endpoint: `AWS_ENDPOINT_URL_STS`, else the region's, else the global one."""
+    """One STS endpoint: the one given, else `AWS_ENDPOINT_URL_STS`, else the region's, else the global one."""
 
     surroundings: Surroundings
     region: str | None = None
+    url: str | None = None
+    """An endpoint that was checked before."""
 
     async def assume_role(self, base: Credentials, role: AssumedRole, source: str) -> Credentials:
         """Keys of `role` for somebody who already has keys."""
@@ -89,6 +91,8 @@ class TokenService:
     @property
     def endpoint(self) -> str:
         """Where requests go. Raises InvalidSetting if that is not TLS, as a bearer token would cross in the clear."""
+        if self.url is not None:
+            return self.url.rstrip("/")
         configured = self.surroundings.value("AWS_ENDPOINT_URL_STS")
         if configured:
             if not _is_private_channel(configured):

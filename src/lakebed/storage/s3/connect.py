@@ -30,18 +30,8 @@ async def connect_s3(
     be found, and whatever the first requests may raise.
     """
     around = surroundings or Surroundings.of_this_machine()
-    region = await _region(options, around)
-    provider = credentials or RefreshingCredentials(
-        default_chain(
-            around,
-            access_key_id=options.access_key_id,
-            secret_access_key=options.secret_access_key,
-            session_token=options.session_token,
-            region=region,
-            imdsv1_fallback=options.imdsv1_fallback,
-        ),
-        around.clock,
-    )
+    region = await region_of(options, around)
+    provider = credentials or credentials_of(options, around, region)
     known = capabilities if options.conditional_writes else NO_CONDITIONS
     client = await asyncio.to_thread(_make_client, options, region)
     storage = S3Storage(
@@ -58,7 +48,21 @@ async def connect_s3(
     return storage
 
 
-async def _region(options: S3Options, surroundings: Surroundings) -> str:
+def credentials_of(options: S3Options, surroundings: Surroundings, region: str) -> CredentialProvider:
+    """The keys that the store is spoken to with."""
+    chain = default_chain(
+        surroundings,
+        access_key_id=options.access_key_id,
+        secret_access_key=options.secret_access_key,
+        session_token=options.session_token,
+        region=region,
+        imdsv1_fallback=options.imdsv1_fallback,
+    )
+    return RefreshingCredentials(chain, surroundings.clock)
+
+
+async def region_of(options: S3Options, surroundings: Surroundings) -> str:
+    """The region that options, the environment or the profile name. Raises InvalidSetting if none does and one must."""
     if options.region is not None:
         return options.region
     found = await find_region(surroundings)

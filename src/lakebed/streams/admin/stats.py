@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -11,10 +12,15 @@ from lakebed.objects.model import Caller
 from ..buckets import Buckets
 from ..failures import StreamFailure
 from ..gate import Gate, Need
+from ..log.log_rows import LogRows
 from ..partitions import Partitions
+from ..seam import TableBucket
 from ..tables import Tables
 
-__all__ = ["BucketRows", "Health", "HealthStatus", "Stats"]
+__all__ = ["BucketCounts", "BucketRows", "Health", "HealthCheck", "HealthStatus", "Stats"]
+
+BucketCounts = Mapping[tuple[int, int | None], int]
+"""How many buckets there are of each table, or of each partition of one that has some."""
 
 
 class HealthStatus(IntEnum):
@@ -28,15 +34,74 @@ class HealthStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How many buckets there are, and how many of them can be written to."""
+    """How many buckets there are, and how many of them are as they should be."""
 
     buckets: int
     active: int
+    """Those that can be written to."""
+
+    in_sync: int
+    """Those of which, besides, the byte store has what it should: that is the one copy that a bucket has."""
 
     @property
     def status(self) -> HealthStatus:
-        """A bucket has one replica, its leader: it is in sync or it is not there."""
-        return HealthStatus.GREEN if self.active == self.buckets else HealthStatus.RED
+        """Red if a bucket cannot be written to, yellow if all can and one is not copied."""
+        if self.active < self.buckets:
+            return HealthStatus.RED
+        return HealthStatus.YELLOW if self.in_sync < self.buckets else HealthStatus.GREEN
+
+
+class HealthCheck:
+    """Looks at all buckets, whether or not one was asked for since the start.
+
+    One that is not open counts as one that can be opened, unless that failed the last time, or its row says that its
+    newest records are on the disk of another server. Nothing is opened to find out.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        partitions: Partitions,
+        buckets: Buckets,
+        rows: LogRows,
+        uncopied: Callable[[], AbstractSet[TableBucket]],
+        is_home: Callable[[], bool],
+        *,
+        server: str,
+    ) -> None:
+        """`uncopied` are those whose last copying to the byte store failed."""
+        self._tables = tables
+        self._partitions = partitions
+        self._buckets = buckets
+        self._rows = rows
+        self._uncopied = uncopied
+        self._is_home = is_home
+        self._server = server
+
+    async def take(self) -> Health:
+        """How all are now. It reads a row for each partition, and those of logs that are elsewhere."""
+        counts: dict[tuple[int, int | None], int] = {}
+        for table in await self._tables.all():
+            parts: list[int | None] = [None]
+            if table.is_partitioned:
+                parts = [each.id for each in await self._partitions.of(table)]
+            counts |= {(table.id, part): table.bucket_count for part in parts}
+        return await self.of(counts)
+
+    async def of(self, counts: BucketCounts) -> Health:
+        """The same of these, for who has counted them."""
+        total = sum(counts.values())
+        if not self._is_home():
+            return Health(total, 0, 0)
+        elsewhere = await self._rows.elsewhere(self._server)
+        offline = {each for each in (*elsewhere, *self._buckets.broken()) if _is_among(counts, each)}
+        uncopied = {each for each in self._uncopied() if _is_among(counts, each)}
+        return Health(total, total - len(offline), total - len(offline | uncopied))
+
+
+def _is_among(counts: BucketCounts, bucket: TableBucket) -> bool:
+    """Whether there is such a bucket: it may have been dropped, and its files and rows wait to be removed."""
+    return bucket.bucket < counts.get((bucket.table_id, bucket.partition_id), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +117,11 @@ class BucketRows:
 class Stats:
     """The use cases."""
 
-    def __init__(
-        self, gate: Gate, tables: Tables, partitions: Partitions, buckets: Buckets, is_home: Callable[[], bool]
-    ) -> None:
+    def __init__(self, gate: Gate, tables: Tables, buckets: Buckets, check: HealthCheck) -> None:
         self._gate = gate
         self._tables = tables
-        self._partitions = partitions
         self._buckets = buckets
-        self._is_home = is_home
+        self._check = check
 
     async def table(
         self, caller: Caller, table_id: int, wanted: Sequence[tuple[int | None, int]]
@@ -80,10 +142,6 @@ class Stats:
         return found
 
     async def health(self, caller: Caller) -> Health:
-        """Of all buckets, whether or not one was asked for since the start: what is not open can be opened."""
+        """Of all buckets. Raises AccessDenied."""
         await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
-        count = 0
-        for table in await self._tables.all():
-            parts = len(await self._partitions.of(table)) if table.is_partitioned else 1
-            count += parts * table.bucket_count
-        return Health(count, count if self._is_home() else 0)
+        return await self._check.take()

@@ -18,6 +18,7 @@ from lakebed.streams.schema import Column, Schema
 from lakebed.streams.table import StreamTable
 from lakebed.streams.types import DataType, Root
 
+from .arrow_messages import read_rows
 from .batches import Batch, Buffer, walk
 from .predicates import Bounds, Predicate, may_match
 from .presentation import Presentation
@@ -90,13 +91,13 @@ class BatchFilter:
 
         try:
             return may_match(self._predicate, bounds)
-        except (pa.ArrowException, StreamFailure, ValueError):
+        except (pa.ArrowException, StreamFailure, ValueError, OSError):
             return True  # what cannot be looked at is for the reader to see
 
     def _column(self, batch: Batch, schema: Schema, at: int) -> pa.Array:
         body = b"".join(project(batch, [at], self._shapes(batch.schema_id))[_HEAD_PIECES:])
         only: Column = schema.columns[at]
-        return pa.ipc.read_record_batch(pa.py_buffer(body), arrow_schema(Schema((only,)))).column(0)
+        return read_rows(body, arrow_schema(Schema((only,)))).column(0)
 
     def _shapes(self, schema_id: int) -> Sequence[ColumnShape]:
         return [shape_of(arrow_type(column.type)) for column in self._schemas[schema_id].columns]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
@@ -26,6 +27,7 @@ from lakebed.core.clock import Clock
 from lakebed.storage.files import remove_tree, sync_folder
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Acks, Appended, Fetched
+from lakebed.streams.timing import Durations
 
 from .admission import Admission, Admitted
 from .batches import Buffer, is_whole, walk
@@ -66,6 +68,7 @@ class FolderLog:
         settings: LogSettings,
         presentation: Presentation,
         is_home: Callable[[], bool],
+        flushes: Durations,
     ) -> None:
         self.folder = folder
         self._clock = clock
@@ -73,6 +76,7 @@ class FolderLog:
         self._settings = settings
         self._presentation = presentation
         self._is_home = is_home
+        self._flushes = flushes
         self._admission = Admission(clock, settings.max_batch_bytes, presentation.knows)
         self._segments: list[Segment] = []
         self._start = 0
@@ -101,8 +105,12 @@ class FolderLog:
         presentation: Presentation = PLAIN,
         is_home: Callable[[], bool] = lambda: True,
         first_offset: int = 0,
+        flushes: Durations | None = None,
     ) -> FolderLog:
-        """Find what `folder` holds, or begin a log at `first_offset`. Raises LOG_STORAGE."""
+        """Find what `folder` holds, or begin a log at `first_offset`. Raises LOG_STORAGE.
+
+        `flushes` is told how long it takes to write and sync a group.
+        """
         log = cls(
             folder,
             clock=clock,
@@ -110,6 +118,7 @@ class FolderLog:
             settings=LogSettings() if settings is None else settings,
             presentation=presentation,
             is_home=is_home,
+            flushes=Durations() if flushes is None else flushes,
         )
         await log._recover(first_offset)
         return log
@@ -225,6 +234,10 @@ class FolderLog:
             except OSError as error:
                 raise _failed(error) from error
         return await self._with(segment, _read_checked, segment, offset, max_bytes)
+
+    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
+        """Nothing is elsewhere."""
+        return None
 
     async def wait_for(self, offset: int) -> None:
         """Return when a record at `offset` or later can be read, or the log is closed."""
@@ -376,10 +389,12 @@ class FolderLog:
         descriptor = segment.descriptor()
         position = segment.size
         for left in reversed(range(_MOST_GROUPS)):
+            began = time.monotonic()
             _write_all(descriptor, group.pieces, position)
             if len(self._written_waiters):
                 loop.call_soon_threadsafe(self._was_written, group.end_offset)
             os.fdatasync(descriptor)
+            self._flushes.note(time.monotonic() - began)
             following = self._line.take(room) if left else None
             if following is None:
                 break

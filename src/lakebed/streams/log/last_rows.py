@@ -18,7 +18,7 @@ _PIECE_BYTES: Final = 4 * 1024 * 1024
 async def last_batches(log: BucketLog, rows: int, max_bytes: int) -> Sequence[Buffer]:
     """The batches with the last rows of a log without keys; the newest of them if they are more bytes than that.
 
-    A read ends where a segment does, and tells readers of what is in the byte store alone where it is, not what.
+    A read ends where a segment does.
     """
     end = log.stable_offset
     offset = max(log.start_offset, end - rows)

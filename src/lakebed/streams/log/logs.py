@@ -14,6 +14,7 @@ from lakebed.core.clock import Clock
 from lakebed.storage.files import make_folder, remove_tree, sync_folder
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import TableBucket
+from lakebed.streams.timing import Durations
 
 from .folder import FolderLog
 from .presentation import PLAIN, Presentation
@@ -37,6 +38,8 @@ class Logs:
         self._settings = LogSettings() if settings is None else settings
         self._threads = ThreadPoolExecutor(_THREADS, "streams-log")
         self._lock = _lock(folder)
+        self.flushes = Durations()
+        """How long it takes to write and sync a group of appends."""
 
     async def open(
         self,
@@ -55,6 +58,7 @@ class Logs:
             presentation=presentation,
             is_home=is_home,
             first_offset=first_offset,
+            flushes=self.flushes,
         )
 
     def folder_of(self, bucket: TableBucket) -> str:

@@ -97,6 +97,10 @@ class MemoryLog:
         after = self._offsets[last] if last < len(self._offsets) else self.end_offset
         return Fetched(b"".join(self._batches[first:last]), after)
 
+    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
+        """Nothing is elsewhere."""
+        return None
+
     async def wait_for(self, offset: int) -> None:
         """Return when a record at `offset` or later can be read, or the log is closed."""
         if offset >= self.end_offset and not self.is_closed:

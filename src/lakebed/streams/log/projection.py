@@ -1,12 +1,7 @@
 """Columns taken out of an Arrow batch without decoding it: buffers are chosen, the list of them is written anew.
 
-A batch of a log is one encapsulated message of Arrow's stream format, without its schema: a flatbuffer that lists the
-lengths of columns (nodes) and where their buffers are, then the buffers. Which of these are a column's follows from its
-type alone. So a projection copies the bytes of the columns that were asked for and touches no others, whether they are
-compressed or not.
-
-Layout of the flatbuffer: Arrow's Message.fbs (`Message`: version, header type, header, body length; `RecordBatch`:
-length, nodes, buffers, compression, variadic buffer counts).
+Which buffers are a column's follows from its type alone. So a projection copies the bytes of the columns that were
+asked for and touches no others, whether they are compressed or not.
 """
 
 from __future__ import annotations
@@ -19,6 +14,7 @@ import pyarrow as pa
 
 from lakebed.streams.failures import Reason, StreamFailure
 
+from .arrow_messages import CONTINUATION, PLACE, RECORD_BATCH, ArrowMessage
 from .batches import APPEND_ONLY, Batch, Buffer, header_of
 
 __all__ = ["ColumnShape", "project", "shape_of"]
@@ -31,12 +27,7 @@ class ColumnShape(NamedTuple):
     buffers: int
 
 
-_CONTINUATION: Final = b"\xff\xff\xff\xff"
-_RECORD_BATCH: Final = 3
-_U16: Final = struct.Struct("<H")
 _I32: Final = struct.Struct("<i")
-_I64: Final = struct.Struct("<q")
-_PAIR: Final = struct.Struct("<qq")
 
 
 def shape_of(kind: pa.DataType) -> ColumnShape:
@@ -70,7 +61,7 @@ def project(batch: Batch, columns: Sequence[int], shapes: Sequence[ColumnShape])
     body = batch.body
     kinds = 0 if batch.attributes & APPEND_ONLY else batch.record_count
     try:
-        message = _Message.parse(body[kinds:])
+        message = ArrowMessage.parse(body[kinds:])
         taken = _take(message, columns, shapes)
     except (struct.error, IndexError, ValueError) as error:
         raise StreamFailure(
@@ -80,86 +71,7 @@ def project(batch: Batch, columns: Sequence[int], shapes: Sequence[ColumnShape])
     return [header_of(batch, size), body[:kinds], *taken]
 
 
-class _Message(NamedTuple):
-    version: int
-    length: int
-    nodes: memoryview
-    buffers: memoryview
-    codec: int | None
-    body: memoryview
-
-    @classmethod
-    def parse(cls, view: memoryview) -> _Message:
-        if bytes(view[:4]) != _CONTINUATION:
-            raise ValueError("no message begins here")
-        (size,) = _I32.unpack_from(view, 4)
-        if size < 0 or 8 + size > len(view):
-            raise ValueError(f"metadata is cut off. bytes={size}")
-        table = view[8 : 8 + size]
-        root = _Table(table, *_I32.unpack_from(table, 0))
-        if root.byte(1) != _RECORD_BATCH:
-            raise ValueError(f"message is no record batch. type={root.byte(1)}")
-        header = root.table(2)
-        if header is None:
-            raise ValueError("message has no header")
-        compression = header.table(3)
-        if header.vector(4, 8):
-            raise ValueError("buffers of a varying number are not known")
-        return cls(
-            root.short(0),
-            header.long(0),
-            header.vector(1, 16),
-            header.vector(2, 16),
-            None if compression is None else compression.byte(0),
-            view[8 + size :],
-        )
-
-
-class _Table(NamedTuple):
-    """A table of a flatbuffer: fields by number, absent ones at their defaults."""
-
-    data: memoryview
-    at: int
-
-    def _field(self, number: int) -> int:
-        vtable = self.at - _I32.unpack_from(self.data, self.at)[0]
-        if vtable < 0:
-            raise ValueError("table has no description")
-        entry = 4 + 2 * number
-        if entry >= _U16.unpack_from(self.data, vtable)[0]:
-            return 0
-        offset = int(_U16.unpack_from(self.data, vtable + entry)[0])
-        return self.at + offset if offset else 0
-
-    def byte(self, number: int) -> int:
-        at = self._field(number)
-        return self.data[at] if at else 0
-
-    def short(self, number: int) -> int:
-        at = self._field(number)
-        return int(_U16.unpack_from(self.data, at)[0]) if at else 0
-
-    def long(self, number: int) -> int:
-        at = self._field(number)
-        return int(_I64.unpack_from(self.data, at)[0]) if at else 0
-
-    def table(self, number: int) -> _Table | None:
-        at = self._field(number)
-        return _Table(self.data, at + _I32.unpack_from(self.data, at)[0]) if at else None
-
-    def vector(self, number: int, item_bytes: int) -> memoryview:
-        at = self._field(number)
-        if not at:
-            return memoryview(b"")
-        at += _I32.unpack_from(self.data, at)[0]
-        (count,) = _I32.unpack_from(self.data, at)
-        end = at + 4 + count * item_bytes
-        if count < 0 or end > len(self.data):
-            raise ValueError(f"vector is cut off. count={count}")
-        return self.data[at + 4 : end]
-
-
-def _take(message: _Message, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[Buffer]:
+def _take(message: ArrowMessage, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[Buffer]:
     if (
         len(message.nodes) != 16 * sum(shape.nodes for shape in shapes)
         or len(message.buffers) != 16 * sum(shape.buffers for shape in shapes)
@@ -174,10 +86,10 @@ def _take(message: _Message, columns: Sequence[int], shapes: Sequence[ColumnShap
     for number, shape in enumerate(shapes):
         if number in wanted:
             nodes.append(message.nodes[16 * node : 16 * (node + shape.nodes)])
-            for start, size in _PAIR.iter_unpack(message.buffers[16 * buffer : 16 * (buffer + shape.buffers)]):
+            for start, size in PLACE.iter_unpack(message.buffers[16 * buffer : 16 * (buffer + shape.buffers)]):
                 if start < 0 or size < 0 or start + size > len(message.body):
                     raise ValueError("a buffer lies outside of the message")
-                places.append(_PAIR.pack(end, size))
+                places.append(PLACE.pack(end, size))
                 pieces.append(message.body[start : start + size])
                 if size % 8:
                     pieces.append(bytes(-size % 8))
@@ -196,13 +108,13 @@ _COMPRESSION: Final = struct.Struct("<2H2H iBB2x")  # 72: the description, the c
 _NODES_AT: Final = 92
 
 
-def _write(message: _Message, nodes: bytes, buffers: bytes, body_bytes: int) -> bytes:
+def _write(message: ArrowMessage, nodes: bytes, buffers: bytes, body_bytes: int) -> bytes:
     """A message that lists these, its metadata a multiple of 8 bytes."""
     buffers_at = _NODES_AT + 4 + len(nodes) + 4
     codec = message.codec
     metadata = b"".join(
         (
-            _ROOT.pack(16, 12, 20, 16, 18, 4, 8, 12, 48 - 20, body_bytes, message.version, _RECORD_BATCH),
+            _ROOT.pack(16, 12, 20, 16, 18, 4, 8, 12, 48 - 20, body_bytes, message.version, RECORD_BATCH),
             _BATCH.pack(
                 *(12, 24, 8, 4, 16, 0 if codec is None else 20),
                 *(12, _NODES_AT - 52, message.length, buffers_at - 64, 80 - 68),
@@ -216,4 +128,4 @@ def _write(message: _Message, nodes: bytes, buffers: bytes, body_bytes: int) -> 
             buffers,
         )
     )
-    return b"".join((_CONTINUATION, _I32.pack(len(metadata)), metadata))
+    return b"".join((CONTINUATION, _I32.pack(len(metadata)), metadata))

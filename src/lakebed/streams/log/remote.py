@@ -61,8 +61,8 @@ class RemoteSettings:
 
     prefix: str = "streams"
     address: str | None = None
-    """What clients put before a segment's key to read it themselves (`s3://bucket`, a mounted path). None: they are not
-    told, and the home reads it for them."""
+    """What clients put before a segment's key to read it themselves (`s3://bucket`). None: they are not told, and the
+    home reads it for them."""
 
     writer: WriterSettings = field(default_factory=WriterSettings)
 

@@ -105,8 +105,8 @@ class TieredLog:
         self._closing = asyncio.Event()
         self._tending = asyncio.Lock()
         self.life = life
-        """Names the log on this disk: another one once it was begun anew, since another server had gone on with it. What
-        was made here of its former life may have what the log has not."""
+        """Names the log on this disk: another once it was begun anew, as another server had gone on with it. What was
+        made here of its former life may have what the log has not."""
         self.keep_from: Callable[[], int] = lambda: local.stable_offset
         """From which offset on records are needed in the form in which they were appended, however old they are."""
         if tail is not None:
@@ -156,12 +156,10 @@ class TieredLog:
         return await self._local.append(records, acks)
 
     async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
-        """Batches from the one with `offset` on; or where they are, if that is something that clients can use."""
+        """Batches from the one with `offset` on."""
         if offset >= self._local.start_offset or offset < self.start_offset:
             return await self._local.read(offset, max_bytes, columns)
         self._presentation.check(columns)
-        if self._remote.directory is not None:
-            return await self._remote.locate(offset)
         found = await self._remote.read(offset, max_bytes)
         if columns is None:
             return found
@@ -175,6 +173,14 @@ class TieredLog:
         if self._presentation.renders:
             return await self._remote.read_stored(offset, max_bytes)
         return await self._remote.read(offset, max_bytes)
+
+    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
+        """Where in the byte store `offset` is, if it is not here and clients can read there."""
+        is_here = offset >= self._local.start_offset or offset < self.start_offset
+        if is_here or self._remote.directory is None:
+            return None
+        self._presentation.check(columns)
+        return await self._remote.locate(offset)
 
     async def wait_for(self, offset: int) -> None:
         """Return when a record at `offset` or later can be read, or the log is closed."""

@@ -12,7 +12,7 @@ from ..calls import AnyCall, Call
 from ..errors import failure_message
 from .altering import option_changes
 
-__all__ = ["config_calls", "file_calls", "server_calls", "stats_calls"]
+__all__ = ["config_calls", "server_calls", "stats_calls"]
 
 
 def config_calls(configs: ClusterConfigs) -> tuple[AnyCall, ...]:
@@ -32,17 +32,6 @@ def config_calls(configs: ClusterConfigs) -> tuple[AnyCall, ...]:
         Call(1045, "DESCRIBE_CLUSTER_CONFIGS", pb.DescribeClusterConfigsRequest, describe),
         Call(1046, "ALTER_CLUSTER_CONFIGS", pb.AlterClusterConfigsRequest, alter),
     )
-
-
-def file_calls() -> tuple[AnyCall, ...]:
-    """The call for keys to the files of logs, of which clients need none: the home reads them for them."""
-
-    async def token(
-        caller: Caller, request: pb.GetFileSystemSecurityTokenRequest
-    ) -> pb.GetFileSystemSecurityTokenResponse:
-        return pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
-
-    return (Call(1025, "GET_FILESYSTEM_SECURITY_TOKEN", pb.GetFileSystemSecurityTokenRequest, token),)
 
 
 def server_calls(servers: Servers) -> tuple[AnyCall, ...]:
@@ -101,7 +90,7 @@ def stats_calls(stats: Stats) -> tuple[AnyCall, ...]:
         found = await stats.health(caller)
         return pb.GetClusterHealthResponse(
             num_replicas=found.buckets,
-            in_sync_replicas=found.active,
+            in_sync_replicas=found.in_sync,
             num_leader_replicas=found.buckets,
             active_leader_replicas=found.active,
             status=found.status,

@@ -12,11 +12,13 @@ from lakebed.objects.model import Caller
 from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
+from lakebed.streams.keys.batches import said_count
 from lakebed.streams.keys.cursors import Cursors, ScanCall
 from lakebed.streams.log.last_rows import last_batches
 from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
+from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Chunks, Raw, Room
@@ -33,29 +35,35 @@ MAX_ROWS_BYTES: Final = 64 * 1024 * 1024
 MANY_KEYS: Final = 1024
 """Looked up at once for one connection. Clients ask for 128."""
 
+_PUT: Final = "PUT_KV"
+_LOOKUP: Final = "LOOKUP"
+_LIMIT_SCAN: Final = "LIMIT_SCAN"
+_PREFIX_LOOKUP: Final = "PREFIX_LOOKUP"
+_SCAN: Final = "SCAN_KV"
 _ACKS: Final = {each.value: each for each in Acks}
 _MODES: Final = {each.value: each for each in MergeMode}
-_KNOWS_BACKPRESSURE: Final = 2
-"""The version of PutKv from which on clients know the word; earlier ones are told of storage."""
 
 
 class KeyCalls:
     """The calls, on these use cases."""
 
-    def __init__(self, tables: Tables, buckets: Buckets, gate: Gate, cursors: Cursors) -> None:
+    def __init__(
+        self, tables: Tables, buckets: Buckets, gate: Gate, cursors: Cursors, traffic: Traffic | None = None
+    ) -> None:
         self._tables = tables
         self._buckets = buckets
         self._gate = gate
         self._cursors = cursors
+        self._traffic = Traffic() if traffic is None else traffic
 
     def calls(self) -> tuple[AnyCall, ...]:
         """All of them."""
         return (
-            Raw(1016, "PUT_KV", self.put, max_version=2),
-            Raw(1017, "LOOKUP", self.lookup, max_version=1),
-            Raw(1033, "LIMIT_SCAN", self.limit_scan),
-            Raw(1034, "PREFIX_LOOKUP", self.prefix_lookup, max_version=1),
-            Raw(1061, "SCAN_KV", self.scan),
+            Raw(1016, _PUT, self.put, max_version=2),
+            Raw(1017, _LOOKUP, self.lookup, max_version=1),
+            Raw(1033, _LIMIT_SCAN, self.limit_scan),
+            Raw(1034, _PREFIX_LOOKUP, self.prefix_lookup, max_version=1),
+            Raw(1061, _SCAN, self.scan),
         )
 
     async def _table(self, caller: Caller, table_id: int, need: Need) -> StreamTable:
@@ -83,18 +91,17 @@ class KeyCalls:
             table = await self._table(caller, request.table_id, Need.WRITE)
         except LakebedError as error:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
+            self._traffic.failed(None, _PUT, len(request.buckets))
             return pb.PutKvResponse(buckets=[_refused(part, error) for part in request.buckets])
 
         async def one(part: RecordsFor) -> pb.PutBucket:
             put = Put(part.records, request.target_columns, mode)
-            return await self._put(table, part, put, acks, request.timeout_ms, version)
+            return await self._put(table, part, put, acks, request.timeout_ms)
 
         # As tasks even where there is one: what begins at once would overtake what an earlier call is about to begin.
         return pb.PutKvResponse(buckets=await asyncio.gather(*map(one, request.buckets)))
 
-    async def _put(
-        self, table: StreamTable, part: RecordsFor, put: Put, acks: Acks, timeout_ms: int, version: int
-    ) -> pb.PutBucket:
+    async def _put(self, table: StreamTable, part: RecordsFor, put: Put, acks: Acks, timeout_ms: int) -> pb.PutBucket:
         done = pb.PutBucket(bucket_id=part.bucket)
         if part.partition_id is not None:
             done.partition_id = part.partition_id
@@ -102,13 +109,9 @@ class KeyCalls:
             async with Within(timeout_ms):
                 keys = await self._keys(table, part.partition_id, part.bucket)
                 done.log_end_offset = await keys.put(put, acks)
+            self._traffic.came(table.id, _PUT, len(part.records), said_count(part.records))
         except LakebedError as error:
-            if (
-                isinstance(error, StreamFailure)
-                and error.reason is Reason.BACKPRESSURE
-                and version < _KNOWS_BACKPRESSURE
-            ):
-                error = StreamFailure(Reason.KEY_STORAGE, str(error))
+            self._traffic.failed(table.id, _PUT)
             done.error_code, done.error_message = error_code(error), str(error)
         return done
 
@@ -139,8 +142,11 @@ class KeyCalls:
                         values = await keys.lookup_or_insert(list(part.keys))
                 else:
                     values = await keys.lookup(list(part.keys))
-                answer.append(looked_up(partition_id, part.bucket_id, values, part.original_partition_name))
+                found = looked_up(partition_id, part.bucket_id, values, part.original_partition_name)
+                answer.append(found)
+                self._traffic.went(table.id, _LOOKUP, len(found))
             except LakebedError as error:
+                self._traffic.failed(table.id, _LOOKUP)
                 failed = pb.LookedUpBucket(
                     bucket_id=part.bucket_id, error_code=error_code(error), error_message=str(error)
                 )
@@ -163,10 +169,13 @@ class KeyCalls:
                 partition_id = found.partition_id = part.partition_id
             try:
                 keys = await self._keys(table, partition_id, part.bucket_id)
+                before = left
                 for values in await keys.lookup_prefixes(list(part.keys), left):
                     found.value_lists.add(values=values)
                     left -= sum(map(len, values))
+                self._traffic.went(table.id, _PREFIX_LOOKUP, before - left)
             except LakebedError as error:
+                self._traffic.failed(table.id, _PREFIX_LOOKUP)
                 found.error_code, found.error_message = error_code(error), str(error)
         return answer
 
@@ -175,13 +184,16 @@ class KeyCalls:
     async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """Some rows of a bucket: of keys the first, of a log the last."""
         request = read_message(pb.LimitScanRequest, body)
+        table: StreamTable | None = None
         try:
             table = await self._table(caller, request.table_id, Need.READ)
             partition_id = request.partition_id if request.HasField("partition_id") else None
             opened = await self._buckets.get(table, partition_id, request.bucket_id)
             await room.turn()
             records = await _some(opened, max(request.limit, 0))
+            self._traffic.went(table.id, _LIMIT_SCAN, sum(map(len, records)))
         except LakebedError as error:
+            self._traffic.failed(None if table is None else table.id, _LIMIT_SCAN)
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
         return limit_scan_answer(records, is_log=opened.keys is None)
 
@@ -196,7 +208,10 @@ class KeyCalls:
         await room.turn()
         try:
             page = await self._cursors.call(_scan_call(request), find)
+            # Of no table: whoever goes on with a scan does not say which it is of.
+            self._traffic.went(None, _SCAN, sum(map(len, page.records or ())))
         except LakebedError as error:
+            self._traffic.failed(None, _SCAN)
             return pb.ScanKvResponse(error_code=error_code(error), error_message=str(error))
         return scan_answer(page)
 

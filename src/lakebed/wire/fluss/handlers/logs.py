@@ -22,12 +22,14 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
 from lakebed.streams.log.filtering import BatchFilter, filtered_columns
 from lakebed.streams.partitions import Partitions
-from lakebed.streams.seam import Acks, BucketLog
+from lakebed.streams.seam import Acks, BucketLog, Fetched
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
+from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Call, Raw, Room
+from ..clients import StreamClient, client_of
 from ..deadlines import Within
 from ..encoding import read_message
 from ..errors import error_code
@@ -43,6 +45,8 @@ MAX_WAIT_MS: Final = 60_000
 FROM_START: Final = -2
 """As an offset: the first that there is."""
 
+_PRODUCE: Final = "PRODUCE_LOG"
+_FETCH: Final = "FETCH_LOG"
 _EARLIEST, _LATEST, _TIME, _WRITTEN = range(4)
 _ACKS: Final = {each.value: each for each in Acks}
 
@@ -54,9 +58,13 @@ class _Asked:
     table: StreamTable | None
     request: pb.FetchBucket
     columns: Sequence[int] | None
+    client: StreamClient
     filter: BatchFilter | None = None
     opened: OpenBucket | None = None
     offset: int = 0
+    next_offset: int = 0
+    """Where the reader goes on, if it was given records here."""
+
     answer: FetchedBucket | None = None
 
     @property
@@ -81,6 +89,7 @@ class LogCalls:
         gate: Gate,
         writers: WriterIds,
         clock: Clock,
+        traffic: Traffic | None = None,
     ) -> None:
         self._tables = tables
         self._partitions = partitions
@@ -88,12 +97,13 @@ class LogCalls:
         self._gate = gate
         self._writers = writers
         self._clock = clock
+        self._traffic = Traffic() if traffic is None else traffic
 
     def calls(self) -> tuple[AnyCall, ...]:
         """All of them."""
         return (
-            Raw(1014, "PRODUCE_LOG", self.produce),
-            Raw(1015, "FETCH_LOG", self.fetch),
+            Raw(1014, _PRODUCE, self.produce),
+            Raw(1015, _FETCH, self.fetch),
             Call(1021, "LIST_OFFSETS", pb.ListOffsetsRequest, self.list_offsets),
             Call(1026, "INIT_WRITER", pb.InitWriterRequest, self.init_writer),
         )
@@ -110,6 +120,7 @@ class LogCalls:
             table = await self._writable(caller, request.table_id)
         except LakebedError as error:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
+            self._traffic.failed(None, _PRODUCE, len(request.buckets))
             return pb.ProduceLogResponse(buckets=[_refused(part, error) for part in request.buckets])
         # Begun in their order, and awaited together: they share a sync. As tasks even where there is one: what begins
         # at once would overtake what an earlier call is about to begin, and be refused for its number.
@@ -132,9 +143,14 @@ class LogCalls:
             async with Within(timeout_ms):
                 # Without a wait in between once the bucket is open: so batches are in the order in which they came.
                 opened = await self._buckets.get(table, part.partition_id, part.bucket)
-                produced.base_offset = (await opened.log.append(part.records, acks)).base_offset
+                appended = await opened.log.append(part.records, acks)
         except LakebedError as error:
+            self._traffic.failed(table.id, _PRODUCE)
             _set_error(produced, error)
+        else:
+            produced.base_offset = appended.base_offset
+            records = appended.end_offset - appended.base_offset
+            self._traffic.came(table.id, _PRODUCE, len(part.records), records)
         return produced
 
     async def init_writer(self, caller: Caller, request: pb.InitWriterRequest) -> pb.InitWriterResponse:
@@ -161,12 +177,25 @@ class LogCalls:
         while await self._read(parts, min(request.max_bytes, MAX_FETCH_BYTES)) < least:
             if not await _wait(parts, deadline):
                 break
-        return fetch_answer([(table_id, [_answer_of(part) for part in some]) for table_id, some in asked])
+        return fetch_answer([(table_id, [self._answered(part) for part in some]) for table_id, some in asked])
+
+    def _answered(self, part: _Asked) -> FetchedBucket:
+        """The answer of one bucket, which is counted."""
+        answer = part.answer
+        if answer is None:
+            raise RuntimeError("a bucket of a fetch was not answered")
+        table_id = None if part.table is None else part.table.id
+        if answer.error_code:
+            self._traffic.failed(table_id, _FETCH)
+        else:
+            self._traffic.went(table_id, _FETCH, len(answer.records), max(part.next_offset - part.offset, 0))
+        return answer
 
     async def _resolve(self, caller: Caller, request: pb.FetchTable) -> list[_Asked]:
         """The buckets of one table of a fetch, open; or with what is wrong with them."""
         columns = list(request.projected_fields) if request.projection_pushdown_enabled else None
-        parts = [_Asked(None, bucket, columns) for bucket in request.buckets]
+        client = client_of(caller)
+        parts = [_Asked(None, bucket, columns, client) for bucket in request.buckets]
         try:
             table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
             await self._gate.check(caller.principal, Need.READ, *table.path, request_id=caller.request_id)
@@ -225,14 +254,15 @@ class LogCalls:
 
     async def _read_one(self, part: _Asked, log: BucketLog, most: int, is_readable: bool) -> FetchedBucket:
         bucket = part.request.bucket_id
+        part.next_offset = part.offset
         if not is_readable:
             return FetchedBucket(
                 part.partition_id, bucket, high_watermark=log.stable_offset, start_offset=log.start_offset
             )
-        if part.filter is None:
-            found = await log.read(part.offset, most, part.columns)
-        else:
-            found = await log.read(part.offset, most)
+        found = await self._located(part, log)
+        if found is None:
+            found = await log.read(part.offset, most, part.columns if part.filter is None else None)
+        part.next_offset = found.next_offset
         records, filtered_end = found.records, -1
         if part.filter is not None and part.table is not None and not found.remote:
             for number in part.filter.unknown(found.records):
@@ -256,6 +286,15 @@ class LogCalls:
             partition_name=partition_name,
             filtered_end=filtered_end,
         )
+
+    async def _located(self, part: _Asked, log: BucketLog) -> Fetched | None:
+        """Where the reader finds the records itself, if it can."""
+        if part.table is None or not part.client.may_read_files:
+            return None
+        found = await log.locate(part.offset, part.columns)
+        if found is None or not await part.client.reads_files(part.table.id, self._clock.now_ms()):
+            return None
+        return found
 
     # -- offsets --------------------------------------------------------------------------------------------------
 
@@ -324,12 +363,6 @@ async def _wait(parts: Sequence[_Asked], deadline: float) -> bool:
         timer.cancel()
         for leave in watched:
             leave()
-
-
-def _answer_of(part: _Asked) -> FetchedBucket:
-    if part.answer is None:
-        raise RuntimeError("a bucket of a fetch was not answered")
-    return part.answer
 
 
 def _refused(part: RecordsFor, error: LakebedError) -> pb.ProducedBucket:

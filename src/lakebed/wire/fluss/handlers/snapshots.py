@@ -9,8 +9,9 @@ from __future__ import annotations
 from lakebed.objects.model import Caller
 from lakebed.streams.buckets import Buckets
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.file_access import FileAccess
 from lakebed.streams.gate import Gate, Need
-from lakebed.streams.keys.snapshots import KeySnapshot, KeySnapshots
+from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
@@ -18,6 +19,7 @@ from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
+from ..clients import client_of
 
 __all__ = ["SnapshotCalls"]
 
@@ -32,15 +34,14 @@ class SnapshotCalls:
         partitions: Partitions,
         buckets: Buckets,
         snapshots: KeySnapshots,
-        address: str | None,
+        files: FileAccess,
     ) -> None:
-        """`address` is what readers put before a key of the byte store. None: they do not reach it."""
         self._gate = gate
         self._tables = tables
         self._partitions = partitions
         self._buckets = buckets
         self._snapshots = snapshots
-        self._address = address
+        self._files = files
 
     def calls(self) -> tuple[AnyCall, ...]:
         """What this answers."""
@@ -64,8 +65,11 @@ class SnapshotCalls:
         partition_id = None
         if table.is_partitioned:
             answer.partition_id = partition_id = (await self._partitions.by_name(table, request.partition_name)).id
+        tokens = client_of(caller).takes_session_tokens
+        is_reached = await self._files.reaches(caller, table.id, takes_tokens=tokens)
         for number in range(table.bucket_count):
-            found = await self._readable(TableBucket(table.id, partition_id, number))
+            bucket = TableBucket(table.id, partition_id, number)
+            found = await self._snapshots.latest(bucket) if is_reached else None
             if found is not None:
                 answer.latest_snapshots.add(bucket_id=number, snapshot_id=found.id, log_offset=found.log_offset)
                 continue
@@ -78,9 +82,6 @@ class SnapshotCalls:
             answer.latest_snapshots.add(bucket_id=number)
         return answer
 
-    async def _readable(self, bucket: TableBucket) -> KeySnapshot | None:
-        return None if self._address is None else await self._snapshots.latest(bucket)
-
     async def metadata(
         self, caller: Caller, request: pb.GetKvSnapshotMetadataRequest
     ) -> pb.GetKvSnapshotMetadataResponse:
@@ -90,7 +91,8 @@ class SnapshotCalls:
         found = await self._snapshots.get(
             TableBucket(request.table_id, partition_id, request.bucket_id), request.snapshot_id
         )
-        before = "" if self._address is None else f"{self._address}/"
+        place = self._files.place
+        before = "" if place is None else f"{place.address}/"
         files = [pb.SnapshotFile(remote_path=before + file.key, local_file_name=file.name) for file in found.files]
         return pb.GetKvSnapshotMetadataResponse(log_offset=found.log_offset, snapshot_files=files)
 

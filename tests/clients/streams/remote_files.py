@@ -1,0 +1,158 @@
+"""A byte store that clients of streams read themselves: a server of ours with STS, and one whose bytes are there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import fluss
+import pyarrow
+
+from tests.clients.boto import connected as s3_connected
+from tests.clients.people import User, administer, make_user, user_who_may
+from tests.clients.streams.serving import StreamServer, connected, make_table, start_streams
+from tests.fixtures.server import RunningServer, start_server
+
+BUCKET: Final = "bytes"
+PREFIX: Final = "lake"
+ADDRESS: Final = f"streams.remote_address=s3://{BUCKET}/{PREFIX}"
+TABLE: Final = "events"
+SCHEMA: Final = pyarrow.schema([("id", pyarrow.int32()), ("name", pyarrow.string())])
+OLD_ROWS: Final = 20_000
+ROWS: Final = OLD_ROWS + 100
+"""The first are in the byte store alone, the others on the disk of the server."""
+
+_BATCH_ROWS: Final = 1_000
+
+
+class Read(NamedTuple):
+    """A request for an object that the store answered."""
+
+    principal: str
+    method: str
+    path: str
+    status: int
+
+
+@dataclass(frozen=True)
+class FileStore:
+    """The store, and whose keys the server of streams has to it."""
+
+    server: RunningServer
+    home: User
+
+    @property
+    def role(self) -> str:
+        """One that it can assume."""
+        return f"arn:aws:iam::{self.home.arn.split(':')[4]}:role/streams"
+
+    def flags(self, *more: str) -> list[str]:
+        """What a server is told to keep its bytes there."""
+        said = {
+            "storage.kind": "s3",
+            "storage.s3.bucket": BUCKET,
+            "storage.s3.prefix": PREFIX,
+            "storage.s3.endpoint": self.server.endpoint,
+            "storage.s3.allow_http": "true",
+            "storage.s3.access_key_id": self.home.keys.access_key,
+            "streams.segment": "64KiB",
+        }
+        return [f"--set={name}={value}" for name, value in said.items()] + [f"--set={each}" for each in more]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The same, of what is secret."""
+        return {"LAKEBED_STORAGE__S3__SECRET_ACCESS_KEY": self.home.keys.secret_key}
+
+    def reads(self) -> list[Read]:
+        """All that was read of segments and snapshots so far, in order."""
+        entries = [json.loads(line) for line in self.server.log_text().splitlines() if '"lakebed.access"' in line]
+        found = [Read(it["principal"], it["method"], it["target"].partition("?")[0], it["status"]) for it in entries]
+        return [it for it in found if it.method in ("GET", "HEAD") and f"/{BUCKET}/{PREFIX}/streams/" in it.path]
+
+
+@contextmanager
+def file_store(folder: Path) -> Iterator[FileStore]:
+    """A store for the time of a block, with the bucket in it."""
+    server = start_server(folder / "store", "--set", "log.access=true", workers=1)
+    try:
+        with s3_connected(server) as s3:
+            s3.create_bucket(Bucket=BUCKET)
+        yield FileStore(server, user_who_may(server, folder, "s3:*", "sts:AssumeRole"))
+    finally:
+        server.kill()
+
+
+@contextmanager
+def serving_from(store: FileStore, data: Path, *settings: str) -> Iterator[StreamServer]:
+    """A server of streams whose bytes are there, for the time of a block."""
+    started = start_streams(data, *store.flags(*settings), environment=store.environment)
+    try:
+        yield started
+    finally:
+        if started.server.process.poll() is None:
+            started.server.kill()
+
+
+async def fill(store: FileStore, data: Path, *others: str) -> None:
+    """Make tables in a data folder, with old rows in the byte store alone, as where another server went on."""
+    with serving_from(store, data, "streams.hand_over=true") as started:
+        async with connected(started) as connection:
+            for name in (TABLE, *others):
+                table = await make_table(
+                    connection,
+                    fluss.TablePath("fluss", name),
+                    SCHEMA,
+                    bucket_count=1,
+                    properties={"table.log.arrow.compression.type": "NONE"},
+                )
+                async with table.new_append().create_writer() as writer:
+                    for start in range(0, OLD_ROWS, _BATCH_ROWS):
+                        writer.write_arrow_batch(rows(range(start, start + _BATCH_ROWS)))
+                        await writer.flush()
+        assert started.server.stop() == 0
+    shutil.rmtree(data / "streams" / "logs")
+    with serving_from(store, data) as started:
+        async with connected(started) as connection:
+            table = await connection.get_table(fluss.TablePath("fluss", TABLE))
+            async with table.new_append().create_writer() as writer:
+                writer.write_arrow_batch(rows(range(OLD_ROWS, ROWS)))
+
+
+def forbid_lasting_keys(store: FileStore) -> None:
+    """Let segments be read with temporary keys alone: those of the server itself are refused."""
+    statement = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:GetObject",
+        "Resource": f"arn:aws:s3:::{BUCKET}/*.log",
+        "Condition": {"Null": {"aws:TokenIssueTime": "true"}},
+    }
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    with s3_connected(store.server) as s3:
+        s3.put_bucket_policy(Bucket=BUCKET, Policy=document)
+
+
+def rows(numbers: Sequence[int]) -> pyarrow.RecordBatch:
+    """Rows of some size."""
+    names = [f"{number:0100d}" for number in numbers]
+    return pyarrow.record_batch([pyarrow.array(numbers, pyarrow.int32()), pyarrow.array(names)], schema=SCHEMA)
+
+
+def reader_of(streams: StreamServer, folder: Path, *tables: str) -> User:
+    """Somebody who may read these tables of the database `fluss`, and nothing else."""
+    made = make_user(streams.server)
+    statement = {
+        "Effect": "Allow",
+        "Action": ["streams:Read", "streams:Describe"],
+        "Resource": [f"arn:aws:lakebed:::streams/fluss/{name}" for name in tables],
+    }
+    file = folder / f"{made.name}.json"
+    file.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    administer(streams.server, "policy", "put", made.name, "own", str(file))
+    return made

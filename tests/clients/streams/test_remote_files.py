@@ -1,0 +1,157 @@
+"""Old records that clients read in the byte store themselves: which do, by which keys, and what these open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fluss
+import pytest
+
+from lakebed.client.stream_connection import StreamConnection
+from lakebed.client.stream_messages import messages, number, text
+from lakebed.core.secrets import Secret
+from tests.clients.boto import Keys
+from tests.clients.boto import connected as s3_connected
+from tests.clients.people import User, user_who_may
+from tests.clients.streams.remote_files import (
+    ADDRESS,
+    BUCKET,
+    PREFIX,
+    ROWS,
+    TABLE,
+    FileStore,
+    file_store,
+    fill,
+    reader_of,
+    serving_from,
+)
+from tests.clients.streams.serving import StreamServer, connected, read_records
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+_TOKEN_CALL = 1025
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileStore]:
+    with file_store(tmp_path_factory.mktemp("store")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def data(store: FileStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a server whose old records are in the store alone."""
+    folder = tmp_path_factory.mktemp("home") / "data"
+    asyncio.run(fill(store, folder, "secrets"))
+    return folder
+
+
+async def scan(streams: StreamServer) -> list[int]:
+    """All rows of the table, as pyfluss reads them from the start."""
+    async with connected(streams) as connection:
+        table = await connection.get_table(fluss.TablePath("fluss", TABLE))
+        found = await read_records(table, ROWS)
+    assert [record.offset for record in found] == list(range(ROWS))
+    return [record.row["id"] for record in found]
+
+
+async def test_pyfluss_reads_segments_with_access_of_its_own(
+    store: FileStore, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = user_who_may(store.server, tmp_path, "s3:GetObject")
+    with serving_from(store, data, ADDRESS) as streams:
+        before = len(store.reads())
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", reader.keys.access_key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", reader.keys.secret_key)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", store.server.endpoint)
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        assert await scan(streams) == list(range(ROWS))
+        bodies = [each for each in store.reads()[before:] if each.path.endswith(".log") and each.method == "GET"]
+        own = {each.path for each in bodies if each.principal == reader.name and each.status in (200, 206)}
+        # It asks for records and for keys at once. What is asked for first, it is still read for.
+        assert len(own) > 10
+
+
+async def test_pyfluss_is_read_for_where_keys_are_temporary(store: FileStore, data: Path) -> None:
+    """It does not send the token that goes with them, and would be refused by the store."""
+    with serving_from(store, data, ADDRESS, f"streams.remote_role={store.role}") as streams:
+        before = len(store.reads())
+        assert await scan(streams) == list(range(ROWS))
+        read = [each for each in store.reads()[before:] if each.path.endswith(".log")]
+        assert {each.principal for each in read} == {store.home.name}
+        assert {each.method for each in read} == {"GET"}, "clients ask how large a file is before they read it"
+
+
+async def test_keys_open_the_tables_of_their_reader_and_nothing_else(
+    store: FileStore, data: Path, tmp_path: Path
+) -> None:
+    with serving_from(store, data, ADDRESS, f"streams.remote_role={store.role}") as streams:
+        reader = reader_of(streams, tmp_path, TABLE)
+        schema, keys, addition = ask(streams, reader)
+        assert schema == "s3"
+        assert addition == {
+            "fs.s3a.endpoint": store.server.endpoint,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+        }
+        with s3_connected(store.server) as s3:
+            listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{PREFIX}/streams/log/fluss/")["Contents"]
+            s3.put_object(Bucket=BUCKET, Key=f"{PREFIX}/blobs/object", Body=b"of the object store")
+        segments = [each["Key"] for each in listed if each["Key"].endswith(".log")]
+        own = next(key for key in segments if f"/{TABLE}-" in key)
+        other = next(key for key in segments if "/secrets-" in key)
+        with s3_connected(store.server, keys) as s3:
+            assert s3.get_object(Bucket=BUCKET, Key=own)["Body"].read()
+            for method, words in (
+                ("get_object", {"Key": other}),
+                ("get_object", {"Key": f"{PREFIX}/blobs/object"}),
+                ("put_object", {"Key": own, "Body": b"another"}),
+                ("put_object", {"Key": own.replace(".log", ".new"), "Body": b"new"}),
+                ("delete_object", {"Key": own}),
+                ("list_objects_v2", {}),
+            ):
+                with pytest.raises(s3.exceptions.ClientError) as raised:
+                    getattr(s3, method)(Bucket=BUCKET, **words)
+                assert raised.value.response["Error"]["Code"] == "AccessDenied"
+        assert keys is not None
+        with s3_connected(store.server, Keys(keys.access_key, keys.secret_key)) as s3:
+            with pytest.raises(s3.exceptions.ClientError) as raised:
+                s3.get_object(Bucket=BUCKET, Key=own)
+            assert raised.value.response["Error"]["Code"] == "InvalidAccessKeyId", "as clients that lose the token see"
+        assert keys.access_key != store.home.keys.access_key, "the byte store's own are nobody else's"
+        assert ask(streams, reader)[1] == keys, "they are not made anew for each who asks"
+
+
+async def test_who_reads_nothing_gets_no_keys(store: FileStore, data: Path, tmp_path: Path) -> None:
+    with serving_from(store, data, ADDRESS, f"streams.remote_role={store.role}") as streams:
+        assert ask(streams, reader_of(streams, tmp_path, "nothing"))[:2] == ("file", None)
+
+
+async def test_the_server_reads_for_all_while_nobody_makes_keys(store: FileStore, data: Path) -> None:
+    role = store.role.replace(store.role.split(":")[4], "999999999999")
+    with serving_from(store, data, ADDRESS, f"streams.remote_role={role}") as streams:
+        with pytest.raises(Exception, match="no keys can be had to files now"):
+            ask(streams, User("root", "", Keys(streams.server.access_key, streams.server.secret_key)))
+        assert await scan(streams) == list(range(ROWS))
+
+
+def ask(streams: StreamServer, user: User) -> tuple[str, Keys | None, dict[str, str]]:
+    """What somebody is told who asks for keys to files, by a client that could use them."""
+    secret = Secret(user.keys.secret_key)
+    connection = StreamConnection("127.0.0.1", streams.port, user.keys.access_key, secret)
+    try:
+        answer: Any = connection.call(_TOKEN_CALL, b"")
+    finally:
+        connection.close()
+    addition = {text(each, 1).decode(): text(each, 2).decode() for each in messages(answer, 4)}
+    body = bytes(text(answer, 2))
+    if not body:
+        return text(answer, 1).decode(), None, addition
+    token = json.loads(body)
+    assert number(answer, 3) > 0
+    keys = Keys(token["access_key_id"], token["access_key_secret"], token["security_token"])
+    return text(answer, 1).decode(), keys, addition

@@ -1,0 +1,236 @@
+"""How buckets are: one colour for all of them, by what keeps any of them from its work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from lakebed.core.errors import AccessDenied, Unavailable
+from lakebed.meta.seam import Transaction
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
+from lakebed.streams.admin.stats import Health, HealthCheck, HealthStatus, Stats
+from lakebed.streams.buckets import Buckets
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.log.log_rows import LogRows
+from lakebed.streams.seam import TableBucket
+from lakebed.streams.tending import AGAIN_SECONDS
+from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.calls import Call
+from lakebed.wire.fluss.handlers.cluster import stats_calls
+from tests.streams.test_buckets import RefusingLog, Shelf
+from tests.streams.test_tending import SERVER, LogShelf, Server, begun, written
+from tests.streams.world import StreamWorld
+
+HEALTH_CALL = 1062
+
+
+class Checked:
+    """Buckets on a shelf, and how they are found to be."""
+
+    def __init__(self, world: StreamWorld) -> None:
+        self.shelf = Shelf()
+        self.is_home = True
+        self.uncopied: set[TableBucket] = set()
+        self.buckets = Buckets(self.shelf, world.tables, world.partitions)
+        self.rows = LogRows(world.store, self._epoch)
+        self.check = HealthCheck(
+            world.tables,
+            world.partitions,
+            self.buckets,
+            self.rows,
+            lambda: self.uncopied,
+            lambda: self.is_home,
+            server="here",
+        )
+        self.stats = Stats(world.gate, world.tables, self.buckets, self.check)
+
+    async def _epoch(self, tx: Transaction) -> int:
+        return 1
+
+    async def colour(self) -> HealthStatus:
+        return (await self.check.take()).status
+
+
+@pytest.fixture
+def checked(light_world: StreamWorld) -> Checked:
+    return Checked(light_world)
+
+
+@pytest.mark.parametrize(
+    ("health", "status"),
+    [
+        (Health(0, 0, 0), HealthStatus.GREEN),
+        (Health(3, 3, 3), HealthStatus.GREEN),
+        (Health(3, 3, 2), HealthStatus.YELLOW),
+        (Health(3, 2, 2), HealthStatus.RED),
+        (Health(3, 2, 1), HealthStatus.RED),
+    ],
+)
+def test_colours(health: Health, status: HealthStatus) -> None:
+    assert health.status is status
+
+
+async def test_green_whether_or_not_a_bucket_was_asked_for(light_world: StreamWorld, checked: Checked) -> None:
+    table = await light_world.table(bucket_count=3)
+    parts = await light_world.table("parts", partition_key=["name"], bucket_count=2)
+    for name in ("a", "b"):
+        await light_world.partitions.add(light_world.root, parts, name)
+    assert await checked.check.take() == Health(7, 7, 7)
+    await checked.buckets.get(table, None, 1)
+    assert await checked.stats.health(light_world.root) == Health(7, 7, 7)
+    assert await checked.colour() is HealthStatus.GREEN
+
+
+async def test_red_while_another_server_has_the_newest_records_alone(
+    light_world: StreamWorld, checked: Checked
+) -> None:
+    table = await light_world.table(bucket_count=3)
+    for number, server in enumerate(("here", "there")):
+        await checked.rows.claim(TableBucket(table.id, None, number), "folder", server, keeps_tail=True)
+    await checked.rows.claim(TableBucket(table.id, None, 2), "folder", "there", keeps_tail=False)
+    assert await checked.check.take() == Health(3, 2, 2)
+    assert await checked.colour() is HealthStatus.RED
+    await checked.rows.release_tail(TableBucket(table.id, None, 1))
+    assert await checked.colour() is HealthStatus.GREEN
+
+
+async def test_red_from_an_opening_that_failed_until_one_does_not(light_world: StreamWorld, checked: Checked) -> None:
+    table = await light_world.table(bucket_count=2)
+    checked.shelf.refuses = True
+    with pytest.raises(StreamFailure):
+        await checked.buckets.get(table, None, 0)
+    assert await checked.check.take() == Health(2, 1, 1)
+    assert await checked.colour() is HealthStatus.RED
+    checked.shelf.refuses = False
+    await checked.buckets.get(table, None, 0)
+    assert await checked.colour() is HealthStatus.GREEN
+
+
+async def test_red_while_a_bucket_is_open_whose_disk_refused(light_world: StreamWorld, checked: Checked) -> None:
+    table = await light_world.table()
+    opened = await checked.buckets.get(table, None, 0)
+    cast(RefusingLog, opened.log).is_broken = True
+    assert await checked.check.take() == Health(1, 0, 0)
+
+
+async def test_red_where_the_home_is_not(light_world: StreamWorld, checked: Checked) -> None:
+    await light_world.table(bucket_count=2)
+    checked.is_home = False
+    assert await checked.check.take() == Health(2, 0, 0)
+    assert await checked.colour() is HealthStatus.RED
+
+
+async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked: Checked) -> None:
+    table = await light_world.table(bucket_count=2)
+    gone = TableBucket(table.id, None, 1)
+    await checked.rows.claim(gone, "folder", "there", keeps_tail=True)
+    checked.uncopied.add(gone)
+    assert await checked.colour() is HealthStatus.RED
+    await light_world.tables.drop(light_world.root, *table.path)
+    assert await checked.check.take() == Health(0, 0, 0)
+
+
+async def test_one_that_is_offline_and_not_copied_counts_once(light_world: StreamWorld, checked: Checked) -> None:
+    table = await light_world.table(bucket_count=3)
+    offline, uncopied = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
+    await checked.rows.claim(offline, "folder", "there", keeps_tail=True)
+    checked.uncopied |= {offline, uncopied}
+    assert await checked.check.take() == Health(3, 2, 1)
+
+
+async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWorld, checked: Checked) -> None:
+    table = await light_world.table(bucket_count=3)
+    checked.uncopied.add(TableBucket(table.id, None, 0))
+    (call,) = (call for call in stats_calls(checked.stats) if call.key == HEALTH_CALL)
+    assert isinstance(call, Call)
+    told = await call.answer(light_world.root, pb.GetClusterHealthRequest())
+    assert told == pb.GetClusterHealthResponse(
+        num_replicas=3, in_sync_replicas=2, num_leader_replicas=3, active_leader_replicas=3, status=HealthStatus.YELLOW
+    )
+    with pytest.raises(AccessDenied):
+        await call.answer(await light_world.caller(await light_world.user("alice")), pb.GetClusterHealthRequest())
+
+
+# -- with logs, and a byte store that is away ---------------------------------------------------------------------
+
+
+class Away(MemoryStorage):
+    """A byte store that takes nothing while it is away."""
+
+    is_away = False
+
+    async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+        if self.is_away:
+            raise Unavailable("the store is away")
+        return await super().put(key, body, metadata=metadata)
+
+
+@pytest.fixture
+async def logs(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogShelf]:
+    made = LogShelf(light_world, tmp_path / "logs", Away(light_world.clock))
+    yield made
+    await asyncio.to_thread(made.logs.close)
+
+
+def check_of(world: StreamWorld, logs: LogShelf, server: Server) -> HealthCheck:
+    return HealthCheck(
+        world.tables,
+        world.partitions,
+        server.buckets,
+        logs.rows,
+        lambda: server.tending.uncopied,
+        lambda: True,
+        server=SERVER,
+    )
+
+
+async def test_yellow_while_a_log_cannot_be_copied_and_what_is_copied_is_counted(
+    light_world: StreamWorld, logs: LogShelf
+) -> None:
+    table = await light_world.table(bucket_count=2)
+    await written(light_world, logs, table)
+    storage = cast(Away, logs.storage)
+    async with begun(light_world, logs) as server:
+        check = check_of(light_world, logs, server)
+        await server.buckets.get(table, None, 0)
+        assert (await check.take()).status is HealthStatus.GREEN
+        storage.is_away = True
+        assert await server.tending.tend() == 1
+        assert await check.take() == Health(2, 2, 1)
+        assert (await check.take()).status is HealthStatus.YELLOW
+        assert server.tending.take_copied() == (0, 0, 1)
+        storage.is_away = False
+        assert await server.tending.tend() == 0
+        assert (await check.take()).status is HealthStatus.GREEN
+        copied = server.tending.take_copied()
+        sizes = [len(await storage.get(Key(key))) for key in await logs.keys() if key.endswith(".log")]
+        assert copied == (len(sizes), sum(sizes), 0)
+        assert sum(sizes) > 0
+        assert server.tending.take_copied() == (0, 0, 0)
+
+
+async def test_a_log_that_could_not_be_opened_in_passing_is_soon_looked_at_again(
+    light_world: StreamWorld, logs: LogShelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await light_world.table()
+    await written(light_world, logs, table, batches=1)
+
+    async def refuse(*_: object) -> None:
+        raise StreamFailure(Reason.STORAGE, "away")
+
+    async with begun(light_world, logs) as server:
+        check = check_of(light_world, logs, server)
+        with monkeypatch.context() as patch:
+            patch.setattr(logs, "open", refuse)
+            assert await server.tending.tend() == 1
+        assert (await check.take()).status is HealthStatus.RED
+        await server.tending.tend()
+        assert (await check.take()).status is HealthStatus.RED  # not at every round
+        light_world.clock.advance(AGAIN_SECONDS)
+        assert await server.tending.tend() == 0
+        assert (await check.take()).status is HealthStatus.GREEN
