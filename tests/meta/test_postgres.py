@@ -384,8 +384,9 @@ async def test_a_caller_cancelled_in_the_middle_leaves_no_open_transaction_behin
     await store.close()
 
 
+@pytest.mark.parametrize("has_heard", [False, True], ids=["at once", "once it has heard of it"])
 async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_for_a_time(
-    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, has_heard: bool
 ) -> None:
     monkeypatch.setattr(postgres, "_IDLE_SECONDS", 1)
     paused = await PostgresStore.open(postgres_dsn, random=Random(1))
@@ -403,6 +404,8 @@ async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_fo
     pausing = asyncio.create_task(paused.transact(work))
     await has_changed.wait()
     assert await other.transact(_running("UPDATE held SET n = 4")) == 1
+    if has_heard:
+        await asyncio.sleep(0.3)
     goes_on.set()
     with pytest.raises(Unavailable):
         await pausing

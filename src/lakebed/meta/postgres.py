@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Any, TypeVar
 
@@ -180,7 +180,7 @@ class PostgresStore:
         except Exception:
             raise
         except BaseException:
-            connection.terminate()
+            _drop(connection)
             raise
         finally:
             await self._pool.release(connection)
@@ -292,6 +292,12 @@ async def _roll_back(connection: Any) -> None:  # Any: asyncpg comes without typ
     try:
         await connection.execute("ROLLBACK")
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        _drop(connection)
+
+
+def _drop(connection: Any) -> None:  # Any: asyncpg comes without types
+    """Have nobody use it again."""
+    with suppress(asyncpg.InterfaceError):  # the server ended it, and the pool has heard of that before us
         connection.terminate()
 
 
@@ -348,4 +354,5 @@ def _answer_lost(error: Exception) -> Exception:
 
 def _is_closed(error: Exception) -> bool:
     """Whether an InterfaceError tells of a closed connection or pool, rather than of a mistake in the call."""
-    return type(error) is asyncpg.InterfaceError and "clos" in str(error)
+    # A connection that the server ended goes back to the pool by itself, from under who uses it.
+    return type(error) is asyncpg.InterfaceError and any(word in str(error) for word in ("clos", "released"))
