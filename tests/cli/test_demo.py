@@ -116,6 +116,7 @@ def test_the_demo_plays_its_steps_in_a_new_folder_and_leaves_nothing_running(tmp
     assert processes_on(folder) == []
 
 
+@pytest.mark.heavy
 def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     played = play(folder, "-c", WITHOUT_JAVA, PATH=str(tmp_path), JAVA_HOME="", LAKEBED_PIPELINE__EMBEDDED_WORKER="off")

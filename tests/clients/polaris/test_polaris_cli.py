@@ -74,6 +74,7 @@ def test_catalogs_are_shown_and_changed(polaris: Polaris, catalog: str, base: st
         polaris.run("catalogs", "create", "--storage-type", "file", "--default-base-location", "file:///tmp/x", "x")
 
 
+@pytest.mark.heavy
 def test_principals_and_their_credentials(polaris: Polaris) -> None:
     name = f"user_{uuid.uuid4().hex[:8]}"
     first = polaris.principal("create", "--property", "team=sales", name)
@@ -101,6 +102,7 @@ def test_principals_and_their_credentials(polaris: Polaris) -> None:
         polaris.run("principals", "get", name)
 
 
+@pytest.mark.heavy
 def test_roles_and_privileges(polaris: Polaris, catalog: str) -> None:
     user, at = f"user_{uuid.uuid4().hex[:8]}", ("--catalog", catalog)
     role = (*at, "--catalog-role", "reader")

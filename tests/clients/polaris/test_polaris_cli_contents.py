@@ -21,6 +21,7 @@ from .cli import COMPACTION, NOT_THERE, Polaris, Refused, iceberg
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
+@pytest.mark.heavy
 def test_namespaces_and_tables(polaris: Polaris, catalog: str) -> None:
     at = ("--catalog", catalog)
     polaris.run("namespaces", "create", *at, "--property", "owner=ann", "sales")
@@ -79,6 +80,7 @@ def test_views_generic_tables_and_pages(polaris: Polaris, catalog: str) -> None:
         polaris.run("generic-tables", "get", *inside, "events")
 
 
+@pytest.mark.heavy
 def test_policies_from_creation_to_drop(polaris: Polaris, catalog: str) -> None:
     at = ("--catalog", catalog)
     inside = (*at, "--namespace", "sales.eu")

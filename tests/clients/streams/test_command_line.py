@@ -119,7 +119,7 @@ def test_partitions_are_named(run: Run, database: str) -> None:
     assert len(lag) == 2
 
 
-@pytest.mark.parametrize("key", [[], ["--key", "id,region"]])
+@pytest.mark.parametrize("key", [pytest.param([], marks=pytest.mark.heavy), ["--key", "id,region"]])
 def test_rows_find_their_partitions_which_are_made(run: Run, database: str, key: list[str]) -> None:
     table = f"{database}.orders"
     columns = ["--column", "id:int!", "--column", "region:string!", "--partition-by", "region", *key]

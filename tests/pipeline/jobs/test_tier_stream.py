@@ -158,7 +158,9 @@ def test_partitions_are_tiered_each_from_its_own_offsets(stream_bench: StreamBen
     assert {bucket[0] for bucket in known_to_server(stream_bench, stream).offsets} == {part.id for part in partitions}
 
 
-@pytest.mark.parametrize("kind", ["log", "partitions", "keys"])
+@pytest.mark.parametrize(
+    "kind", ["log", *(pytest.param(each, marks=pytest.mark.heavy) for each in ("partitions", "keys"))]
+)
 def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
     stream_bench: StreamBench, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
