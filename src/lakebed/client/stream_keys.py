@@ -8,7 +8,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.batches import write_key_batch
 
@@ -54,12 +53,12 @@ class StreamKeyWriter:
     @property
     def schema(self) -> pa.Schema:
         """What rows have."""
-        return arrow_schema(self._table.schema)
+        return self._table.arrow
 
     @property
     def key_schema(self) -> pa.Schema:
         """What of it deletes need."""
-        return pa.schema([self.schema.field(name) for name in self._table.schema.primary_key])
+        return self._table.key_arrow
 
     def upsert(self, rows: pa.RecordBatch) -> None:
         """Have these rows; they are on stable storage then. Reasons: INVALID_PARTITION, INVALID_TARGET_COLUMN."""

@@ -12,48 +12,39 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import RowFormat, encode_field
+from lakebed.streams.keys.key_forms import KeyForm, check_key, encode_key, key_form
 from lakebed.streams.schema import Column
-from lakebed.streams.types import DataType
 
 from .stream_hashes import iceberg_bucket, own_bucket, paimon_bucket
-from .stream_lake_keys import check_iceberg_key, iceberg_key, paimon_key
 from .stream_tables import KnownTable
 from .stream_values import values_of
 
 __all__ = ["KeyEncoder", "Placing"]
 
-_Encode = Callable[[Sequence[DataType], Sequence[Any]], bytes]
 _FORMAT_VERSION: Final = "table.kv.format-version"
 
 
 class _Rules(NamedTuple):
     """How a lake has its keys, and how it counts buckets."""
 
-    encode: _Encode
+    form: KeyForm
     bucket: Callable[[bytes, int], int]
-    check: Callable[[Sequence[DataType]], None] = lambda _: None
 
 
-def _own_key(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
-    """Fields one after the other, as compacted rows have them."""
-    return b"".join(encode_field(RowFormat.COMPACTED, type_, value) for type_, value in zip(types, values, strict=True))
-
-
-_OWN: Final = _Rules(_own_key, own_bucket)
+_OWN: Final = _Rules(KeyForm.COMPACTED, own_bucket)
 _LAKES: Final[Mapping[str, _Rules]] = {
     "": _OWN,
     "lance": _OWN,
-    "iceberg": _Rules(iceberg_key, iceberg_bucket, check_iceberg_key),
-    "paimon": _Rules(paimon_key, paimon_bucket),
+    "iceberg": _Rules(KeyForm.ICEBERG, iceberg_bucket),
+    "paimon": _Rules(KeyForm.PAIMON, paimon_bucket),
 }
 
 
 class KeyEncoder:
     """Keys of rows by some of their columns."""
 
-    def __init__(self, table: KnownTable, names: Sequence[str], rules: _Rules = _OWN) -> None:
-        """Reasons: INVALID_TABLE for columns that the rules have no keys of."""
+    def __init__(self, table: KnownTable, names: Sequence[str], form: KeyForm = KeyForm.COMPACTED) -> None:
+        """Reasons: INVALID_TABLE for columns that there are no keys of in this form."""
         self._columns: list[Column] = []
         for name in names:
             column = table.schema.column(name)
@@ -61,13 +52,13 @@ class KeyEncoder:
                 raise StreamFailure(Reason.INVALID_TABLE, f"no such column. table={table.path} column={name}")
             self._columns.append(column)
         self._types = [column.type for column in self._columns]
-        self._encode = rules.encode
-        rules.check(self._types)
+        self._form = form
+        check_key(form, self._types)
 
     def keys(self, rows: pa.RecordBatch) -> list[bytes]:
         """The key of each row. Raises INVALID_TARGET_COLUMN for one that has null in it."""
         values = [_present(column, rows.column(column.name)) for column in self._columns]
-        return [self._encode(self._types, row) for row in zip(*values, strict=True)]
+        return [encode_key(self._form, self._types, row) for row in zip(*values, strict=True)]
 
 
 class Placing:
@@ -86,12 +77,11 @@ class Placing:
         # All rows of a partition have the same in the columns that it is by: they are not in the key.
         own = [name for name in table.schema.primary_key if name not in table.partition_keys]
         bucket_key = list(table.bucket_key) or own
-        # A bucket key that is only a part of the key is to begin it, so that rows are found by it: lakes' keys do not.
-        is_prefix = bucket_key != own and table.properties.get(_FORMAT_VERSION, "1") != "1"
+        form = key_form(lake, int(table.properties.get(_FORMAT_VERSION, "1")), own, bucket_key)
         self._bucket = rules.bucket
         self._count = table.bucket_count
-        self._bucket_key = KeyEncoder(table, bucket_key, rules)
-        self._key = KeyEncoder(table, own, _OWN if is_prefix else rules) if own else None
+        self._bucket_key = KeyEncoder(table, bucket_key, rules.form)
+        self._key = KeyEncoder(table, own, form) if own else None
 
     def buckets(self, rows: pa.RecordBatch) -> list[int]:
         """The bucket of each row. Reasons: INVALID_TARGET_COLUMN."""

@@ -71,6 +71,11 @@ class KnownTable:
         """Its columns, as Arrow has them."""
         return arrow_schema(self.schema)
 
+    @property
+    def key_arrow(self) -> pa.Schema:
+        """Those of its primary key: what deletes need."""
+        return pa.schema([self.arrow.field(name) for name in self.schema.primary_key])
+
     def scanned(self, partition_id: int | None) -> ScannedTable:
         """As those want it who read or write one partition of it, or all of a table that has none."""
         said = self.properties

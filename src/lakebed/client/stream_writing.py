@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema
 from lakebed.streams.calendar import Calendar
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.table import TableDefinition
@@ -60,12 +59,12 @@ class StreamWriter:
     @property
     def schema(self) -> pa.Schema:
         """What rows have."""
-        return arrow_schema(self._table.schema)
+        return self._table.arrow
 
     @property
     def key_schema(self) -> pa.Schema:
         """What of it deletes need."""
-        return pa.schema([self.schema.field(name) for name in self._table.schema.primary_key])
+        return self._table.key_arrow
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Append rows, or have them take the place of those of their keys; they are on stable storage then.

@@ -17,11 +17,19 @@ from enum import StrEnum
 from typing import Any, Final
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import NOT_A_VALUE, RowFormat, corrupt, decode_field, decode_unscaled, field_end
-from lakebed.streams.keys.nested import INLINE_MAX, aligned, element_reader
+from lakebed.streams.keys.fields import (
+    NOT_A_VALUE,
+    RowFormat,
+    corrupt,
+    decode_field,
+    decode_unscaled,
+    encode_field,
+    field_end,
+)
+from lakebed.streams.keys.nested import INLINE_MAX, aligned, element_reader, encode_element
 from lakebed.streams.types import DataType, Root
 
-__all__ = ["KeyForm", "decode_key", "key_form"]
+__all__ = ["KeyForm", "check_key", "decode_key", "encode_key", "key_form"]
 
 _WORD_BYTES: Final = 8
 _INLINE: Final = frozenset({Root.STRING, Root.CHAR, Root.BYTES, Root.BINARY})
@@ -35,6 +43,7 @@ _ICEBERG_NUMBERS: Final = {
     Root.FLOAT: struct.Struct("<f"),
     Root.DOUBLE: struct.Struct("<d"),
 }
+_OF_ICEBERG: Final = _ICEBERG_NUMBERS.keys() | _INLINE | {Root.DECIMAL}
 
 
 class KeyForm(StrEnum):
@@ -55,6 +64,29 @@ def key_form(lake: str, version: int, key: Sequence[str], bucket_key: Sequence[s
     if lake == KeyForm.ICEBERG and len(key) != 1:
         return KeyForm.COMPACTED  # of several columns Iceberg has none, so the bucket is by one of them
     return KeyForm(lake) if version == 1 or tuple(bucket_key) == tuple(key) else KeyForm.COMPACTED
+
+
+def check_key(form: KeyForm, types: Sequence[DataType]) -> None:
+    """Raise INVALID_TABLE unless there are keys of such columns in this form."""
+    if form is KeyForm.ICEBERG and (len(types) != 1 or types[0].root not in _OF_ICEBERG):
+        raise StreamFailure(
+            Reason.INVALID_TABLE,
+            "a bucket key that goes to Iceberg is one column, and of no BOOLEAN, TINYINT, SMALLINT or TIMESTAMP_LTZ. "
+            f"types={', '.join(map(str, types))}",
+        )
+
+
+def encode_key(form: KeyForm, types: Sequence[DataType], values: Sequence[Any]) -> bytes:
+    """The key of columns that `check_key` lets pass, and that have no null."""
+    match form:
+        case KeyForm.ICEBERG:
+            ((type_, value),) = zip(types, values, strict=True)
+            return _encode_iceberg(type_, value)
+        case KeyForm.PAIMON:
+            return _encode_paimon(types, values)
+        case _:
+            fields = zip(types, values, strict=True)
+            return b"".join(encode_field(RowFormat.COMPACTED, type_, value) for type_, value in fields)
 
 
 def decode_key(form: KeyForm, types: Sequence[DataType], key: bytes) -> list[Any]:
@@ -107,9 +139,36 @@ def _decode_iceberg(types: Sequence[DataType], key: bytes) -> Any:
     raise StreamFailure(Reason.INVALID_TARGET_COLUMN, f"Iceberg has no keys of this type. type={type_}")
 
 
+def _encode_iceberg(type_: DataType, value: Any) -> bytes:
+    root = type_.root
+    if root in _ICEBERG_NUMBERS:
+        if root is Root.TIME:
+            value *= 1000
+        elif root is Root.TIMESTAMP:
+            value = value[0] * 1000 + value[1] // 1000
+        return _ICEBERG_NUMBERS[root].pack(value)
+    if root is Root.DECIMAL:
+        # The unscaled value, the high bytes first and as few as keep the sign, whatever its precision.
+        return encode_field(RowFormat.INDEXED, DataType(Root.DECIMAL, precision=38, scale=type_.scale), value)
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _encode_paimon(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
+    head = _paimon_head(types)
+    out = bytearray(head + _WORD_BYTES * len(types))
+    for number, (type_, value) in enumerate(zip(types, values, strict=True)):
+        at = head + _WORD_BYTES * number
+        out[at : at + _WORD_BYTES] = encode_element(RowFormat.COMPACTED, type_, value, out).ljust(_WORD_BYTES, b"\0")
+    return bytes(out)
+
+
+def _paimon_head(types: Sequence[DataType]) -> int:
+    """What is before the words: bits for nulls, and before these a byte for the kind of change."""
+    return (len(types) + 63 + 8) // 64 * _WORD_BYTES
+
+
 def _decode_paimon(types: Sequence[DataType], key: bytes) -> list[Any]:
-    # The bits for nulls have the byte for the kind of change before them.
-    head = (len(types) + 63 + 8) // 64 * _WORD_BYTES
+    head = _paimon_head(types)
     end = head + _WORD_BYTES * len(types)
     if len(key) < end or any(key[:head]):
         raise corrupt(f"key is no row of Paimon without nulls. length={len(key)} columns={len(types)}")

@@ -16,7 +16,7 @@ from lakebed.streams.keys.fields import LONG_DECIMAL_BYTES, RowFormat, corrupt, 
 from lakebed.streams.keys.rows import RowLayout
 from lakebed.streams.types import DataType, Root
 
-__all__ = ["INLINE_MAX", "aligned", "decode_nested", "element_reader", "encode_nested", "slot_bytes"]
+__all__ = ["INLINE_MAX", "aligned", "decode_nested", "element_reader", "encode_element", "encode_nested", "slot_bytes"]
 
 _SLOTS: Final = {
     Root.BOOLEAN: struct.Struct("<?"),
@@ -80,11 +80,11 @@ def _encode_array(format_: RowFormat, type_: DataType, elements: list[Any]) -> b
             out[4 + (index >> 3)] |= 1 << (index & 7)
         else:
             at = head + slot * index
-            out[at : at + slot] = _encode_element(format_, type_, element, out)
+            out[at : at + slot] = encode_element(format_, type_, element, out)
     return bytes(out)
 
 
-def _encode_element(format_: RowFormat, type_: DataType, element: Any, out: bytearray) -> bytes:
+def encode_element(format_: RowFormat, type_: DataType, element: Any, out: bytearray) -> bytes:
     """Its slot; what does not fit there goes to the end of `out`."""
 
     def behind(content: bytes, size: int, room: int) -> bytes:

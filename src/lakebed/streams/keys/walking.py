@@ -6,6 +6,7 @@ by vectors, too.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -85,7 +86,7 @@ class Field:
     nanos: Vector | None = None
 
 
-class Walk:
+class Walk(ABC):
     """The rows, and how far each was read. Raises CORRUPT_RECORD where one of them ends before its columns do."""
 
     def __init__(self, format_: RowFormat, rows: Rows, head_bytes: int) -> None:
@@ -129,8 +130,9 @@ class Walk:
             self._views[dtype] = view
         return view[positions]
 
+    @abstractmethod
     def _read(self, type_: DataType, nulls: Vector | None) -> Field:
-        raise NotImplementedError
+        """The next field of all rows."""
 
     def _nulls(self) -> Vector | None:
         index = self._index
