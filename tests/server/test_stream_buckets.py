@@ -16,7 +16,8 @@ from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.contracts.stream_log import refused
-from tests.streams.log.test_tiered import PLACE, World, world
+from tests.streams.log.conftest import world
+from tests.streams.log.tiered_world import PLACE, World
 
 __all__ = ["world"]
 

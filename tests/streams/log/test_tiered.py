@@ -6,39 +6,23 @@ import asyncio
 import itertools
 import shutil
 from collections import deque
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import Unavailable
-from lakebed.meta.leases import Lease, Leases
-from lakebed.meta.seam import Transaction
-from lakebed.meta.sqlite import SqliteStore
-from lakebed.storage.backoff import Retrier, RetryPolicy
-from lakebed.storage.memory import MemoryStorage
-from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion
+from lakebed.storage.seam import Key
 from lakebed.streams.failures import Reason
 from lakebed.streams.log import tiered
 from lakebed.streams.log.batches import is_whole, walk
 from lakebed.streams.log.last_rows import last_batches
-from lakebed.streams.log.log_rows import LogRows
-from lakebed.streams.log.logs import Logs
 from lakebed.streams.log.manifest import LogPlace, Manifest
-from lakebed.streams.log.presentation import PLAIN, Presentation
+from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.log.projection import shape_of
-from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
-from lakebed.streams.log.retention import RetentionPolicy
-from lakebed.streams.log.settings import LogSettings
-from lakebed.streams.log.tiered import TieredLog, open_tiered
 from lakebed.streams.seam import Acks, BucketLog, RemoteSegment, TableBucket
 from tests.contracts.stream_log import (
-    MAX_BATCH_BYTES,
     SCHEMA,
     Doubling,
     LogContract,
@@ -50,140 +34,8 @@ from tests.contracts.stream_log import (
     refused,
     rows,
 )
-from tests.meta.stores import open_migrated_file
 
-SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
-PLACE = LogPlace(TableBucket(7, None, 0), "db", "events")
-KEEP = RetentionPolicy(ttl_ms=None, local_segments=1)
-
-
-class Store(MemoryStorage):
-    """A byte store that is away now and then."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(clock)
-        self.is_away = False
-        self.refused = 0
-        self.answers = asyncio.Event()
-        self.answers.set()
-
-    async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        await self.answers.wait()
-        if self.is_away:
-            self.refused += 1
-            raise Unavailable("the store is away")
-        return await super().put(key, body, metadata=metadata)
-
-    async def names(self, under: str = "") -> list[str]:
-        return [head.key async for head in self.list_prefix(f"streams/{under}")]
-
-
-class Server:
-    """A server that may be the home of streams, with a disk of its own."""
-
-    def __init__(self, world: World, name: str) -> None:
-        self._world = world
-        self.name = name
-        self.folder = world.folder / name
-        self.lease: Lease | None = None
-        self.is_home = True
-        self.opened: list[TieredLog] = []
-        self._logs: Logs | None = None
-
-    async def begin(self) -> None:
-        """Be the home, whoever is it now: its time is over."""
-        self._world.clock.advance(60)
-        self.lease = await Leases(self._world.meta, self._world.clock).acquire("streams", self.name, 30)
-        assert self.lease is not None
-        self._logs = Logs(str(self.folder), self._world.clock, SMALL)
-
-    @property
-    def logs(self) -> Logs:
-        """The logs on its disk, while it is running."""
-        assert self._logs is not None
-        return self._logs
-
-    async def open(
-        self,
-        presentation: Presentation = PLAIN,
-        *,
-        place: LogPlace = PLACE,
-        ack_after_upload: bool = False,
-        address: str | None = None,
-    ) -> TieredLog:
-        leases = Leases(self._world.meta, self._world.clock)
-
-        async def fence(tx: Transaction) -> int:
-            assert self.lease is not None
-            await leases.check(tx, self.lease)
-            return self.lease.token
-
-        log = await open_tiered(
-            self.logs,
-            RemoteLogs(
-                self._world.storage,
-                LogRows(self._world.meta, fence),
-                self.logs.threads,
-                self._world.new_id,
-                RemoteSettings(address=address),
-                Retrier(RetryPolicy(max_attempts=1)),
-            ),
-            place,
-            presentation,
-            server=self.name,
-            clock=self._world.clock,
-            is_home=lambda: self.is_home,
-            ack_after_upload=ack_after_upload,
-        )
-        self.opened.append(log)
-        return log
-
-    def stop(self) -> None:
-        """Let go of all files and of the folder, as the end of a process does, and of nothing else."""
-        for log in self.opened:
-            for segment in log.local.segments:
-                segment.close()
-        self.opened.clear()
-        if self._logs is not None:
-            self._logs.close()
-            self._logs = None
-
-
-class World:
-    """A metadata store, a byte store and a clock that servers share."""
-
-    def __init__(self, folder: Path, meta: SqliteStore) -> None:
-        self.folder = folder
-        self.meta = meta
-        self.clock = ManualClock()
-        self.storage = Store(self.clock)
-        self._numbers = itertools.count(1)
-        self.servers: list[Server] = []
-
-    def new_id(self) -> str:
-        return f"id-{next(self._numbers):04d}"
-
-    async def server(self, name: str) -> Server:
-        """A server that has just become the home."""
-        server = Server(self, name)
-        await server.begin()
-        self.servers.append(server)
-        return server
-
-    async def end(self) -> None:
-        for server in self.servers:
-            for log in server.opened:
-                await log.close()
-            server.stop()
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    meta = await open_migrated_file(tmp_path / "meta.db")
-    made = World(tmp_path, meta)
-    yield made
-    await made.end()
-    await meta.close()
+from .tiered_world import KEEP, PLACE, World, fill
 
 
 class TestTieredLog(LogContract):
@@ -203,14 +55,6 @@ class TestTieredLog(LogContract):
 
     # Its examples each have a loop of their own, which a store that is shared cannot have.
     test_any_read_finds_what_is_there = None  # type: ignore[assignment]
-
-
-async def fill(log: BucketLog, count: int, *, first: int = 0) -> None:
-    for sequence in range(first, first + count):
-        log.enqueue(plain_batch(2, bytes([sequence % 251]) * 400, writer_id=7, sequence=sequence))
-        if sequence % 4 == 3:
-            await log.settle(log.end_offset)
-    await log.settle(log.end_offset)
 
 
 async def test_sealed_segments_are_copied_and_read_from_there(world: World) -> None:
@@ -278,17 +122,6 @@ async def test_segments_are_copied_as_they_are_read_and_as_they_were_appended(wo
     assert await read_all(log) == was
 
 
-async def test_what_is_needed_to_follow_is_not_too_old(world: World) -> None:
-    log = await (await world.server("one")).open(Presentation(rendering=Doubling()))
-    await fill(log, 30)
-    log.keep_from = lambda: 20
-    world.clock.advance(3600)
-    await log.tend(replace(KEEP, ttl_ms=1000))
-    assert log.start_offset <= 20
-    stored = await log.read_stored(20, 1)
-    assert next(walk(stored.records)).base_offset == 20
-
-
 async def test_clients_are_told_where_segments_are_if_they_can_reach_them(world: World) -> None:
     log = await (await world.server("one")).open(address="s3://lake")
     await fill(log, 60)
@@ -328,94 +161,6 @@ async def test_the_last_rows_are_found_wherever_they_are(world: World, address: 
     assert offsets(few)[0][0] > 0
 
 
-async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = await world.server("one")
-    log = await server.open()
-    await fill(log, 40)
-    await log.tend(KEEP)
-    # The store goes away at each step of a copy in turn.
-    for failing in range(1, 5):
-        await fill(log, 20, first=20 + 20 * failing)
-        await log.local.roll()
-        with monkeypatch.context() as patched:
-            count = itertools.count(1)
-
-            async def refuse(put: Any, last: int, numbers: Any, *args: Any, **named: Any) -> Any:
-                if next(numbers) >= last:
-                    raise Unavailable("the store is away")
-                return await put(*args, **named)
-
-            patched.setattr(world.storage, "put", partial(refuse, world.storage.put, failing, count))
-            with refused(Reason.STORAGE):
-                await log.tend(KEEP)
-    await log.tend(KEEP)
-    assert await world.storage.names() == sorted(expected_names(log))
-    # And while segments that are too old are removed.
-    world.clock.advance(60)
-    with monkeypatch.context() as patched:
-
-        async def away(keys: Any) -> None:
-            raise Unavailable("the store is away")
-
-        patched.setattr(world.storage, "delete_many", away)
-        with refused(Reason.STORAGE):
-            await log.tend(replace(KEEP, ttl_ms=1_000))
-    assert len(await world.storage.names()) > 1
-    await log.tend(replace(KEEP, ttl_ms=1_000))
-    assert await world.storage.names() == sorted(expected_names(log))
-
-
-async def test_a_crash_in_the_middle_of_a_copy_leaves_nothing_for_long(world: World) -> None:
-    log = await (await world.server("one")).open()
-    await fill(log, 40)
-    await log.tend(KEEP)
-    left = Key(f"streams/{PLACE.folder}/id-of-nobody/{200:020d}.log")
-    tail = Key(f"streams/{PLACE.folder}/tail/something.log")
-    for key in (left, tail):
-        await world.storage.put(key, b"records")
-    await log.tend(KEEP)
-    assert left in await world.storage.names(), "it is looked for once, not every minute"
-    world.servers[0].stop()
-    again = await (await world.server("one")).open()
-    await again.tend(KEEP)
-    assert await world.storage.names() == sorted([*expected_names(again), tail])
-
-
-async def test_a_former_home_removes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = await (await world.server("one")).open(ack_after_upload=True)
-    await fill(log, 40)
-    list_prefix = world.storage.list_prefix
-    successors: list[TieredLog] = []
-
-    async def list_late(prefix: str) -> AsyncIterator[ObjectHead]:
-        if not successors and prefix.endswith("/0/"):
-            monkeypatch.undo()
-            successors.append(await (await world.server("two")).open(ack_after_upload=True))
-            await successors[0].local.roll()
-            await successors[0].tend(KEEP)
-        async for head in list_prefix(prefix):
-            yield head
-
-    monkeypatch.setattr(world.storage, "list_prefix", list_late)
-    with refused(Reason.NOT_LEADER):
-        await log.tend(KEEP)
-    (successor,) = successors
-    assert successor.remote.manifest.segments
-    assert set(expected_names(successor)) <= set(await world.storage.names())
-    assert offsets(await read_all(successor))[-1][1] == 80
-
-
-def expected_names(log: TieredLog) -> list[str]:
-    """What the byte store has to have of a log."""
-    remote = log.remote
-    names = [
-        PLACE.segment(segment, suffix)
-        for segment in remote.manifest.segments
-        for suffix in ("log", "index", "writer_snapshot")
-    ]
-    return [f"streams/{name}" for name in names] + [remote.manifest_key]
-
-
 async def test_a_damaged_batch_is_not_copied(world: World) -> None:
     server = await world.server("one")
     log = await server.open()
@@ -427,71 +172,6 @@ async def test_a_damaged_batch_is_not_copied(world: World) -> None:
     with refused(Reason.LOG_STORAGE):
         await log.tend(KEEP)
     assert await world.storage.names() == []
-
-
-async def test_what_is_too_old_goes_wherever_it_is(world: World) -> None:
-    log = await (await world.server("one")).open()
-    policy = replace(KEEP, ttl_ms=10_000)
-    await fill(log, 40)
-    await log.tend(policy)
-    world.clock.advance(6)
-    await fill(log, 40, first=40)
-    await log.tend(policy)
-    assert log.start_offset == 0
-    world.clock.advance(6)
-    await log.tend(policy)
-    assert 60 < log.start_offset <= 80
-    assert (await log.read(log.start_offset, 1)).records
-    with refused(Reason.OFFSET_OUT_OF_RANGE):
-        await log.read(log.start_offset - 1, 1)
-    world.clock.advance(60)
-    await log.tend(policy)
-    assert log.start_offset == log.end_offset == 160
-    assert [name for name in await world.storage.names() if not name.endswith(".manifest")] == []
-    assert (await log.append(plain_batch(2, writer_id=7, sequence=80), Acks.ALL)).base_offset == 160
-
-
-@pytest.mark.parametrize("local_segments", [1, 100])
-async def test_what_is_too_old_goes_however_much_is_kept_here(world: World, local_segments: int) -> None:
-    log = await (await world.server("one")).open()
-    policy = replace(KEEP, ttl_ms=10_000, local_segments=local_segments)
-    for first in range(0, 100, 10):
-        await fill(log, 10, first=first)
-        await log.local.roll()
-        world.clock.advance(2)
-        await log.tend(policy)
-    # Written every two seconds and kept for ten: five of ten.
-    assert log.start_offset == 100
-    with refused(Reason.OFFSET_OUT_OF_RANGE):
-        await log.read(99, 1)
-
-
-async def test_who_has_not_written_for_long_is_forgotten_while_the_log_is_open(world: World) -> None:
-    log = await (await world.server("one")).open()
-    await fill(log, 1)
-    assert log.local.writer_count == 1
-    world.clock.advance(8 * 24 * 3600)
-    await log.tend(KEEP)
-    assert log.local.writer_count == 0
-
-
-async def test_a_log_that_is_too_large_loses_its_oldest_segments(world: World) -> None:
-    log = await (await world.server("one")).open()
-    await fill(log, 100)
-    await log.tend(replace(KEEP, max_bytes=20_000))
-    await log.tend(replace(KEEP, max_bytes=20_000))
-    kept = len(await read_all(log))
-    assert 10_000 < kept <= 20_000
-    assert log.end_offset == 200
-
-
-async def test_what_is_needed_here_stays_here(world: World) -> None:
-    log = await (await world.server("one")).open()
-    await fill(log, 60)
-    log.keep_from = lambda: 30
-    await log.tend(KEEP)
-    assert log.local.start_offset <= 30
-    assert (await log.read_stored(30, 1)).records
 
 
 async def test_a_server_goes_on_after_a_crash_with_what_is_on_its_disk(world: World) -> None:
@@ -657,35 +337,6 @@ async def test_a_tail_that_was_only_here_is_uploaded_once_that_is_asked_for(worl
     first.stop()
     log = await (await world.server("two")).open(ack_after_upload=True)
     assert log.end_offset == 8
-
-
-async def test_segments_replace_the_small_objects_of_a_tail(world: World) -> None:
-    log = await (await world.server("one")).open(ack_after_upload=True)
-    await fill(log, 30)
-    before = len(await world.storage.names("log/db/events-7/0/tail/"))
-    await log.tend(KEEP)
-    assert len(await world.storage.names("log/db/events-7/0/tail/")) < before / 2
-
-
-async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
-    server = await world.server("one")
-    log = await server.open(ack_after_upload=True)
-    await fill(log, 30)
-    await log.tend(KEEP)
-    await log.remove()
-
-    async def fence(tx: Transaction) -> int:
-        return 1
-
-    remotes = RemoteLogs(world.storage, LogRows(world.meta, fence), server.logs.threads, world.new_id)
-    ((bucket, manifest, end),) = await remotes.ends(7, None)
-    assert bucket == PLACE.bucket
-    assert manifest in await world.storage.names()
-    assert end == log.remote.manifest.copied_end
-    await remotes.remove(7, None)
-    await remotes.remove(7, None)
-    assert await world.storage.names() == []
-    assert await remotes.ends(7, None) == []
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:

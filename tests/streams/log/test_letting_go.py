@@ -1,0 +1,213 @@
+"""What of logs is not kept: too old, too much, needed by nobody, or left behind by a copy that failed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from lakebed.core.errors import Unavailable
+from lakebed.meta.seam import Transaction
+from lakebed.storage.seam import Key, ObjectHead
+from lakebed.streams.failures import Reason
+from lakebed.streams.log.batches import walk
+from lakebed.streams.log.log_rows import LogRows
+from lakebed.streams.log.presentation import Presentation
+from lakebed.streams.log.remote import RemoteLogs
+from lakebed.streams.log.tiered import TieredLog
+from lakebed.streams.seam import Acks
+from tests.contracts.stream_log import (
+    Doubling,
+    offsets,
+    plain_batch,
+    read_all,
+    refused,
+)
+
+from .tiered_world import KEEP, PLACE, World, expected_names, fill
+
+
+async def test_what_is_needed_to_follow_is_not_too_old(world: World) -> None:
+    log = await (await world.server("one")).open(Presentation(rendering=Doubling()))
+    await fill(log, 30)
+    log.keep_from = lambda: 20
+    world.clock.advance(3600)
+    await log.tend(replace(KEEP, ttl_ms=1000))
+    assert log.start_offset <= 20
+    stored = await log.read_stored(20, 1)
+    assert next(walk(stored.records)).base_offset == 20
+
+
+async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await world.server("one")
+    log = await server.open()
+    await fill(log, 40)
+    await log.tend(KEEP)
+    # The store goes away at each step of a copy in turn.
+    for failing in range(1, 5):
+        await fill(log, 20, first=20 + 20 * failing)
+        await log.local.roll()
+        with monkeypatch.context() as patched:
+            count = itertools.count(1)
+
+            async def refuse(put: Any, last: int, numbers: Any, *args: Any, **named: Any) -> Any:
+                if next(numbers) >= last:
+                    raise Unavailable("the store is away")
+                return await put(*args, **named)
+
+            patched.setattr(world.storage, "put", partial(refuse, world.storage.put, failing, count))
+            with refused(Reason.STORAGE):
+                await log.tend(KEEP)
+    await log.tend(KEEP)
+    assert await world.storage.names() == sorted(expected_names(log))
+    # And while segments that are too old are removed.
+    world.clock.advance(60)
+    with monkeypatch.context() as patched:
+
+        async def away(keys: Any) -> None:
+            raise Unavailable("the store is away")
+
+        patched.setattr(world.storage, "delete_many", away)
+        with refused(Reason.STORAGE):
+            await log.tend(replace(KEEP, ttl_ms=1_000))
+    assert len(await world.storage.names()) > 1
+    await log.tend(replace(KEEP, ttl_ms=1_000))
+    assert await world.storage.names() == sorted(expected_names(log))
+
+
+async def test_a_crash_in_the_middle_of_a_copy_leaves_nothing_for_long(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 40)
+    await log.tend(KEEP)
+    left = Key(f"streams/{PLACE.folder}/id-of-nobody/{200:020d}.log")
+    tail = Key(f"streams/{PLACE.folder}/tail/something.log")
+    for key in (left, tail):
+        await world.storage.put(key, b"records")
+    await log.tend(KEEP)
+    assert left in await world.storage.names(), "it is looked for once, not every minute"
+    world.servers[0].stop()
+    again = await (await world.server("one")).open()
+    await again.tend(KEEP)
+    assert await world.storage.names() == sorted([*expected_names(again), tail])
+
+
+async def test_a_former_home_removes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await (await world.server("one")).open(ack_after_upload=True)
+    await fill(log, 40)
+    list_prefix = world.storage.list_prefix
+    successors: list[TieredLog] = []
+
+    async def list_late(prefix: str) -> AsyncIterator[ObjectHead]:
+        if not successors and prefix.endswith("/0/"):
+            monkeypatch.undo()
+            successors.append(await (await world.server("two")).open(ack_after_upload=True))
+            await successors[0].local.roll()
+            await successors[0].tend(KEEP)
+        async for head in list_prefix(prefix):
+            yield head
+
+    monkeypatch.setattr(world.storage, "list_prefix", list_late)
+    with refused(Reason.NOT_LEADER):
+        await log.tend(KEEP)
+    (successor,) = successors
+    assert successor.remote.manifest.segments
+    assert set(expected_names(successor)) <= set(await world.storage.names())
+    assert offsets(await read_all(successor))[-1][1] == 80
+
+
+async def test_what_is_too_old_goes_wherever_it_is(world: World) -> None:
+    log = await (await world.server("one")).open()
+    policy = replace(KEEP, ttl_ms=10_000)
+    await fill(log, 40)
+    await log.tend(policy)
+    world.clock.advance(6)
+    await fill(log, 40, first=40)
+    await log.tend(policy)
+    assert log.start_offset == 0
+    world.clock.advance(6)
+    await log.tend(policy)
+    assert 60 < log.start_offset <= 80
+    assert (await log.read(log.start_offset, 1)).records
+    with refused(Reason.OFFSET_OUT_OF_RANGE):
+        await log.read(log.start_offset - 1, 1)
+    world.clock.advance(60)
+    await log.tend(policy)
+    assert log.start_offset == log.end_offset == 160
+    assert [name for name in await world.storage.names() if not name.endswith(".manifest")] == []
+    assert (await log.append(plain_batch(2, writer_id=7, sequence=80), Acks.ALL)).base_offset == 160
+
+
+@pytest.mark.parametrize("local_segments", [1, 100])
+async def test_what_is_too_old_goes_however_much_is_kept_here(world: World, local_segments: int) -> None:
+    log = await (await world.server("one")).open()
+    policy = replace(KEEP, ttl_ms=10_000, local_segments=local_segments)
+    for first in range(0, 100, 10):
+        await fill(log, 10, first=first)
+        await log.local.roll()
+        world.clock.advance(2)
+        await log.tend(policy)
+    # Written every two seconds and kept for ten: five of ten.
+    assert log.start_offset == 100
+    with refused(Reason.OFFSET_OUT_OF_RANGE):
+        await log.read(99, 1)
+
+
+async def test_who_has_not_written_for_long_is_forgotten_while_the_log_is_open(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 1)
+    assert log.local.writer_count == 1
+    world.clock.advance(8 * 24 * 3600)
+    await log.tend(KEEP)
+    assert log.local.writer_count == 0
+
+
+async def test_a_log_that_is_too_large_loses_its_oldest_segments(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 100)
+    await log.tend(replace(KEEP, max_bytes=20_000))
+    await log.tend(replace(KEEP, max_bytes=20_000))
+    kept = len(await read_all(log))
+    assert 10_000 < kept <= 20_000
+    assert log.end_offset == 200
+
+
+async def test_what_is_needed_here_stays_here(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 60)
+    log.keep_from = lambda: 30
+    await log.tend(KEEP)
+    assert log.local.start_offset <= 30
+    assert (await log.read_stored(30, 1)).records
+
+
+async def test_segments_replace_the_small_objects_of_a_tail(world: World) -> None:
+    log = await (await world.server("one")).open(ack_after_upload=True)
+    await fill(log, 30)
+    before = len(await world.storage.names("log/db/events-7/0/tail/"))
+    await log.tend(KEEP)
+    assert len(await world.storage.names("log/db/events-7/0/tail/")) < before / 2
+
+
+async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
+    server = await world.server("one")
+    log = await server.open(ack_after_upload=True)
+    await fill(log, 30)
+    await log.tend(KEEP)
+    await log.remove()
+
+    async def fence(tx: Transaction) -> int:
+        return 1
+
+    remotes = RemoteLogs(world.storage, LogRows(world.meta, fence), server.logs.threads, world.new_id)
+    ((bucket, manifest, end),) = await remotes.ends(7, None)
+    assert bucket == PLACE.bucket
+    assert manifest in await world.storage.names()
+    assert end == log.remote.manifest.copied_end
+    await remotes.remove(7, None)
+    await remotes.remove(7, None)
+    assert await world.storage.names() == []
+    assert await remotes.ends(7, None) == []

@@ -1,0 +1,172 @@
+"""Servers with a disk each, that share a metadata store, a byte store and a clock."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Unavailable
+from lakebed.meta.leases import Lease, Leases
+from lakebed.meta.seam import Transaction
+from lakebed.meta.sqlite import SqliteStore
+from lakebed.storage.backoff import Retrier, RetryPolicy
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
+from lakebed.streams.log.log_rows import LogRows
+from lakebed.streams.log.logs import Logs
+from lakebed.streams.log.manifest import LogPlace
+from lakebed.streams.log.presentation import PLAIN, Presentation
+from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
+from lakebed.streams.log.retention import RetentionPolicy
+from lakebed.streams.log.settings import LogSettings
+from lakebed.streams.log.tiered import TieredLog, open_tiered
+from lakebed.streams.seam import BucketLog, TableBucket
+from tests.contracts.stream_log import (
+    MAX_BATCH_BYTES,
+    plain_batch,
+)
+
+SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
+PLACE = LogPlace(TableBucket(7, None, 0), "db", "events")
+KEEP = RetentionPolicy(ttl_ms=None, local_segments=1)
+
+
+class Store(MemoryStorage):
+    """A byte store that is away now and then."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.is_away = False
+        self.refused = 0
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+        await self.answers.wait()
+        if self.is_away:
+            self.refused += 1
+            raise Unavailable("the store is away")
+        return await super().put(key, body, metadata=metadata)
+
+    async def names(self, under: str = "") -> list[str]:
+        return [head.key async for head in self.list_prefix(f"streams/{under}")]
+
+
+class Server:
+    """A server that may be the home of streams, with a disk of its own."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self.name = name
+        self.folder = world.folder / name
+        self.lease: Lease | None = None
+        self.is_home = True
+        self.opened: list[TieredLog] = []
+        self._logs: Logs | None = None
+
+    async def begin(self) -> None:
+        """Be the home, whoever is it now: its time is over."""
+        self._world.clock.advance(60)
+        self.lease = await Leases(self._world.meta, self._world.clock).acquire("streams", self.name, 30)
+        assert self.lease is not None
+        self._logs = Logs(str(self.folder), self._world.clock, SMALL)
+
+    @property
+    def logs(self) -> Logs:
+        """The logs on its disk, while it is running."""
+        assert self._logs is not None
+        return self._logs
+
+    async def open(
+        self,
+        presentation: Presentation = PLAIN,
+        *,
+        place: LogPlace = PLACE,
+        ack_after_upload: bool = False,
+        address: str | None = None,
+    ) -> TieredLog:
+        leases = Leases(self._world.meta, self._world.clock)
+
+        async def fence(tx: Transaction) -> int:
+            assert self.lease is not None
+            await leases.check(tx, self.lease)
+            return self.lease.token
+
+        log = await open_tiered(
+            self.logs,
+            RemoteLogs(
+                self._world.storage,
+                LogRows(self._world.meta, fence),
+                self.logs.threads,
+                self._world.new_id,
+                RemoteSettings(address=address),
+                Retrier(RetryPolicy(max_attempts=1)),
+            ),
+            place,
+            presentation,
+            server=self.name,
+            clock=self._world.clock,
+            is_home=lambda: self.is_home,
+            ack_after_upload=ack_after_upload,
+        )
+        self.opened.append(log)
+        return log
+
+    def stop(self) -> None:
+        """Let go of all files and of the folder, as the end of a process does, and of nothing else."""
+        for log in self.opened:
+            for segment in log.local.segments:
+                segment.close()
+        self.opened.clear()
+        if self._logs is not None:
+            self._logs.close()
+            self._logs = None
+
+
+class World:
+    """A metadata store, a byte store and a clock that servers share."""
+
+    def __init__(self, folder: Path, meta: SqliteStore) -> None:
+        self.folder = folder
+        self.meta = meta
+        self.clock = ManualClock()
+        self.storage = Store(self.clock)
+        self._numbers = itertools.count(1)
+        self.servers: list[Server] = []
+
+    def new_id(self) -> str:
+        return f"id-{next(self._numbers):04d}"
+
+    async def server(self, name: str) -> Server:
+        """A server that has just become the home."""
+        server = Server(self, name)
+        await server.begin()
+        self.servers.append(server)
+        return server
+
+    async def end(self) -> None:
+        for server in self.servers:
+            for log in server.opened:
+                await log.close()
+            server.stop()
+
+
+async def fill(log: BucketLog, count: int, *, first: int = 0) -> None:
+    for sequence in range(first, first + count):
+        log.enqueue(plain_batch(2, bytes([sequence % 251]) * 400, writer_id=7, sequence=sequence))
+        if sequence % 4 == 3:
+            await log.settle(log.end_offset)
+    await log.settle(log.end_offset)
+
+
+def expected_names(log: TieredLog) -> list[str]:
+    """What the byte store has to have of a log."""
+    remote = log.remote
+    names = [
+        PLACE.segment(segment, suffix)
+        for segment in remote.manifest.segments
+        for suffix in ("log", "index", "writer_snapshot")
+    ]
+    return [f"streams/{name}" for name in names] + [remote.manifest_key]
