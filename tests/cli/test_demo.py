@@ -60,6 +60,20 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+ENDED_WHILE_IT_STARTS_ITS_SERVER = """
+import os, signal, subprocess, sys
+from lakebed.cli.main import main
+
+class Popen(subprocess.Popen):
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+subprocess.Popen = Popen
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def processes_on(folder: Path) -> list[str]:
     """Command lines of processes that were given the folder."""
     found = []
@@ -138,4 +152,12 @@ def test_who_ends_the_demo_ends_its_server(tmp_path: Path) -> None:
         assert playing.poll() is None
         playing.terminate()
         assert playing.wait(60) == 128 + signal.SIGTERM
+    assert processes_on(folder) == []
+
+
+def test_who_ends_the_demo_while_it_starts_its_server_ends_that_too(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    played = play(folder, "-c", ENDED_WHILE_IT_STARTS_ITS_SERVER)
+    assert played.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in played.stderr
     assert processes_on(folder) == []

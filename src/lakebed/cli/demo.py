@@ -14,8 +14,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -126,7 +127,7 @@ class _Demo:
         started = time.monotonic()
         log = self.folder / "server.log"
         data = self.folder / "data"
-        with log.open("ab") as output:
+        with log.open("ab") as output, _undisturbed():
             self.process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "lakebed", "serve"),
@@ -331,6 +332,23 @@ class _Demo:
         return _boto3().client(
             service, endpoint_url=f"http://127.0.0.1:{self.port}", region_name="us-east-1", **self.keys
         )
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Who ends the demo meanwhile ends it right after: nobody would know of a server that is being started."""
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for late in came:
+        signal.raise_signal(late)
 
 
 def _telling(status: Status, title: str) -> Callable[[str], None]:
