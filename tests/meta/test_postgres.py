@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
+from lakebed.core.settings.streams import StreamsSettings
 from lakebed.meta import postgres
 from lakebed.meta._flush import CommitFlush
 from lakebed.meta.migrations import (
@@ -412,6 +413,10 @@ async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_fo
     assert await paused.row("SELECT n FROM held") == (4,)
     await paused.close()
     await other.close()
+
+
+def test_the_rows_of_a_paused_server_are_free_before_its_lease_is_over() -> None:
+    assert StreamsSettings().lease > postgres._IDLE_SECONDS
 
 
 async def test_a_reader_cancelled_at_any_moment_leaves_nothing_behind(postgres_dsn: str) -> None:

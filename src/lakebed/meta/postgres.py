@@ -32,9 +32,9 @@ _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.2
 _COMMAND_SECONDS = 60.0
 _CLOSE_SECONDS = 15.0
-_IDLE_SECONDS = 60
+_IDLE_SECONDS = 10
 """After which the database ends a transaction that says nothing. Its server is paused or cut off, and others wait for
-the rows that it changed: that it is the home of streams, among them."""
+the rows that it changed. That it is the home of streams is among them: sooner than its lease is over, nobody waits."""
 
 _STATEMENTS = 512
 
