@@ -88,6 +88,46 @@ async def test_a_server_that_starts_again_takes_back_at_once_what_it_held(meta: 
     assert told.epochs == [2]
 
 
+class SlowLeases(Leases):
+    """To take one takes a time: somebody's transaction is in the way."""
+
+    def __init__(self, meta: MetaStore, clock: ManualClock, seconds: float) -> None:
+        super().__init__(meta, clock)
+        self._manual = clock
+        self.seconds = seconds
+
+    async def acquire(self, name: str, holder: str, ttl_seconds: float) -> Lease | None:
+        taken = await super().acquire(name, holder, ttl_seconds)
+        self._manual.advance(self.seconds)
+        return taken
+
+
+async def test_a_lease_that_was_over_when_it_was_had_makes_nobody_the_home(meta: MetaStore) -> None:
+    clock = ManualClock()
+    home = server(meta, clock, "a", "first:1")
+    home._leases = leases = SlowLeases(meta, clock, 61.0)
+    told = Told(home)
+    await home._step()
+    assert (home.is_here, told.epochs) == (False, [])
+    leases.seconds = 0.0
+    await home._step()
+    assert (home.is_here, told.epochs, told.ends) == (True, [2], 0)
+
+
+async def test_who_is_about_to_be_the_home_tells_no_epoch(meta: MetaStore) -> None:
+    clock = ManualClock()
+    home = server(meta, clock, "a", "first:1")
+    seen = []
+
+    async def begun(lease: Lease) -> None:
+        seen.append(await home.node("10.0.0.7"))
+
+    home.when_begun(begun)
+    await home.begin()
+    seen.append(await home.node("10.0.0.7"))
+    assert [(str(node.address), node.epoch) for node in seen] == [("first:1", 0), ("first:1", 1)]
+
+
 async def test_an_address_that_nobody_set_is_the_one_that_was_reached(meta: MetaStore) -> None:
     home = server(meta, ManualClock(), "a")
     assert str((await home.node("192.168.0.1")).address) == "192.168.0.1:9123"

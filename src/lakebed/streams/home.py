@@ -102,16 +102,18 @@ class Home:
         if lease is not None:
             return HomeNode(here, lease.token, self.number)
         found = await self._leases.find(self._meta, LEASE)
-        if found is not None and (said := _SAID.fullmatch(found.holder)):
+        if found is not None and found.holder != self._holder and (said := _SAID.fullmatch(found.holder)):
             return HomeNode(Address.parse(said["address"]), found.token, int(said["number"]))
-        # Nobody is, or who is has not said where: whoever asks comes back to us.
+        # Nobody is, or this server is about to be, or who is has not said where: whoever asks comes back to us.
         return HomeNode(here, 0, self.number)
 
     async def begin(self) -> None:
         """Be the home if nobody else is."""
         began = self._clock.monotonic()
         lease = await self._leases.acquire(LEASE, self._holder, self._ttl)
-        if lease is None:
+        if lease is None or self._clock.monotonic() - began >= self._ttl:
+            # Somebody else has it; or the transaction of one who was paused was in the way, for so long that it is over
+            # already. Then it is taken anew.
             return
         for told in self._on_begin:
             await told(lease)
