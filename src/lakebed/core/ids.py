@@ -13,6 +13,8 @@ BlobId = NewType("BlobId", str)
 VersionId = NewType("VersionId", str)
 UploadId = NewType("UploadId", str)
 RequestId = NewType("RequestId", str)
+DeploymentId = NewType("DeploymentId", str)
+"""Names one deployment: all servers that share a metadata store, and the object store that belongs to it."""
 
 NULL_VERSION = VersionId("null")
 """The version of an object written while its bucket was not versioned."""
@@ -39,6 +41,12 @@ def new_version_id(clock: Clock) -> VersionId:
 def new_upload_id(clock: Clock) -> UploadId:
     """An opaque multipart upload id, ascending with its start as listings want it."""
     return UploadId(f"{clock.now_ms():012x}{os.urandom(12).hex()}")
+
+
+def new_deployment_id() -> DeploymentId:
+    """A globally unique deployment id: 26 lower-case letters and digits, safe in headers, keys and identifiers."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz234567"
+    return DeploymentId("".join(secrets.choice(alphabet) for _ in range(26)))
 
 
 def new_access_key_id(prefix: str = "LKBD") -> str:
