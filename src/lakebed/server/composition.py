@@ -286,11 +286,11 @@ def _wire(
         refused=telling.refused_at("management"),
     )
 
-    async def check() -> None:
+    async def metadata_answers() -> None:
         # A table, because a constant is answered without a look at the file.
         await meta.row("SELECT version FROM schema_versions LIMIT 1")
 
-    admin = AdminApplication(check, metrics.render)
+    admin = AdminApplication({"metadata store": metadata_answers}, metrics.render)
     interests = ground.live.interests
     requests = wire_requests(
         meta,

@@ -29,7 +29,7 @@ async def unhealthy() -> None:
 
 
 async def answer(method: str, path: str, *, well: bool = True) -> Response:
-    admin = AdminApplication(healthy if well else unhealthy, lambda: b"a_total 1\n")
+    admin = AdminApplication({"metadata store": healthy if well else unhealthy}, lambda: b"a_total 1\n")
     assert admin.handles(path)
     return await admin(Request(method, path, "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
 
@@ -52,10 +52,22 @@ async def test_a_check_that_crashes_is_not_ready_and_told_of(caplog: pytest.LogC
     async def crash() -> None:
         raise RuntimeError("a bug with details")
 
-    admin = AdminApplication(crash, bytes)
+    admin = AdminApplication({"metadata store": crash}, bytes)
     told = await admin(Request("GET", "/health/ready", "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
     assert (told.status, b"details" in told.body) == (503, False)
     assert "a bug with details" in caplog.text
+
+
+async def test_ready_names_each_dependency_that_is_away() -> None:
+    checks = {"metadata store": healthy, "object store": unhealthy, "streams": unhealthy}
+    response = await AdminApplication(checks, bytes)(
+        Request("GET", "/health/ready", "", {}, RequestBody(0), "http", "127.0.0.1", "R1")
+    )
+    assert response.status == 503
+    assert [line.split(b":")[:2] for line in response.body.splitlines()] == [
+        [b"not ready", b" object store"],
+        [b"not ready", b" streams"],
+    ]
 
 
 async def test_metrics_are_told_in_their_own_type() -> None:
@@ -74,7 +86,7 @@ async def test_what_is_not_here_is_not_found() -> None:
 
 
 def test_other_paths_are_left_to_others() -> None:
-    admin = AdminApplication(healthy, bytes)
+    admin = AdminApplication({"metadata store": healthy}, bytes)
     assert not any(admin.handles(path) for path in ("/", "/bucket/health/live", "/metrics/x", "/healthy", "/metricsx"))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from lakebed.core.errors import LakebedError
@@ -14,11 +15,19 @@ log = logging.getLogger("lakebed.admin")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class AdminApplication:
-    """Answers without authentication: what it says is harmless, and probes have no keys."""
+ReadinessCheck = Callable[[], Awaitable[None]]
+"""Returns if the dependency can be used; raises LakebedError with the reason if it cannot."""
 
-    def __init__(self, check: Callable[[], Awaitable[None]], render_metrics: Callable[[], bytes]) -> None:
-        self._check = check
+_CHECK_SECONDS: Final = 5.0
+"""How long a dependency may take to answer before it counts as away."""
+
+
+class AdminApplication:
+    """Health probes and metrics. Answers without authentication: responses hold no secrets, and probes have no keys."""
+
+    def __init__(self, checks: Mapping[str, ReadinessCheck], render_metrics: Callable[[], bytes]) -> None:
+        """`checks` by the name of the dependency, in the order in which `/health/ready` lists them."""
+        self._checks = checks
         self._render_metrics = render_metrics
 
     def handles(self, path: str) -> bool:
@@ -32,17 +41,33 @@ class AdminApplication:
         if request.raw_path == "/health/live":
             return _text(200, "live\n")
         if request.raw_path == "/health/ready":
-            try:
-                await self._check()
-            except LakebedError as error:
-                return _text(503, f"not ready: {error}\n")
-            except Exception:
-                log.exception("the metadata store could not be asked")
-                return _text(503, "not ready: the metadata store could not be asked\n")
-            return _text(200, "ready\n")
+            return await self._ready()
         if request.raw_path == "/metrics":
             return Response(200, [("Content-Type", METRICS_TYPE)], self._render_metrics())
         return _text(404, "not found\n")
+
+    async def _ready(self) -> Response:
+        """One line per dependency: 200 if all can be used, 503 if any cannot."""
+        results = await asyncio.gather(*(_result(name, check) for name, check in self._checks.items()))
+        failed = [f"{name}: {reason}" for name, reason in zip(self._checks, results, strict=True) if reason]
+        if failed:
+            return _text(503, "".join(f"not ready: {each}\n" for each in failed))
+        return _text(200, "ready\n")
+
+
+async def _result(name: str, check: ReadinessCheck) -> str:
+    """Why the dependency cannot be used; empty if it can."""
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            await check()
+    except LakebedError as error:
+        return str(error)
+    except TimeoutError:
+        return f"no answer within {_CHECK_SECONDS:g} s"
+    except Exception:
+        log.exception("readiness check failed", extra={"dependency": name})
+        return "the check failed; see the server's log"
+    return ""
 
 
 def _text(status: int, body: str) -> Response:
