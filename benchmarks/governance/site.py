@@ -36,9 +36,10 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.buckets import Buckets
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
-from lakebed.server.composition import lay_ground, open_storage
+from lakebed.server.composition import lay_ground
 from lakebed.server.identity import establish_identity, root_credential
 from lakebed.server.metadata import open_metadata
+from lakebed.server.object_store import confirm_object_store, open_storage
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.creating import Creation
 from lakebed.tables.gate import Gate
@@ -105,7 +106,8 @@ async def opened(folder: Path) -> AsyncIterator[Site]:
     master = MasterKeys(identity.master_keys, identity.active_key_id)
     meta = await open_metadata(settings, master)
     storage, open_writer = await open_storage(settings, clock)
-    facilities = lay_ground(settings, identity, master, clock, meta, storage, open_writer).facilities
+    ownership = await confirm_object_store(settings, meta, storage)
+    facilities = lay_ground(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
     try:
         catalog = planning.wire(facilities)
         await Buckets(facilities).create(ROOT, LAKE)

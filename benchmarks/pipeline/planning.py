@@ -39,9 +39,10 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject, ObjectWriter
-from lakebed.server.composition import lay_ground, open_storage
+from lakebed.server.composition import lay_ground
 from lakebed.server.identity import establish_identity
 from lakebed.server.metadata import open_metadata
+from lakebed.server.object_store import confirm_object_store, open_storage
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.entries import Entries
 from lakebed.tables.files import FileAddress, TableFiles
@@ -304,7 +305,8 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
     master = MasterKeys(identity.master_keys, identity.active_key_id)
     meta = await open_metadata(settings, master)
     storage, open_writer = await open_storage(settings, clock)
-    facilities = lay_ground(settings, identity, master, clock, meta, storage, open_writer).facilities
+    ownership = await confirm_object_store(settings, meta, storage)
+    facilities = lay_ground(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
     try:
         site = wire(facilities)
         tell(f"making {tables:,} tables")

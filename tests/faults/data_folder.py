@@ -14,8 +14,8 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.objects.events import decode_event
 from lakebed.objects.model import unpack_layout, unpack_piece
-from lakebed.server.composition import BYTES_FOLDER
 from lakebed.server.metadata import SQLITE_FILE
+from lakebed.server.object_store import BYTES_FOLDER
 
 from .ledger import Change
 

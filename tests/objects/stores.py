@@ -12,6 +12,8 @@ from pathlib import Path
 from lakebed.core.access import DEFAULT_ACCOUNT, Principal, root_of
 from lakebed.core.checksums import ChecksumAlgorithm, ChecksumType
 from lakebed.core.clock import ManualClock
+from lakebed.core.errors import NoSuchKey
+from lakebed.core.ids import BlobId
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.outbox import Entry, Outbox
 from lakebed.meta.seam import MetaStore, Transaction
@@ -29,6 +31,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.ingest import Ingested, Ingester
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.listing import Lister
+from lakebed.objects.missing_blobs import MissingBlobs
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes, StoredUpload, unpack_layout
 from lakebed.objects.multipart import CompletedObject, Completion, ListedPart, MultipartUploads
 from lakebed.objects.publish import Displaced
@@ -43,6 +46,7 @@ from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
 from tests.meta.stores import open_migrated
+from tests.storage.ownership import ClaimedAtFirstUse
 
 INLINE_MAX_BYTES = 16
 """Small, so that small bodies already go to the byte store."""
@@ -70,13 +74,18 @@ class Body:
         return self._pieces.pop(0) if self._pieces else None
 
 
+async def replaced(blob: BlobId) -> NoSuchKey:
+    """The explanation for a missing blob where no metadata refers to it."""
+    return NoSuchKey(f"replaced while it was being read. blob={blob}")
+
+
 async def read_all(source: ContentSource, wanted: ByteRange | None = None) -> bytes:
     """The bytes as an edge would send them: from memory, from files, or as a stream."""
     chosen = wanted if wanted is not None else ByteRange(0, source.size)
     body = source.inline(chosen)
     if body is not None:
         return body
-    slices = source.open_files(chosen)
+    slices = await source.open_files(chosen)
     if slices is None:
         return b"".join([piece async for piece in source.stream(chosen)])
     read = b""
@@ -225,13 +234,14 @@ def wire(
 ) -> ObjectStore:
     """The services on these stores, as `server.composition` wires them."""
     keys = keys or new_key_ring()
-    reaper = BlobReaper(meta, storage, clock, grace_ms=garbage_grace_ms)
+    ownership = ClaimedAtFirstUse(storage)
+    reaper = BlobReaper(meta, storage, ownership, clock, grace_ms=garbage_grace_ms)
     facilities = Facilities(
         meta=meta,
         outbox=Outbox(meta),
         storage=storage,
         ingester=Ingester(storage, keys, clock, inline_max_bytes=INLINE_MAX_BYTES),
-        contents=Contents(storage, keys),
+        contents=Contents(storage, keys, MissingBlobs(meta).explain),
         authorizer=PolicyAuthorizer(clock),
         clock=clock,
         reaper=reaper,
@@ -247,7 +257,7 @@ def wire(
         meta=meta,
         storage=storage,
         reaper=reaper,
-        sweeper=Sweeper(meta, storage, reaper, clock, window_ms=ORPHAN_WINDOW_MS),
+        sweeper=Sweeper(meta, storage, ownership, reaper, clock, window_ms=ORPHAN_WINDOW_MS),
         lifecycle=LifecycleRunner(facilities, day_ms=DAY_MS),
         buckets=Buckets(facilities),
         reader=reader,

@@ -20,7 +20,7 @@ from lakebed.storage.folder import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key, ObjectStorage
 
-from .stores import new_key_ring, read_all
+from .stores import new_key_ring, read_all, replaced
 
 KEYS = new_key_ring()
 CLOCK = ManualClock()
@@ -60,7 +60,7 @@ def _source(storage: ObjectStorage, *pieces: Piece) -> ContentSource:
         content = Content(pieces[0].body, pieces[0].seal, None)
     else:
         content = Content(None, None, pack(list(pieces)))
-    return ContentSource(Contents(storage, KEYS), size, content)
+    return ContentSource(Contents(storage, KEYS, replaced), size, content)
 
 
 async def _stream(source: ContentSource, wanted: ByteRange) -> bytes:
@@ -157,7 +157,7 @@ async def test_small_object_is_at_hand_and_can_be_streamed_too(sealed: bool) -> 
 
 
 def test_empty_object_needs_no_content() -> None:
-    source = ContentSource(Contents(MemoryStorage(CLOCK), KEYS), 0, Content(None, None, None))
+    source = ContentSource(Contents(MemoryStorage(CLOCK), KEYS, replaced), 0, Content(None, None, None))
     assert source.inline(ByteRange(0, 0)) == b""
 
 
@@ -211,7 +211,7 @@ async def test_blob_of_another_object_does_not_open() -> None:
 async def test_files_are_opened_for_just_the_pieces_of_a_range(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
     pieces = [await _keep(storage, text, sealed=False) for text in (b"0123", b"4567", b"89")]
-    slices = _source(storage, *pieces).open_files(ByteRange(5, 9))
+    slices = await _source(storage, *pieces).open_files(ByteRange(5, 9))
     assert slices is not None
     assert [_read_and_close(piece) for piece in slices] == [b"567", b"8"]
     await storage.close()
@@ -222,7 +222,7 @@ async def test_files_are_opened_where_a_borrowed_range_begins_and_what_is_betwee
 ) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
     borrowed = await _keep(storage, b"0123", sealed=False, around=(b"<<", b">"))
-    slices = _source(storage, Piece(3, body=b"abc"), borrowed, Piece(2, body=b"de")).open_files(ByteRange(1, 8))
+    slices = await _source(storage, Piece(3, body=b"abc"), borrowed, Piece(2, body=b"de")).open_files(ByteRange(1, 8))
     assert slices is not None
     assert [isinstance(piece, bytes) for piece in slices] == [True, False, True]
     assert [_read_and_close(piece) for piece in slices] == [b"bc", b"0123", b"d"]
@@ -240,7 +240,7 @@ def _read_and_close(piece: OpenSlice | bytes) -> bytes:
 async def test_sealed_bytes_are_never_handed_out_as_files(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
     plain, sealed = await _keep(storage, b"0123", sealed=False), await _keep(storage, b"4567", sealed=True)
-    assert _source(storage, plain, sealed).open_files(ByteRange(0, 4)) is None
+    assert await _source(storage, plain, sealed).open_files(ByteRange(0, 4)) is None
     await storage.close()
 
 
@@ -264,7 +264,7 @@ async def test_files_already_open_are_closed_when_another_is_gone(
     monkeypatch.setattr(storage, "open_file", watched_open)
     monkeypatch.setattr(os, "close", watched_close)
     with pytest.raises(NotFound):
-        _source(storage, there, Piece(4, blob=BlobId("0" * 32))).open_files(ByteRange(0, 8))
+        await _source(storage, there, Piece(4, blob=BlobId("0" * 32))).open_files(ByteRange(0, 8))
     assert len(opened) == 1
     assert opened[0] in closed
     await storage.close()
@@ -272,4 +272,4 @@ async def test_files_already_open_are_closed_when_another_is_gone(
 
 async def test_store_without_files_opens_none() -> None:
     storage = MemoryStorage(CLOCK)
-    assert _source(storage, await _keep(storage, b"0123", sealed=False)).open_files(ByteRange(0, 4)) is None
+    assert await _source(storage, await _keep(storage, b"0123", sealed=False)).open_files(ByteRange(0, 4)) is None

@@ -29,7 +29,7 @@ from lakebed.storage.folder import DIRECT_BYTES, FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
 
-from .stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all
+from .stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all, replaced
 
 KEYS = new_key_ring()
 CLOCK = ManualClock()
@@ -66,7 +66,7 @@ async def _ingest(
 async def _read_back(storage: ObjectStorage, ingested: Ingested) -> bytes:
     piece = ingested.piece
     content = Content(None, None, pack([piece])) if piece.blob else Content(piece.body, piece.seal, None)
-    return await read_all(ContentSource(Contents(storage, KEYS), ingested.size, content))
+    return await read_all(ContentSource(Contents(storage, KEYS, replaced), ingested.size, content))
 
 
 async def _assert_nothing_left(storage: ObjectStorage) -> None:

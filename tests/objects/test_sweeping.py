@@ -12,6 +12,7 @@ from lakebed.objects.ingest import blob_key
 from lakebed.objects.multipart import RESULT_KEPT_MS
 from lakebed.objects.sweeping import SweepReport
 from lakebed.storage.folder import FolderStorage
+from lakebed.storage.ownership import MARKER_KEY
 from lakebed.storage.seam import Key
 
 from .consistency import check_tables
@@ -91,7 +92,7 @@ async def test_what_is_no_blob_of_ours_is_left_alone(store: ObjectStore) -> None
         await store.storage.put(Key(name), b"x")
     store.clock.advance(100 * WINDOW_SECONDS)
     assert await store.sweeper.sweep() == SweepReport()
-    assert sorted([head.key async for head in store.storage.list_prefix()]) == sorted(names)
+    assert sorted([head.key async for head in store.storage.list_prefix()]) == sorted([*names, MARKER_KEY])
 
 
 async def test_upload_into_the_byte_store_whose_writer_died_is_aborted(store: ObjectStore) -> None:

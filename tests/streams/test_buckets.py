@@ -261,6 +261,10 @@ async def test_a_bucket_whose_disk_refused_is_known_until_it_is_open_anew(
     assert buckets.broken() == {}
 
 
+async def confirmed() -> None:
+    return None
+
+
 async def test_files_of_what_was_dropped_are_removed_once(light_world: StreamWorld, shelf: Shelf) -> None:
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
@@ -268,7 +272,7 @@ async def test_files_of_what_was_dropped_are_removed_once(light_world: StreamWor
     await light_world.partitions.remove(light_world.root, table, "EU")
     light_world.clock.advance(1.0)
     await light_world.tables.drop(light_world.root, *table.path)
-    purging = Purging(light_world.store, shelf, lambda: True)
+    purging = Purging(light_world.store, shelf, lambda: True, confirmed)
     assert await purging.purge() == 2
     assert shelf.removed == [(table.id, partition.id), (table.id, None)]
     assert await purging.purge() == 0

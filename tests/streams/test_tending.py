@@ -25,6 +25,7 @@ from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tending import VISIT_SECONDS, Tending
 from tests.contracts.stream_log import MAX_BATCH_BYTES, plain_batch
+from tests.storage.ownership import ClaimedAtFirstUse
 
 from .world import StreamWorld
 
@@ -43,7 +44,12 @@ class LogShelf:
         self.rows = LogRows(world.store, self._epoch)
         numbers: Iterator[int] = iter(range(10**6))
         self.remotes = RemoteLogs(
-            self.storage, self.rows, self.logs.threads, lambda: f"id-{next(numbers)}", retrier=ONCE
+            self.storage,
+            ClaimedAtFirstUse(self.storage),
+            self.rows,
+            self.logs.threads,
+            lambda: f"id-{next(numbers)}",
+            retrier=ONCE,
         )
         self.opened: list[TableBucket] = []
 

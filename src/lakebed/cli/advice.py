@@ -9,6 +9,7 @@ from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
     Corrupted,
+    ForeignStore,
     InvalidInput,
     InvalidSetting,
     LakebedError,
@@ -31,6 +32,7 @@ _ADVICE: Final[Mapping[type[LakebedError], str]] = {
     WriteConflict: "Run the command again",
     StorageFull: "Make room, then run the command again",
     Unavailable: "See that it runs and can be reached, then run the command again",
+    ForeignStore: "See what belongs together: lakebed storage status",
     PipelineUnavailable: "",  # its message says what to do
     Unauthenticated: "See the credentials in use: lakebed credentials",
     AccessDenied: "Ask whoever has root's credentials",

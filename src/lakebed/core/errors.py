@@ -74,8 +74,10 @@ table from these classes to its wire form, looked up along the class ancestry.
     ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
     │   ├── StorageFull            no space left; retry after space was made
     │   ├── RemoteFault            another catalog cannot be worked with: it refuses this server, or makes no sense
-    │   └── PipelineUnavailable    Spark cannot be started here; the message says what to do about it
+    │   ├── PipelineUnavailable    Spark cannot be started here; the message says what to do about it
+    │   └── ForeignStore           the object store is not the one that the metadata belongs to; needs an operator
     └── Corrupted                  stored bytes are not what was written; needs an operator
+        └── BlobMissing            the metadata refers to bytes that the object store does not have
 """
 
 from __future__ import annotations
@@ -458,5 +460,15 @@ class PipelineUnavailable(Unavailable):
     retryable = False
 
 
+class ForeignStore(Unavailable):
+    """Object store and metadata do not belong together: nothing is deleted until an operator corrects that."""
+
+    retryable = False
+
+
 class Corrupted(LakebedError):
     """Stored bytes are not what was written: an operator is needed."""
+
+
+class BlobMissing(Corrupted):
+    """The metadata refers to bytes that the object store does not have: see whether the store is the right one."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lakebed.core.errors import Corrupted, InvalidRange
+from lakebed.core.errors import Corrupted, InvalidRange, LakebedError, NotFound
 from lakebed.core.ids import BlobId
 from lakebed.storage.seam import FileBacked, ObjectStorage
 
@@ -21,6 +21,10 @@ from .sealing import FRAME_BYTES, SEALED_FRAME_BYTES, KeyRing, Opener, frame_ran
 
 _BATCH_FRAMES = 4
 """Encrypted frames opened in one visit to a thread: 256 KiB."""
+
+
+ExplainMissing = Callable[[BlobId], Awaitable[LakebedError]]
+"""Gives the error to raise for a blob that the object store does not have (`missing_blobs`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,14 @@ class ByteRange(NamedTuple):
 
 
 class Contents:
-    """Where bytes are kept and how they are opened: what every source of one byte store shares."""
+    """Where bytes are kept and how they are opened: what every source of one object store shares."""
 
-    __slots__ = ("files", "keys", "storage")
+    __slots__ = ("explain_missing", "files", "keys", "storage")
 
-    def __init__(self, storage: ObjectStorage, keys: KeyRing) -> None:
+    def __init__(self, storage: ObjectStorage, keys: KeyRing, explain_missing: ExplainMissing) -> None:
         self.storage = storage
         self.keys = keys
+        self.explain_missing = explain_missing
         # Asked once: a look at a protocol's methods costs microseconds, and this is asked on every GET.
         self.files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
 
@@ -59,11 +64,12 @@ class Contents:
 class ContentSource:
     """The bytes of one version of an object, wherever they are."""
 
-    __slots__ = ("_body", "_files", "_keys", "_pieces", "_storage", "size")
+    __slots__ = ("_body", "_explain_missing", "_files", "_keys", "_pieces", "_storage", "size")
 
     def __init__(self, contents: Contents, size: int, content: Content) -> None:
         self._storage = contents.storage
         self._files = contents.files
+        self._explain_missing = contents.explain_missing
         self._keys = keys = contents.keys
         self.size = size
         self._body: bytes | None = None
@@ -88,10 +94,10 @@ class ContentSource:
             return None
         return self._body if wanted.length == self.size else self._body[wanted.start : wanted.end]
 
-    def open_files(self, wanted: ByteRange) -> list[OpenSlice | bytes] | None:
+    async def open_files(self, wanted: ByteRange) -> list[OpenSlice | bytes] | None:
         """Open files that hold just these bytes, if that is how they are stored, and what is between them in the row.
 
-        Raises NotFound if one is gone.
+        Raises NoSuchKey if one was replaced meanwhile, BlobMissing if one is lost.
         """
         if self._files is None or any(piece.seal is not None for piece in self._pieces):
             return None
@@ -99,7 +105,10 @@ class ContentSource:
         try:
             for piece, part in _overlapping(self._pieces, wanted):
                 if piece.blob is not None:
-                    descriptor = self._files.open_file(blob_key(piece.blob))
+                    try:
+                        descriptor = self._files.open_file(blob_key(piece.blob))
+                    except NotFound as error:
+                        raise await self._explain_missing(piece.blob) from error
                     slices.append(OpenSlice(descriptor, piece.start + part.start, part.length))
                 elif piece.body is not None:
                     slices.append(piece.body[part.start : part.end])
@@ -110,8 +119,25 @@ class ContentSource:
             raise
         return slices
 
-    async def stream(self, wanted: ByteRange) -> AsyncIterator[bytes]:
-        """The bytes in order, a few hundred KiB at a time. Raises Corrupted where they are not what was written."""
+    async def open_stream(self, wanted: ByteRange) -> AsyncIterator[bytes]:
+        """As `stream`, with the first bytes read already: a store that is away is noticed here.
+
+        Raises Unavailable, and as `stream`.
+        """
+        pieces = self.stream(wanted)
+        try:
+            first = await anext(pieces, b"")
+        except BaseException:
+            await pieces.aclose()
+            raise
+        return _BegunStream(first, pieces)
+
+    async def stream(self, wanted: ByteRange) -> AsyncGenerator[bytes, None]:
+        """The bytes in order, a few hundred KiB at a time.
+
+        Raises NoSuchKey if they were replaced meanwhile, BlobMissing if they are lost, Corrupted where they are not
+        what was written.
+        """
         if self._body is not None:
             yield self._body[wanted.start : wanted.end]
             return
@@ -163,8 +189,33 @@ class ContentSource:
                 yield chunk
         except InvalidRange as error:
             raise Corrupted(f"a stored blob is too short. blob={blob} wanted={start}-{end}") from error
+        except NotFound as error:
+            raise await self._explain_missing(blob) from error
         if missing:
             raise Corrupted(f"a stored blob is too short. blob={blob} missing={missing}")
+
+
+class _BegunStream:
+    """A stream of which the first bytes were read. Closing it closes the stream, read on or not."""
+
+    __slots__ = ("_first", "_rest")
+
+    def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None]) -> None:
+        self._first = first
+        self._rest = rest
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        return await anext(self._rest)
+
+    async def aclose(self) -> None:
+        """Release what the stream holds."""
+        await self._rest.aclose()
 
 
 def _open_batch(opener: Opener, first: int, sealed: bytes) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from lakebed.core.checksums import Checksum
 from lakebed.core.clock import Clock
@@ -25,6 +25,9 @@ from .md5 import MakeMd5, md5_maker
 from .model import Piece
 from .sealing import KeyRing, Sealer, seal_whole
 from .threads import Threads
+
+BLOBS_PREFIX: Final = "blobs/"
+"""Where blobs are in the object store, and nothing else."""
 
 OpenWriter = Callable[[Key], BufferedMultipartWriter]
 
@@ -203,4 +206,4 @@ class Ingester:
 
 def blob_key(blob: BlobId) -> Key:
     """Where a blob is: spread over 256 folders by its random end, because its start is the time."""
-    return Key(f"blobs/{blob[-2:]}/{blob}")
+    return Key(f"{BLOBS_PREFIX}{blob[-2:]}/{blob}")

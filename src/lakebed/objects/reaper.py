@@ -10,6 +10,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.core.ids import BlobId
 from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.storage.ownership import FIRST_KEYS, Ownership
 from lakebed.storage.seam import FileBacked, ObjectStorage
 
 from . import rows
@@ -24,9 +25,12 @@ _GATHER_SECONDS = 0.05
 class BlobReaper:
     """Works off the garbage. One a process; the rows make sure that nothing is forgotten when a process dies."""
 
-    def __init__(self, meta: MetaStore, storage: ObjectStorage, clock: Clock, *, grace_ms: int) -> None:
+    def __init__(
+        self, meta: MetaStore, storage: ObjectStorage, ownership: Ownership, clock: Clock, *, grace_ms: int
+    ) -> None:
         self._meta = meta
         self._storage = storage
+        self._ownership = ownership
         self._files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
         self._clock = clock
         self._grace_ms = grace_ms
@@ -66,10 +70,15 @@ class BlobReaper:
                 return removed
             await self._remove(due)
             removed += len(due)
+            log.info(
+                "garbage blobs deleted",
+                extra={"count": len(due), "first_keys": [blob_key(blob) for blob in due[:FIRST_KEYS]]},
+            )
 
     async def _remove(self, blobs: list[BlobId]) -> None:
         # Bytes first: a crash in between leaves a row whose blob is gone, and deleting what is gone is success.
         keys = [blob_key(blob) for blob in blobs]
+        await self._ownership.confirm()
         if self._files is not None:
             await asyncio.to_thread(self._files.remove_files, keys)
         else:

@@ -74,6 +74,8 @@ DELETE_BLOB: Final = "DELETE FROM blobs WHERE id = ?"
 INSERT_GARBAGE: Final = "INSERT INTO garbage (id, due_ms) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
 DUE_GARBAGE: Final = "SELECT id FROM garbage WHERE due_ms <= ? ORDER BY due_ms LIMIT ?"
 DELETE_GARBAGE: Final = "DELETE FROM garbage WHERE id = ?"
+NEWEST_BLOBS: Final = "SELECT id FROM blobs WHERE id > '' ORDER BY id DESC LIMIT ?"
+BLOB_IS_REFERRED_TO: Final = "SELECT 1 FROM blobs WHERE id = ?"
 BLOB_IS_LIVE: Final = "SELECT 1 FROM blobs WHERE id = ? UNION ALL SELECT 1 FROM garbage WHERE id = ?"
 
 # -- listing ------------------------------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
-"""Finds what crashes leave behind: blobs nobody refers to, uploads of the byte store nobody ends, old results.
+"""Finds what crashes leave behind: orphan blobs, abandoned uploads to the object store, old results of uploads.
 
 A blob is written before the transaction that refers to it, so a blob without a row may be on its way: only one whose
 bytes were complete for the safety window is an orphan. How long its upload took before that does not count.
+
+To a server with other metadata every blob has no row. So each batch is deleted only after store and metadata were
+found to belong together, and objects from before the store was attached are never orphans.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 
@@ -13,11 +17,15 @@ from lakebed.core.clock import Clock
 from lakebed.core.ids import BlobId, UploadId, blob_age_ms
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.folder import FolderStorage
-from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
+from lakebed.storage.ownership import FIRST_KEYS, OwnedStore, Ownership, deletion_fields
+from lakebed.storage.seam import ObjectHead, ObjectStorage
 
 from . import rows
+from .ingest import BLOBS_PREFIX
 from .multipart import RESULT_KEPT_MS
 from .reaper import BlobReaper
+
+log = logging.getLogger("lakebed.objects")
 
 _BATCH = 500
 _BLOB_NAME = re.compile("[0-9a-f]{32}")
@@ -37,54 +45,73 @@ class Sweeper:
     """Cleans up behind crashes."""
 
     def __init__(
-        self, meta: MetaStore, storage: ObjectStorage, reaper: BlobReaper, clock: Clock, *, window_ms: int
+        self,
+        meta: MetaStore,
+        storage: ObjectStorage,
+        ownership: Ownership,
+        reaper: BlobReaper,
+        clock: Clock,
+        *,
+        window_ms: int,
     ) -> None:
         self._meta = meta
         self._storage = storage
+        self._ownership = ownership
         self._reaper = reaper
         self._clock = clock
         self._window_ms = window_ms
 
     async def sweep(self) -> SweepReport:
-        """One pass over everything."""
+        """One pass over everything. Raises ForeignStore, before anything is deleted, if the store is another's."""
+        owned = await self._ownership.confirm()
         return SweepReport(
             garbage=await self._reaper.sweep(),
-            orphans=await self._orphans(),
-            stale_uploads=await self._stale_uploads(),
+            orphans=await self._orphans(owned),
+            stale_uploads=await self._stale_uploads(owned),
             old_results=await self._old_results(),
         )
 
-    async def _orphans(self) -> int:
+    async def _orphans(self, owned: OwnedStore) -> int:
         removed = 0
-        batch: list[Key] = []
-        async for head in self._storage.list_prefix("blobs/"):
+        batch: list[ObjectHead] = []
+        async for head in self._storage.list_prefix(BLOBS_PREFIX):
             name = head.key.rpartition("/")[2]
-            if not _BLOB_NAME.fullmatch(name) or self._is_young(BlobId(name), head):
+            if not _BLOB_NAME.fullmatch(name) or self._is_young(BlobId(name), head) or not owned.may_delete(head):
                 continue
             if await self._meta.row(rows.BLOB_IS_LIVE, name, name) is None:
-                batch.append(head.key)
+                batch.append(head)
             if len(batch) >= _BATCH:
-                await self._storage.delete_many(batch)
-                removed += len(batch)
+                removed += await self._delete_orphans(batch)
                 batch = []
-        if batch:
-            await self._storage.delete_many(batch)
+        removed += await self._delete_orphans(batch)
         if isinstance(self._storage, FolderStorage):
+            await self._ownership.confirm()
             await self._storage.sweep_temporary(self._window_ms)
-        return removed + len(batch)
+        return removed
+
+    async def _delete_orphans(self, orphans: list[ObjectHead]) -> int:
+        if orphans:
+            await self._ownership.confirm()
+            await self._storage.delete_many([head.key for head in orphans])
+            log.info("orphan blobs deleted", extra=deletion_fields(orphans))
+        return len(orphans)
 
     def _is_young(self, blob: BlobId, head: ObjectHead) -> bool:
         complete_for_ms = self._clock.now_ms() - head.modified_ms
         return min(blob_age_ms(blob, self._clock), complete_for_ms) < self._window_ms
 
-    async def _stale_uploads(self) -> int:
-        """Uploads into the byte store itself, whose writer died."""
-        removed = 0
-        async for upload in self._storage.list_uploads("blobs/"):
-            if self._clock.now_ms() - upload.started_ms >= self._window_ms:
+    async def _stale_uploads(self, owned: OwnedStore) -> int:
+        """Multipart uploads to the object store itself, whose writer died."""
+        aborted: list[str] = []
+        async for upload in self._storage.list_uploads(BLOBS_PREFIX):
+            is_stale = self._clock.now_ms() - upload.started_ms >= self._window_ms
+            if is_stale and upload.started_ms >= owned.since_ms:
+                await self._ownership.confirm()
                 await self._storage.abort_upload(upload.key, upload.upload_id)
-                removed += 1
-        return removed
+                aborted.append(upload.key)
+        if aborted:
+            log.info("abandoned uploads aborted", extra={"count": len(aborted), "first_keys": aborted[:FIRST_KEYS]})
+        return len(aborted)
 
     async def _old_results(self) -> int:
         """Completed uploads whose answer need not be repeated any more."""

@@ -31,13 +31,13 @@ class ObjectBytes(Protocol):
         ...
 
 
-def open_bytes(source: ContentSource, loop: asyncio.AbstractEventLoop) -> ObjectBytes:
-    """The bytes of a version, by the shortest way to them. Raises NotFound."""
+async def open_bytes(source: ContentSource, loop: asyncio.AbstractEventLoop) -> ObjectBytes:
+    """The bytes of a version, by the shortest way to them. Raises NoSuchKey if it was replaced, BlobMissing."""
     everything = ByteRange(0, source.size)
     body = source.inline(everything)
     if body is not None:
         return LocalBytes([body])
-    slices = source.open_files(everything)
+    slices = await source.open_files(everything)
     if slices is not None:
         return LocalBytes(slices)
     return StreamedBytes(source, loop)

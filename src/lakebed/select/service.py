@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -73,7 +73,10 @@ class Selects:
         def plan(opened: ObjectBytes, meter: Meter) -> Execution:
             return parts.plan(opened, request, self._limits, meter, self._now(), spill, parts.shelf)
 
-        return await self._start(parts, found, lambda: parts.open_bytes(source, loop), plan)
+        async def begin() -> ObjectBytes:
+            return await parts.open_bytes(source, loop)
+
+        return await self._start(parts, found, begin, plan)
 
     async def open_all(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> RunningSelect:
         """Start a query on all objects whose keys begin with that, as one, in the order of their keys.
@@ -86,7 +89,7 @@ class Selects:
         def plan(walk: ObjectWalk, meter: Meter) -> Execution:
             return parts.plan_many(walk, request, self._limits, meter, self._now())
 
-        def begin() -> ObjectWalk:
+        async def begin() -> ObjectWalk:
             return parts.walk(self._reader, self._lister, caller, bucket, prefix, loop)
 
         return await self._start(parts, None, begin, plan)
@@ -95,7 +98,7 @@ class Selects:
         self,
         parts: _Parts,
         found: FoundObject | None,
-        begin: Callable[[], Source],
+        begin: Callable[[], Awaitable[Source]],
         plan: Callable[[Source, Meter], Execution],
     ) -> RunningSelect:
         if self._running >= self._limits.concurrent:
@@ -104,7 +107,7 @@ class Selects:
         deadline = asyncio.get_running_loop().time() + self._limits.seconds
         source: Source | None = None
         try:
-            source = begin()
+            source = await begin()
             meter = parts.meter()
             execution, first = await asyncio.to_thread(_begun, plan, source, meter)
         except BaseException:
@@ -244,7 +247,7 @@ class _Parts(NamedTuple):
 
     plan: Callable[..., Execution]
     plan_many: Callable[..., Execution]
-    open_bytes: Callable[..., ObjectBytes]
+    open_bytes: Callable[..., Awaitable[ObjectBytes]]
     walk: Callable[..., ObjectWalk]
     meter: Callable[[], Meter]
     shelf: PlanShelf

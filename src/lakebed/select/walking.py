@@ -17,6 +17,9 @@ from lakebed.objects.reading import ObjectReader
 from .many import Supplied
 from .object_bytes import open_bytes
 
+_ATTEMPTS: Final = 4
+"""How often an object is looked up again that is replaced while it is opened."""
+
 _PAGE: Final = 1000
 _AHEAD: Final = 32
 """Objects that are opened at a time, before they are asked for."""
@@ -101,12 +104,17 @@ class ObjectWalk:
         return []
 
     async def _open(self, key: str) -> Supplied | None:
-        try:
-            found = await self._reader.get(self._caller, self._bucket, key)
-        except NoSuchKey:
-            return None  # it was there when it was listed
-        assert found.source is not None  # noqa: S101  # a GET has one
-        return Supplied(key, open_bytes(found.source, self._loop))
+        for _ in range(_ATTEMPTS):
+            try:
+                found = await self._reader.get(self._caller, self._bucket, key)
+            except NoSuchKey:
+                break  # it was there when it was listed
+            assert found.source is not None  # noqa: S101  # a GET has one
+            try:
+                return Supplied(key, await open_bytes(found.source, self._loop))
+            except NoSuchKey:
+                continue  # replaced between reading its row and opening its file
+        return None
 
     async def _list(self) -> AsyncIterator[str]:
         after = ""

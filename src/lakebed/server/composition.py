@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from lakebed.core.clock import Clock, SystemClock
@@ -30,10 +28,11 @@ from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.ingest import Ingester, OpenWriter
 from lakebed.objects.lifecycle import LifecycleRunner
+from lakebed.objects.missing_blobs import MissingBlobs
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.ownership import Ownership, StoreOwnership
 from lakebed.storage.pooled_http import PooledHttp
 from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.bridges.polling import Polling
@@ -62,12 +61,12 @@ from .live_events import LiveEvents, wire_live_events
 from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
+from .object_store import confirm_object_store, open_storage
 from .request_log import Requests, wire_requests
 from .selects import wire_selects
 from .table_chores import TableChores
 from .tokens import wire_tokens
 
-BYTES_FOLDER: Final = "bytes"
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
 """How long a dropped blob stays in a remote byte store, for downloads that began before."""
 
@@ -110,7 +109,8 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
     try:
         storage, open_writer = await open_storage(settings, clock)
         try:
-            parts = _wire(settings, identity, master, metrics, clock, meta, storage, open_writer)
+            ownership = await confirm_object_store(settings, meta, storage)
+            parts = _wire(settings, identity, master, metrics, clock, meta, storage, ownership, open_writer)
             try:
                 await parts.requests.begin()
                 yield parts
@@ -122,17 +122,6 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
             await storage.close()
     finally:
         await meta.close()
-
-
-async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage, OpenWriter | None]:
-    """The byte store that the settings name, and how large bodies are written to it where it is not a folder."""
-    if settings.storage.kind is StorageKind.S3:
-        # Here, because a server on a folder starts faster without it.
-        from .remote_storage import open_remote
-
-        return await open_remote(settings.storage.s3, clock)
-    root: Path = settings.server.data / BYTES_FOLDER
-    return await asyncio.to_thread(FolderStorage, root, clock), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +141,17 @@ def lay_ground(
     clock: Clock,
     meta: MetaStore,
     storage: ObjectStorage,
+    ownership: Ownership,
     open_writer: OpenWriter | None,
+    count_missing: Callable[[], None] = lambda: None,
 ) -> Ground:
-    """The facilities on opened stores."""
+    """The facilities on opened stores. `count_missing` is called for each read of bytes that are missing."""
     keys = KeyRing(
         {key_id: master.derive("object data keys", key_id) for key_id in identity.master_keys}, identity.active_key_id
     )
     is_local = settings.storage.kind is StorageKind.FOLDER
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
-    reaper = BlobReaper(meta, storage, clock, grace_ms=grace_ms)
+    reaper = BlobReaper(meta, storage, ownership, clock, grace_ms=grace_ms)
     decisions = wire_decisions(settings.decisions, clock)
     outbox = Outbox(meta)
     live = wire_live_events(meta, outbox, clock)
@@ -176,7 +167,7 @@ def lay_ground(
             open_writer=open_writer,
             room=None if settings.meta.is_postgres else DiskReserve(meta, settings.server.data),
         ),
-        contents=Contents(storage, keys),
+        contents=Contents(storage, keys, MissingBlobs(meta, count_missing).explain),
         authorizer=decisions.authorizer,
         clock=clock,
         reaper=reaper,
@@ -196,9 +187,21 @@ def _wire(
     clock: Clock,
     meta: MetaStore,
     storage: ObjectStorage,
+    ownership: StoreOwnership,
     open_writer: OpenWriter | None,
 ) -> Parts:
-    ground = lay_ground(settings, identity, master, clock, meta, storage, open_writer)
+    instruments = Instruments(metrics)
+    ground = lay_ground(
+        settings,
+        identity,
+        master,
+        clock,
+        meta,
+        storage,
+        ownership,
+        open_writer,
+        instruments.missing_blobs.add,
+    )
     facilities, reaper = ground.facilities, ground.reaper
     day_ms = round(settings.objects.lifecycle_day * 1000)
     root = root_credential(identity)
@@ -206,7 +209,6 @@ def _wire(
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
     authenticator = Authenticator(credentials, clock)
-    instruments = Instruments(metrics)
     telling = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
     services = S3Services.on(
         facilities,
@@ -290,7 +292,11 @@ def _wire(
         # A table, because a constant is answered without a look at the file.
         await meta.row("SELECT version FROM schema_versions LIMIT 1")
 
-    admin = AdminApplication({"metadata store": metadata_answers}, metrics.render)
+    async def object_store_is_ours() -> None:
+        await ownership.confirm()
+
+    checks = {"metadata store": metadata_answers, "object store": object_store_is_ours}
+    admin = AdminApplication(checks, metrics.render)
     interests = ground.live.interests
     requests = wire_requests(
         meta,
@@ -328,7 +334,9 @@ def _wire(
         storage=storage,
         ingester=facilities.ingester,
         reaper=reaper,
-        sweeper=Sweeper(meta, storage, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)),
+        sweeper=Sweeper(
+            meta, storage, ownership, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)
+        ),
         lifecycle=LifecycleRunner(facilities, day_ms=day_ms),
         leases=leases,
         clock=clock,

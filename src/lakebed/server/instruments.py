@@ -140,6 +140,9 @@ class Instruments:
         self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
         self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
         self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
+        self.missing_blobs = metrics.counter(
+            "lakebed_missing_blob_reads_total", "Reads of stored bytes that the object store does not have."
+        ).of()
         # Another process counts these. Here they are declared: what nobody knows of here is not told by this process.
         DeliveryInstruments(metrics)
         StreamInstruments(metrics)

@@ -24,6 +24,7 @@ from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
+from lakebed.storage.ownership import Ownership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.admin.census import CensusTaker
 from lakebed.streams.admin.key_sizes import KeySizes
@@ -34,6 +35,7 @@ from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
 from lakebed.streams.failures import StreamFailure
 from lakebed.streams.file_access import SNAPSHOTS_FOLDER
+from lakebed.streams.folder_ownership import LOGS_FOLDER, FolderOwnership
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
 from lakebed.streams.home_store import HomeStore
@@ -59,10 +61,10 @@ from lakebed.wire.fluss.handlers.metadata import metadata_calls
 from lakebed.wire.fluss.handlers.remote_logs import remote_log_calls
 from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 
-from .composition import open_storage
 from .decisions import wire_decisions
 from .identity import Identity, root_credential
 from .metadata import open_metadata
+from .object_store import confirm_object_store, open_storage
 from .stream_administration import wire_administration
 from .stream_buckets import StoredBuckets
 from .stream_callers import StreamCallers
@@ -102,6 +104,8 @@ class _Ground(NamedTuple):
     master: MasterKeys
     meta: MetaStore
     storage: ObjectStorage
+    ownership: Ownership
+    folder_ownership: FolderOwnership
     authorizer: Authorizer
     folder: Path
     logs: Logs
@@ -122,11 +126,14 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         stack.push_async_callback(meta.close)
         storage, _ = await open_storage(settings, clock)
         stack.push_async_callback(storage.close)
+        ownership = await confirm_object_store(settings, meta, storage)
+        folder_ownership = FolderOwnership(meta, folder)
+        await folder_ownership.confirm_at_start()
         server = await asyncio.to_thread(_server_name, folder)
         number = await _server_number(meta, folder)
         try:
             sizes = LogSettings(segment_bytes=settings.streams.segment)
-            logs = await asyncio.to_thread(Logs, str(folder / "logs"), clock, sizes)
+            logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes)
         except StreamFailure as failure:
             raise Unavailable(str(failure)) from failure
         stack.callback(logs.close)
@@ -135,7 +142,21 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         files = await open_files(settings, clock)
         if files is not None:
             stack.push_async_callback(files.close)
-        ground = _Ground(clock, master, meta, storage, decisions.authorizer, folder, logs, server, number, port, files)
+        ground = _Ground(
+            clock,
+            master,
+            meta,
+            storage,
+            ownership,
+            folder_ownership,
+            decisions.authorizer,
+            folder,
+            logs,
+            server,
+            number,
+            port,
+            files,
+        )
         yield _wire(settings, identity, ground)
 
 
@@ -200,12 +221,13 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     databases = Databases(at_home, outbox, clock, gate, tables)
     folder = ground.folder
     snapshots = KeySnapshots(meta, clock)
-    snapshotting = KeySnapshotting(snapshots, ground.storage, SNAPSHOTS_PREFIX, folder / "scratch")
+    snapshotting = KeySnapshotting(snapshots, ground.storage, ground.ownership, SNAPSHOTS_PREFIX, folder / "scratch")
     memory = RocksMemory()
     keys = KeyStore(folder / "keys", memory, snapshotting)
 
     remotes = RemoteLogs(
         ground.storage,
+        ground.ownership,
         LogRows(meta, fence),
         ground.logs.threads,
         lambda: str(uuid.uuid4()),
@@ -223,7 +245,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         ack_after_upload=settings.streams.ack_after_upload,
     )
     buckets = Buckets(store, tables, partitions, is_home)
-    purging = Purging(meta, store, is_home)
+    purging = Purging(meta, store, is_home, ground.folder_ownership.confirm)
     tables.when_dropped(purging.wake)
     partitions.when_dropped(purging.wake)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from lakebed.core.errors import LakebedError
@@ -24,7 +24,15 @@ _PAUSE_SECONDS: Final = 60.0
 class Purging:
     """Removes the files of dropped tables and partitions."""
 
-    def __init__(self, meta: MetaStore, store: BucketStore, is_home: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        meta: MetaStore,
+        store: BucketStore,
+        is_home: Callable[[], bool],
+        confirm_ownership: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`confirm_ownership` raises ForeignStore if the local folder is another deployment's."""
+        self._confirm_ownership = confirm_ownership
         self._meta = meta
         self._store = store
         self._is_home = is_home
@@ -53,7 +61,11 @@ class Purging:
         """Remove the files of all that was dropped; of how much."""
         dropped = await self._meta.rows(_DROPPED)
         for table_id, partition_id in dropped:
+            await self._confirm_ownership()
             await self._store.remove(table_id, partition_id or None)
+            log.info(
+                "files of dropped table deleted", extra={"table_id": table_id, "partition_id": partition_id or None}
+            )
             await self._forget(table_id, partition_id)
         return len(dropped)
 

@@ -18,6 +18,7 @@ from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.seam import TableBucket
 from tests.meta.stores import open_migrated_file
+from tests.storage.ownership import ClaimedAtFirstUse
 
 MEMORY = RocksMemory(8 << 20, 8 << 20)
 
@@ -33,7 +34,9 @@ class Place:
         self.clock = ManualClock()
         self.storage = MemoryStorage(self.clock)
         self.snapshots = KeySnapshots(meta, self.clock)
-        self.taking = KeySnapshotting(self.snapshots, self.storage, "kv", folder / "scratch")
+        self.taking = KeySnapshotting(
+            self.snapshots, self.storage, ClaimedAtFirstUse(self.storage), "kv", folder / "scratch"
+        )
         self.bucket = TableBucket(1, None, 0)
         self.folder = folder
         self.index = RocksIndex(folder / "index", MEMORY)
@@ -183,7 +186,9 @@ class Successor:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._taking = KeySnapshotting(place.snapshots, place.storage, "kv", place.folder / "its scratch")
+        self._taking = KeySnapshotting(
+            place.snapshots, place.storage, ClaimedAtFirstUse(place.storage), "kv", place.folder / "its scratch"
+        )
         self.index = RocksIndex(place.folder / "successor", MEMORY)
         self.index.apply({b"theirs": b"\1\0theirs"}, 1000, 1)
         self.is_home = False

@@ -21,6 +21,7 @@ from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put, TableBucket
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.meta.stores import open_migrated_file
+from tests.storage.ownership import ClaimedAtFirstUse
 
 from .test_snapshots import unfenced, with_table
 
@@ -66,7 +67,7 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     await with_table(meta)
     clock = ManualClock()
     storage = MemoryStorage(clock)
-    taking = KeySnapshotting(KeySnapshots(meta, clock), storage, "kv", tmp_path / "scratch")
+    taking = KeySnapshotting(KeySnapshots(meta, clock), storage, ClaimedAtFirstUse(storage), "kv", tmp_path / "scratch")
     store = KeyStore(tmp_path / "keys", MEMORY, taking)
     bucket, log = TableBucket(1, None, 0), MemoryLog(clock)
     keys = await store.open(TABLE, bucket, log, learn)
@@ -88,7 +89,7 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     assert again.row_count == 4
     await again.close()
     await store.remove(1, None)
-    assert [head async for head in storage.list_prefix("")] == []
+    assert [head async for head in storage.list_prefix("kv/")] == []
     await meta.close()
 
 
@@ -103,7 +104,9 @@ class Shared:
         self.bucket = TableBucket(1, None, 0)
 
     def store(self, server: str) -> KeyStore:
-        taking = KeySnapshotting(self.snapshots, self.storage, "kv", self.folder / server / "scratch")
+        taking = KeySnapshotting(
+            self.snapshots, self.storage, ClaimedAtFirstUse(self.storage), "kv", self.folder / server / "scratch"
+        )
         return KeyStore(self.folder / server / "keys", MEMORY, taking)
 
 

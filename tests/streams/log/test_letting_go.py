@@ -27,6 +27,7 @@ from tests.contracts.stream_log import (
     read_all,
     refused,
 )
+from tests.storage.ownership import ClaimedAtFirstUse
 
 from .tiered_world import KEEP, PLACE, World, expected_names, fill
 
@@ -202,7 +203,9 @@ async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
     async def fence(tx: Transaction) -> int:
         return 1
 
-    remotes = RemoteLogs(world.storage, LogRows(world.meta, fence), server.logs.threads, world.new_id)
+    remotes = RemoteLogs(
+        world.storage, ClaimedAtFirstUse(world.storage), LogRows(world.meta, fence), server.logs.threads, world.new_id
+    )
     ((bucket, manifest, end),) = await remotes.ends(7, None)
     assert bucket == PLACE.bucket
     assert manifest in await world.storage.names()

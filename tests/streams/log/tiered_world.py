@@ -27,6 +27,7 @@ from tests.contracts.stream_log import (
     MAX_BATCH_BYTES,
     plain_batch,
 )
+from tests.storage.ownership import ClaimedAtFirstUse
 
 SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
 PLACE = LogPlace(TableBucket(7, None, 0), "db", "events")
@@ -98,6 +99,7 @@ class Server:
             self.logs,
             RemoteLogs(
                 self._world.storage,
+                ClaimedAtFirstUse(self._world.storage),
                 LogRows(self._world.meta, fence),
                 self.logs.threads,
                 self._world.new_id,

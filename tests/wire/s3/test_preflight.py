@@ -9,6 +9,7 @@ import urllib3
 from tests.clients.boto import connected
 from tests.fixtures.server import RunningServer
 from tests.meta.stores import open_migrated_file
+from tests.storage.ownership import ClaimedAtFirstUse
 
 from lakebed.core.access import Credential, root_of
 from lakebed.core.clock import ManualClock
@@ -19,6 +20,7 @@ from lakebed.objects.config.cors import CorsConfiguration, CorsRule
 from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.ingest import Ingester
+from lakebed.objects.missing_blobs import MissingBlobs
 from lakebed.objects.model import Caller
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
@@ -66,10 +68,10 @@ async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
         outbox=Outbox(meta),
         storage=storage,
         ingester=Ingester(storage, keys, clock, inline_max_bytes=1024),
-        contents=Contents(storage, keys),
+        contents=Contents(storage, keys, MissingBlobs(meta).explain),
         authorizer=authorizer,
         clock=clock,
-        reaper=BlobReaper(meta, storage, clock, grace_ms=0),
+        reaper=BlobReaper(meta, storage, ClaimedAtFirstUse(storage), clock, grace_ms=0),
     )
     made = S3Services.on(
         facilities, Authenticator(NoCredentials(), clock), policies=authorizer, lifecycle_day_ms=86_400_000

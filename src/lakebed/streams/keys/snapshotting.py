@@ -10,12 +10,14 @@ what another wrote; and what it removes was there before it asked whether it is 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import shutil
 from pathlib import Path
 from typing import Final
 
-from lakebed.storage.seam import Key, ObjectStorage
+from lakebed.storage.ownership import Ownership, deletion_fields
+from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter
 from lakebed.streams.keys.rocks import RocksIndex
 from lakebed.streams.keys.snapshots import Fence, KeySnapshot, KeySnapshots, SnapshotFile
@@ -23,6 +25,7 @@ from lakebed.streams.seam import TableBucket
 
 __all__ = ["KeySnapshotting"]
 
+_logger = logging.getLogger(__name__)
 _PIECE_BYTES: Final = 1024 * 1024
 _DATA: Final = ".sst"
 
@@ -30,10 +33,13 @@ _DATA: Final = ".sst"
 class KeySnapshotting:
     """Moves snapshots between folders and the byte store, under a prefix."""
 
-    def __init__(self, snapshots: KeySnapshots, storage: ObjectStorage, prefix: str, scratch: Path) -> None:
+    def __init__(
+        self, snapshots: KeySnapshots, storage: ObjectStorage, ownership: Ownership, prefix: str, scratch: Path
+    ) -> None:
         """`scratch` is a folder on the disk of the indexes, for links to their files."""
         self._snapshots = snapshots
         self._storage = storage
+        self._ownership = ownership
         self._prefix = prefix
         self._scratch = scratch
 
@@ -85,7 +91,8 @@ class KeySnapshotting:
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove the files of a table, or of one of its partitions. Idempotent."""
-        await self._storage.delete_many(await self._found(_folder(table_id, partition_id)))
+        found = await self._found(_folder(table_id, partition_id))
+        await self._delete("KV snapshots of a dropped table deleted", found)
 
     async def _send(self, place: str, path: Path, before: SnapshotFile | None) -> SnapshotFile:
         """Send a file to `place`, unless it is where it was `before`."""
@@ -111,10 +118,16 @@ class KeySnapshotting:
         found = await self._found(_name(bucket))
         kept = await self._snapshots.kept(bucket, fence)
         needed = frozenset(file.key for snapshot in kept for file in snapshot.files)
-        await self._storage.delete_many([key for key in found if key not in needed])
+        await self._delete("orphan files of KV snapshots deleted", [head for head in found if head.key not in needed])
 
-    async def _found(self, folder: str) -> list[Key]:
-        return [head.key async for head in self._storage.list_prefix(f"{self._prefix}/{folder}/")]
+    async def _found(self, folder: str) -> list[ObjectHead]:
+        return [head async for head in self._storage.list_prefix(f"{self._prefix}/{folder}/")]
+
+    async def _delete(self, event: str, found: list[ObjectHead]) -> None:
+        gone = (await self._ownership.confirm()).deletable(found) if found else []
+        if gone:
+            await self._storage.delete_many([head.key for head in gone])
+            _logger.info(event, extra=deletion_fields(gone))
 
 
 def _folder(table_id: int, partition_id: int | None) -> str:

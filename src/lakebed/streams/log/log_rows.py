@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lakebed.meta.seam import MetaStore, Reader, Transaction
+from lakebed.storage.seam import Key
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import TableBucket
 
-__all__ = ["Fence", "LogRow", "LogRows"]
+__all__ = ["Fence", "LogRow", "LogRows", "sample_manifests"]
 
 Fence: TypeAlias = Callable[[Transaction], Awaitable[int]]
 """Raises Fenced unless its server is the home of streams; the epoch, if it is."""
@@ -35,8 +36,14 @@ SELECT bucket, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ?
 """
 _ALL = "SELECT table_id, partition_id, bucket, tail_server FROM stream_logs ORDER BY table_id, partition_id, bucket"
 _ELSEWHERE = "SELECT table_id, partition_id, bucket FROM stream_logs WHERE tail_server <> '' AND tail_server <> ?"
+_SAMPLE_MANIFESTS = "SELECT manifest FROM stream_logs WHERE manifest <> '' ORDER BY table_id DESC LIMIT ?"
 _REMOVE_TABLE = "DELETE FROM stream_logs WHERE table_id = ?"
 _REMOVE_PARTITION = "DELETE FROM stream_logs WHERE table_id = ? AND partition_id = ?"
+
+
+async def sample_manifests(reader: Reader, limit: int) -> list[Key]:
+    """Keys of manifests in the object store, those of the newest tables first."""
+    return [Key(row[0]) for row in await reader.rows(_SAMPLE_MANIFESTS, limit)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import Fenced, LakebedError, NotFound
 from lakebed.storage.backoff import Retrier
+from lakebed.storage.ownership import FIRST_KEYS, Ownership, deletion_fields
 from lakebed.storage.seam import Key, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
 from lakebed.streams.failures import Reason, StreamFailure
@@ -73,6 +74,7 @@ class RemoteLogs:
     def __init__(
         self,
         storage: ObjectStorage,
+        ownership: Ownership,
         rows: LogRows,
         threads: Executor,
         new_id: Callable[[], str],
@@ -80,6 +82,7 @@ class RemoteLogs:
         retrier: Retrier | None = None,
     ) -> None:
         self.storage = storage
+        self.ownership = ownership
         self.rows = rows
         self.threads = threads
         self.new_id = new_id
@@ -127,9 +130,18 @@ class RemoteLogs:
         """Remove all that is here of a table, or of one of its partitions. Idempotent. Raises STORAGE."""
         with storage_failures():
             for folder in await self.rows.folders(table_id, partition_id):
-                gone = [head.key async for head in self.storage.list_prefix(f"{folder}/")]
-                await self.storage.delete_many(gone)
+                owned = await self.ownership.confirm()
+                gone = owned.deletable([head async for head in self.storage.list_prefix(f"{folder}/")])
+                await self.storage.delete_many([head.key for head in gone])
+                if gone:
+                    _logger.info("remote log of a dropped table deleted", extra=deletion_fields(gone))
             await self.rows.remove(table_id, partition_id)
+
+    async def delete(self, keys: Sequence[Key]) -> None:
+        """Remove objects that this server's metadata names, if the store is the one that they were written to."""
+        if keys:
+            await self.ownership.confirm()
+            await self.storage.delete_many(keys)
 
 
 class RemoteLog:
@@ -210,7 +222,7 @@ class RemoteLog:
                 self._place.segment(it, suffix) for it in gone for suffix in (_STORED.suffix, _STORED.index_suffix)
             ]
             with storage_failures():
-                await self._logs.storage.delete_many([self._logs.key(name) for name in names])
+                await self._logs.delete([self._logs.key(name) for name in names])
             self._stored_from = gone[-1].end_offset
 
     async def trim(self, count: int) -> None:
@@ -225,7 +237,15 @@ class RemoteLog:
                     self._indexes.pop((segment.segment_id, form), None)
                 names = [self._place.segment(segment, suffix) for suffix in _SUFFIXES]
                 with storage_failures():
-                    await self._logs.storage.delete_many([self._logs.key(name) for name in names])
+                    await self._logs.delete([self._logs.key(name) for name in names])
+            _logger.info(
+                "remote log segments deleted by retention",
+                extra={
+                    "count": len(gone),
+                    "bytes": sum(segment.size_bytes for segment in gone),
+                    "first_keys": [self._logs.key(self._place.segment(segment)) for segment in gone[:FIRST_KEYS]],
+                },
+            )
 
     @contextmanager
     def _leaving_nothing(self) -> Iterator[None]:
@@ -247,15 +267,19 @@ class RemoteLog:
         with storage_failures():
             # In this order: whoever becomes the home after we have been found to be it has sent nothing yet that was
             # found. Names are never used twice.
-            found = [head.key async for head in self._logs.storage.list_prefix(f"{folder}/")]
+            owned = await self._logs.ownership.confirm()
+            found = owned.deletable([head async for head in self._logs.storage.list_prefix(f"{folder}/")])
             if await self._logs.rows.manifest(self._place.bucket) != self._manifest_key:
                 return  # the last list was published though we were told that it was not: it is again, with the next
             needed = {
                 self._logs.key(self._place.segment(it, end)) for it in self._manifest.segments for end in _SUFFIXES
             }
             needed.add(Key(self._manifest_key))
-            ours = [key for key in found if _OURS.fullmatch(key.removeprefix(f"{folder}/"))]
-            await self._logs.storage.delete_many([key for key in ours if key not in needed])
+            ours = [head for head in found if _OURS.fullmatch(head.key.removeprefix(f"{folder}/"))]
+            orphans = [head for head in ours if head.key not in needed]
+            await self._logs.delete([head.key for head in orphans])
+            if orphans:
+                _logger.info("orphan remote log segments deleted", extra=deletion_fields(orphans))
         self._logs.swept.add(self._place.bucket)
 
     async def read(self, offset: int, max_bytes: int) -> Fetched:
@@ -330,7 +354,7 @@ class RemoteLog:
         self._manifest = manifest
         if former:
             try:
-                await self._logs.storage.delete(Key(former))
+                await self._logs.delete([Key(former)])
             except LakebedError as error:
                 _logger.warning("a former manifest stays behind. key=%s reason=%s", former, error)
 

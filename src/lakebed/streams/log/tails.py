@@ -91,7 +91,7 @@ class Tail:
         """Remove what ends at `offset` or before: sealed segments have it. Raises STORAGE."""
         gone = [piece for piece in self._pieces if piece.end <= offset]
         with storage_failures():
-            await self._logs.storage.delete_many([self._key(piece) for piece in gone])
+            await self._logs.delete([self._key(piece) for piece in gone])
         self._pieces.difference_update(gone)
 
     def _key(self, piece: TailPiece) -> Key:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.objects.contents import ByteRange, ContentSource
 from lakebed.objects.deleting import Deleted, Doomed
@@ -28,6 +30,9 @@ from ..payload import open_payload
 from ..request import S3Request
 from ..services import S3Services
 
+_ATTEMPTS: Final = 4
+"""How often a GET begins again because the object was replaced under it."""
+
 
 async def get_object(services: S3Services, request: S3Request) -> Response:
     """The object's bytes, or a range or part of them."""
@@ -35,7 +40,7 @@ async def get_object(services: S3Services, request: S3Request) -> Response:
     conditions = read_conditions(request)
     wanted = read_range(request)
     version = request.version
-    for attempt in (1, 2):
+    for attempt in range(1, _ATTEMPTS + 1):
         found = await services.reader.get(
             request.caller,
             request.bucket,
@@ -48,10 +53,10 @@ async def get_object(services: S3Services, request: S3Request) -> Response:
         assert found.source is not None  # noqa: S101  # `get` opens the content
         status, chosen, headers = _describe(services, request, found)
         try:
-            response = _open(found.source, chosen, status, headers)
+            response = await _open(found.source, chosen, status, headers)
         except NotFound:
             # Replaced between reading its row and opening its file: the new one is as good an answer.
-            if attempt == 2:
+            if attempt == _ATTEMPTS:
                 raise
         else:
             services.onlookers.note("ObjectAccessed:Get", found.bucket, found.object, request.caller)
@@ -89,18 +94,18 @@ def _describe(services: S3Services, request: S3Request, found: FoundObject) -> t
     return 206, chosen, headers
 
 
-def _open(source: ContentSource, chosen: ByteRange, status: int, headers: Headers) -> Response:
+async def _open(source: ContentSource, chosen: ByteRange, status: int, headers: Headers) -> Response:
     body = source.inline(chosen)
     if body is not None:
         return Response(status, headers, body)
-    slices = source.open_files(chosen)
+    slices = await source.open_files(chosen)
     if slices is not None:
         files = [
             piece if isinstance(piece, bytes) else FileSlice(piece.descriptor, piece.offset, piece.length)
             for piece in slices
         ]
         return Response(status, headers, files=files, length=chosen.length)
-    return Response(status, headers, stream=source.stream(chosen), length=chosen.length)
+    return Response(status, headers, stream=await source.open_stream(chosen), length=chosen.length)
 
 
 def _part_number(request: S3Request) -> int | None:

@@ -1,0 +1,109 @@
+"""`lakebed storage`: which deployment the object store belongs to, and attaching a store to this one.
+
+It opens the stores themselves, past the server: a server that refuses a store does not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from lakebed.core.clock import SystemClock
+from lakebed.core.ids import DeploymentId
+from lakebed.governance.vault import MasterKeys
+from lakebed.objects.attachment import Attachment, Decision, StoreState
+from lakebed.server.identity import require_identity
+from lakebed.server.metadata import open_metadata
+from lakebed.server.object_store import attachment_of, open_storage, store_address
+
+from .output import print_facts
+from .settings_flags import add_settings_flags, read_settings
+
+REFUSED: Final = 1
+"""Exit status of `status` when a server would not start on the store."""
+
+_VERDICTS: Final = {
+    Decision.BELONGS: "belongs to this deployment",
+    Decision.CLAIM: "empty; the server claims it at its first start",
+    Decision.ADOPT: "written before stores carried ids, and proved to be this deployment's; the server claims it",
+    Decision.FOREIGN: "belongs to another deployment",
+    Decision.UNKNOWN_OBJECTS: "holds objects that the metadata does not know, and carries no id",
+    Decision.OBJECTS_MISSING: "empty, but the metadata refers to objects in it",
+}
+
+_Task = Callable[[Attachment, argparse.Namespace], Awaitable[StoreState]]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """`status` and `attach`."""
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    _add(tasks, "status", "show which deployment the object store belongs to", _status)
+    attach = _add(tasks, "attach", "make the object store this deployment's", _attach)
+    attach.description = (
+        "Makes the object store this deployment's, after a check of both. Objects in it that the metadata does not know"
+        " are never deleted by sweeps. The servers of a deployment that loses the store stop deleting from it at once"
+        " and report that they are not ready."
+    )
+    attach.add_argument("--replace", metavar="ID", help="the deployment id that the store carries now")
+    attach.add_argument(
+        "--accept-loss", action="store_true", help="attach a store that lacks objects the metadata refers to"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Open the stores, do the task, print the state."""
+    return asyncio.run(_run(arguments))
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    async with _opened(arguments) as (attachment, address):
+        task: _Task = arguments.task
+        state = await task(attachment, arguments)
+    evidence = state.evidence
+    facts = {
+        "object_store": address,
+        "store_deployment": evidence.store_deployment or "none",
+        "metadata_deployment": evidence.metadata_deployment,
+        "sampled_references": evidence.references.value,
+        "verdict": _VERDICTS[state.decision],
+    }
+    print_facts(facts, as_json=arguments.json)
+    return 0 if state.decision in (Decision.BELONGS, Decision.CLAIM, Decision.ADOPT) else REFUSED
+
+
+@asynccontextmanager
+async def _opened(arguments: argparse.Namespace) -> AsyncIterator[tuple[Attachment, str]]:
+    settings = read_settings(arguments).settings
+    identity = require_identity(settings)
+    meta = await open_metadata(settings, MasterKeys(identity.master_keys, identity.active_key_id))
+    try:
+        storage, _ = await open_storage(settings, SystemClock())
+        try:
+            yield attachment_of(settings, meta, storage), store_address(settings)
+        finally:
+            await asyncio.shield(storage.close())
+    finally:
+        await asyncio.shield(meta.close())
+
+
+async def _status(attachment: Attachment, arguments: argparse.Namespace) -> StoreState:
+    return await attachment.inspect()
+
+
+async def _attach(attachment: Attachment, arguments: argparse.Namespace) -> StoreState:
+    replacing = None if arguments.replace is None else DeploymentId(arguments.replace)
+    await attachment.attach(replacing=replacing, accept_loss=arguments.accept_loss)
+    return await attachment.inspect()
+
+
+def _add(
+    tasks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, task: _Task
+) -> argparse.ArgumentParser:
+    parser = tasks.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+    add_settings_flags(parser, serving=False)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(task=task)
+    return parser

@@ -1,0 +1,51 @@
+"""The object store that the settings name, checked to belong to the metadata store before anything uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from lakebed.core.clock import Clock
+from lakebed.core.settings import Settings, StorageKind
+from lakebed.meta.seam import MetaStore
+from lakebed.objects.attachment import Attachment
+from lakebed.objects.ingest import OpenWriter
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.ownership import StoreOwnership
+from lakebed.storage.seam import ObjectStorage
+from lakebed.streams.log.log_rows import sample_manifests
+
+BYTES_FOLDER: Final = "bytes"
+
+
+async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage, OpenWriter | None]:
+    """The object store that the settings name, and how large bodies are written to it where it is not a folder."""
+    if settings.storage.kind is StorageKind.S3:
+        # Here, because a server on a folder starts faster without it.
+        from .remote_storage import open_remote
+
+        return await open_remote(settings.storage.s3, clock)
+    root: Path = settings.server.data / BYTES_FOLDER
+    return await asyncio.to_thread(FolderStorage, root, clock), None
+
+
+async def confirm_object_store(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> StoreOwnership:
+    """The check that precedes every deletion. Raises ForeignStore, Unavailable."""
+    return await attachment_of(settings, meta, storage).confirm_at_start()
+
+
+def attachment_of(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> Attachment:
+    """The stores that the settings name, as a pair."""
+    return Attachment(
+        meta, storage, store_address(settings), sample_streams=lambda limit: sample_manifests(meta, limit)
+    )
+
+
+def store_address(settings: Settings) -> str:
+    """What operators know the object store by: a folder, or bucket and prefix with the endpoint."""
+    if settings.storage.kind is StorageKind.FOLDER:
+        return str(settings.server.data / BYTES_FOLDER)
+    store = settings.storage.s3
+    address = f"s3://{store.bucket}/{store.prefix}".rstrip("/")
+    return address if store.endpoint is None else f"{address} at {store.endpoint}"

@@ -1,0 +1,140 @@
+"""Proof that an object store belongs to a deployment: one object in it carries the deployment's id.
+
+Metadata and object store are configured apart, so either can be another deployment's: a forgotten `meta.url`, a disk
+that is not mounted, a bucket shared by staging and production. To a server whose metadata does not know them, the
+objects of another deployment look like orphans. Therefore nothing is deleted from a store on the ground of what the
+metadata does not know, unless both carry the same id at that moment (ADR 40).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+from lakebed.core.errors import AlreadyExists, Corrupted, ForeignStore, NotFound, NotSupported
+from lakebed.core.ids import DeploymentId
+
+from .seam import Key, ObjectHead, ObjectStorage
+
+__all__ = [
+    "MARKER_KEY",
+    "Marker",
+    "OwnedStore",
+    "Ownership",
+    "StoreOwnership",
+    "claim_marker",
+    "deletion_fields",
+    "read_marker",
+]
+
+MARKER_KEY: Final = Key("deployment.json")
+FIRST_KEYS: Final = 5
+"""So many of the deleted keys are in the log."""
+
+
+class Marker(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the object under `MARKER_KEY` says."""
+
+    deployment: DeploymentId
+    attached: bool = False
+    """Whether the store held objects already when it came to this deployment. Those are not known to be its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedStore:
+    """A store that was found to belong to this deployment."""
+
+    since_ms: int = 0
+    """When the store was attached, by the store's clock; 0 if it belonged to the deployment from the start."""
+
+    def may_delete(self, head: ObjectHead) -> bool:
+        """Whether an object that the metadata does not refer to can only be this deployment's."""
+        return head.modified_ms >= self.since_ms
+
+    def deletable(self, heads: Iterable[ObjectHead]) -> list[ObjectHead]:
+        """Those of `heads` that `may_delete` allows."""
+        return [head for head in heads if self.may_delete(head)]
+
+
+class Ownership(Protocol):
+    """Asked before anything is deleted from an object store."""
+
+    async def confirm(self) -> OwnedStore:
+        """Return if store and metadata belong together now. Raises ForeignStore, Unavailable."""
+        ...
+
+
+class StoreOwnership:
+    """Compares the id in the object store with the id in the metadata store, each time anew."""
+
+    def __init__(
+        self, storage: ObjectStorage, find_id: Callable[[], Awaitable[DeploymentId | None]], place: str
+    ) -> None:
+        """`find_id` reads the metadata store's id; `place` names the object store in errors."""
+        self._storage = storage
+        self._find_id = find_id
+        self._place = place
+
+    async def confirm(self) -> OwnedStore:
+        """Return if both ids are the same now. Two reads. Raises ForeignStore, Unavailable."""
+        marker, own = await read_marker(self._storage), await self._find_id()
+        if marker is None:
+            raise ForeignStore(
+                "the object store has no deployment id; it may not be mounted, or is another one."
+                f" store={self._place} metadata_deployment={own}"
+            )
+        if marker.deployment != own:
+            raise ForeignStore(
+                "the object store belongs to another deployment."
+                f" store={self._place} store_deployment={marker.deployment} metadata_deployment={own}"
+            )
+        if not marker.attached:
+            return OwnedStore()
+        return OwnedStore((await self._storage.head(MARKER_KEY)).modified_ms)
+
+
+async def read_marker(storage: ObjectStorage) -> Marker | None:
+    """The store's marker; None if it has none. Raises Corrupted, Unavailable."""
+    try:
+        document = await storage.get(MARKER_KEY)
+    except NotFound:
+        return None
+    try:
+        return msgspec.json.decode(document, type=Marker)
+    except msgspec.MsgspecError as error:
+        raise Corrupted(f"the deployment id in the object store cannot be read. key={MARKER_KEY}") from error
+
+
+async def claim_marker(storage: ObjectStorage, marker: Marker, *, replacing: bool = False) -> Marker:
+    """Write the marker, unless another server was first; the one that is there afterwards.
+
+    With `replacing`, one that is there is replaced.
+    """
+    document = msgspec.json.encode(marker)
+    if replacing:
+        await storage.put(MARKER_KEY, document)
+    else:
+        try:
+            await storage.put_if_absent(MARKER_KEY, document)
+        except AlreadyExists:
+            pass
+        except NotSupported:
+            # A store without conditional writes: servers that start together all write, and compare what is left.
+            if await read_marker(storage) is None:
+                await storage.put(MARKER_KEY, document)
+    found = await read_marker(storage)
+    if found is None:
+        raise Corrupted(f"the deployment id was written to the object store and is not there. key={MARKER_KEY}")
+    return found
+
+
+def deletion_fields(heads: Sequence[ObjectHead]) -> dict[str, object]:
+    """What the log says of objects that were deleted: count, bytes, first keys."""
+    return {
+        "count": len(heads),
+        "bytes": sum(head.size for head in heads),
+        "first_keys": [str(head.key) for head in heads[:FIRST_KEYS]],
+    }

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import ForeignStore, StateConflict
+from lakebed.core.ids import DeploymentId, new_blob_id
+from lakebed.meta.deployment import establish_deployment_id
+from lakebed.meta.seam import MetaStore
+from lakebed.objects.attachment import Attachment, Decision, Evidence, References, decide
+from lakebed.objects.ingest import blob_key
+from lakebed.objects.reaper import BlobReaper
+from lakebed.objects.sweeping import Sweeper, SweepReport
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.ownership import MARKER_KEY, Marker, claim_marker, read_marker
+from lakebed.storage.seam import Key
+from tests.meta.stores import open_migrated_file
+
+OURS, THEIRS = DeploymentId("a" * 26), DeploymentId("b" * 26)
+WINDOW_MS = 60_000
+
+
+# -- the decision -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("is_empty", "references"), list(product([True, False], References)))
+def test_an_id_in_the_store_decides_alone(is_empty: bool, references: References) -> None:
+    assert decide(Evidence(OURS, OURS, is_empty, references)) is Decision.BELONGS
+    assert decide(Evidence(OURS, THEIRS, is_empty, references)) is Decision.FOREIGN
+
+
+@pytest.mark.parametrize(
+    ("is_empty", "references", "expected"),
+    [
+        (True, References.NONE, Decision.CLAIM),
+        (True, References.FOUND, Decision.OBJECTS_MISSING),
+        (True, References.MISSING, Decision.OBJECTS_MISSING),
+        (False, References.NONE, Decision.UNKNOWN_OBJECTS),
+        (False, References.MISSING, Decision.UNKNOWN_OBJECTS),
+        (False, References.FOUND, Decision.ADOPT),
+    ],
+)
+def test_without_an_id_only_proof_decides(is_empty: bool, references: References, expected: Decision) -> None:
+    assert decide(Evidence(OURS, None, is_empty, references)) is expected
+
+
+# -- at start ---------------------------------------------------------------------------------------------------------
+
+
+class Site:
+    """A metadata store and an object store."""
+
+    def __init__(self, meta: MetaStore, storage: MemoryStorage, clock: ManualClock) -> None:
+        self.meta = meta
+        self.storage = storage
+        self.clock = clock
+        self.attachment = Attachment(meta, storage, "folder /data/bytes", sample_streams=self._manifests)
+        self.manifests: list[Key] = []
+
+    async def blob(self, *, referred: bool = True, stored: bool = True) -> Key:
+        """A blob, as a PUT makes it."""
+        blob = new_blob_id(self.clock)
+        if stored:
+            await self.storage.put(blob_key(blob), b"x" * 100)
+        if referred:
+            await self.meta.transact(lambda tx: tx.run("INSERT INTO blobs (id) VALUES (?)", blob))
+        return blob_key(blob)
+
+    async def sweep(self) -> SweepReport:
+        ownership = self.attachment.ownership()
+        reaper = BlobReaper(self.meta, self.storage, ownership, self.clock, grace_ms=0)
+        return await Sweeper(self.meta, self.storage, ownership, reaper, self.clock, window_ms=WINDOW_MS).sweep()
+
+    async def keys(self) -> set[str]:
+        return {head.key async for head in self.storage.list_prefix() if head.key != MARKER_KEY}
+
+    async def _manifests(self, limit: int) -> list[Key]:
+        return self.manifests[:limit]
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    clock = ManualClock()
+    meta = await open_migrated_file(tmp_path / "meta.db")
+    yield Site(meta, MemoryStorage(clock), clock)
+    await meta.close()
+
+
+@pytest.fixture
+async def other(tmp_path: Path, site: Site) -> AsyncIterator[Site]:
+    """A second metadata store on the same object store."""
+    meta = await open_migrated_file(tmp_path / "other.db")
+    yield Site(meta, site.storage, site.clock)
+    await meta.close()
+
+
+async def test_the_first_start_gives_both_stores_the_same_id(site: Site) -> None:
+    await site.attachment.confirm_at_start()
+    assert await read_marker(site.storage) == Marker(await establish_deployment_id(site.meta))
+    await site.attachment.confirm_at_start()
+
+
+async def test_servers_that_start_together_all_succeed(site: Site) -> None:
+    attachments = [Attachment(site.meta, site.storage, "store") for _ in range(4)]
+    await asyncio.gather(*(each.confirm_at_start() for each in attachments))
+    await attachments[0].ownership().confirm()
+
+
+async def test_metadata_of_another_deployment_is_refused_and_told_both_ids(site: Site, other: Site) -> None:
+    await site.attachment.confirm_at_start()
+    own, theirs = await establish_deployment_id(other.meta), await establish_deployment_id(site.meta)
+    with pytest.raises(ForeignStore) as refused:
+        await other.attachment.confirm_at_start()
+    assert f"store_deployment={theirs} metadata_deployment={own}" in str(refused.value)
+    assert f"lakebed storage attach --replace {theirs}" in str(refused.value)
+    assert "folder /data/bytes" in str(refused.value)
+
+
+async def test_empty_metadata_over_objects_without_an_id_is_refused(site: Site) -> None:
+    key = await site.blob(referred=False)
+    with pytest.raises(ForeignStore, match="does not know"):
+        await site.attachment.confirm_at_start()
+    assert await site.keys() == {key}
+    assert await read_marker(site.storage) is None
+
+
+async def test_metadata_over_an_empty_store_is_refused_if_it_refers_to_objects(site: Site) -> None:
+    await site.blob(stored=False)
+    with pytest.raises(ForeignStore, match="mounted"):
+        await site.attachment.confirm_at_start()
+
+
+async def test_metadata_without_references_claims_an_empty_store(site: Site) -> None:
+    await establish_deployment_id(site.meta)
+    await site.attachment.confirm_at_start()
+
+
+async def test_a_store_from_before_ids_is_adopted_if_it_has_what_the_metadata_refers_to(site: Site) -> None:
+    await site.blob(stored=False)
+    await site.blob()
+    await site.attachment.confirm_at_start()
+    marker = await read_marker(site.storage)
+    assert marker == Marker(await establish_deployment_id(site.meta), attached=True)
+
+
+async def test_stream_tables_prove_a_store_as_objects_do(site: Site) -> None:
+    site.manifests = [Key("streams/log/fluss/orders-1/0/metadata/a.manifest")]
+    await site.storage.put(site.manifests[0], b"{}")
+    await site.attachment.confirm_at_start()
+    await site.storage.delete(MARKER_KEY)
+    await site.storage.delete(site.manifests[0])
+    with pytest.raises(ForeignStore, match="mounted"):
+        await site.attachment.confirm_at_start()
+
+
+async def test_objects_outside_of_our_prefixes_are_no_hindrance(site: Site) -> None:
+    await site.storage.put(Key("photos/cat.jpg"), b"meow")
+    await site.attachment.confirm_at_start()
+
+
+# -- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+async def test_no_sweep_deletes_anything_of_another_deployment(site: Site, other: Site) -> None:
+    await site.attachment.confirm_at_start()
+    key, upload = await site.blob(), await site.storage.start_multipart(blob_key(new_blob_id(site.clock)))
+    await upload.upload_part(1, b"x")
+    site.clock.advance(10 * WINDOW_MS / 1000)
+    with pytest.raises(ForeignStore):
+        await other.sweep()
+    assert await site.keys() == {key}
+    assert [each.upload_id async for each in site.storage.list_uploads()] == [upload.upload_id]
+
+
+async def test_a_sweep_stops_when_the_store_changes_hands(site: Site) -> None:
+    await site.attachment.confirm_at_start()
+    key = await site.blob(referred=False)
+    site.clock.advance(10 * WINDOW_MS / 1000)
+    await claim_marker(site.storage, Marker(THEIRS), replacing=True)
+    with pytest.raises(ForeignStore):
+        await site.sweep()
+    assert await site.keys() == {key}
+
+
+async def test_recorded_garbage_is_kept_while_the_store_is_another(site: Site) -> None:
+    await site.attachment.confirm_at_start()
+    blob = new_blob_id(site.clock)
+    await site.storage.put(blob_key(blob), b"x")
+    await site.meta.transact(lambda tx: tx.run("INSERT INTO garbage (id, due_ms) VALUES (?, 0)", blob))
+    await claim_marker(site.storage, Marker(THEIRS), replacing=True)
+    with pytest.raises(ForeignStore):
+        await BlobReaper(site.meta, site.storage, site.attachment.ownership(), site.clock, grace_ms=0).sweep()
+    assert await site.keys() == {blob_key(blob)}
+
+
+async def test_a_sweep_logs_what_it_deleted(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    await site.attachment.confirm_at_start()
+    key = await site.blob(referred=False)
+    site.clock.advance(10 * WINDOW_MS / 1000)
+    with caplog.at_level(logging.INFO, "lakebed.objects"):
+        assert (await site.sweep()).orphans == 1
+    (record,) = [record for record in caplog.records if record.message == "orphan blobs deleted"]
+    fields = vars(record)
+    assert (fields["count"], fields["bytes"], fields["first_keys"]) == (1, 100, [key])
+
+
+# -- attaching --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_attached_store_keeps_what_the_metadata_does_not_know(site: Site, other: Site) -> None:
+    await site.attachment.confirm_at_start()
+    theirs = await establish_deployment_id(site.meta)
+    foreign = await site.blob()
+    upload = await site.storage.start_multipart(blob_key(new_blob_id(site.clock)))
+    site.clock.advance(1)
+    await other.attachment.attach(replacing=theirs, accept_loss=False)
+    await other.attachment.confirm_at_start()
+    site.clock.advance(1)
+    orphan = await other.blob(referred=False)
+    site.clock.advance(10 * WINDOW_MS / 1000)
+    assert (await other.sweep()).orphans == 1
+    assert foreign in await site.keys()
+    assert orphan not in await site.keys()
+    assert [each.upload_id async for each in site.storage.list_uploads()] == [upload.upload_id]
+    with pytest.raises(ForeignStore):
+        await site.attachment.ownership().confirm()
+
+
+async def test_attaching_repeats_the_id_that_is_replaced(site: Site, other: Site) -> None:
+    await site.attachment.confirm_at_start()
+    for wrong in (None, THEIRS):
+        with pytest.raises(StateConflict, match="to be replaced"):
+            await other.attachment.attach(replacing=wrong, accept_loss=False)
+    assert await read_marker(site.storage) == Marker(await establish_deployment_id(site.meta))
+
+
+async def test_a_store_that_lacks_objects_is_attached_only_if_the_loss_is_accepted(site: Site) -> None:
+    await site.blob(stored=False)
+    with pytest.raises(StateConflict, match="does not have"):
+        await site.attachment.attach(replacing=None, accept_loss=False)
+    await site.attachment.attach(replacing=None, accept_loss=True)
+    await site.attachment.confirm_at_start()
+
+
+async def test_stream_tables_of_another_deployment_are_never_attached(site: Site) -> None:
+    await site.storage.put(Key("streams/log/fluss/orders-1/0/metadata/a.manifest"), b"{}")
+    with pytest.raises(StateConflict, match="stream tables of another deployment"):
+        await site.attachment.attach(replacing=None, accept_loss=False)
+
+
+async def test_attaching_a_store_that_belongs_already_changes_nothing(site: Site) -> None:
+    await site.attachment.confirm_at_start()
+    before = await site.storage.head(MARKER_KEY)
+    await site.attachment.attach(replacing=None, accept_loss=False)
+    assert await site.storage.head(MARKER_KEY) == before

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import BlobMissing, NoSuchKey, Unavailable
+from lakebed.core.ids import new_blob_id
+from lakebed.objects.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.ingest import blob_key
+from lakebed.objects.missing_blobs import MissingBlobs
+from lakebed.objects.model import Content, Piece, pack
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.seam import Key
+
+from .stores import ROOT, ObjectStore, new_key_ring, replaced
+
+CLOCK = ManualClock()
+BIG = b"0123456789" * 10
+
+
+async def lose_blobs(store: ObjectStore) -> None:
+    """Remove all bytes past the metadata."""
+    await store.storage.delete_many([head.key async for head in store.storage.list_prefix("blobs/")])
+
+
+async def test_lost_bytes_are_not_a_missing_key(store: ObjectStore, caplog: pytest.LogCaptureFixture) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "key", BIG)
+    await lose_blobs(store)
+    with caplog.at_level(logging.ERROR, "lakebed.objects"), pytest.raises(BlobMissing, match="key=blobs/"):
+        await store.get("bucket", "key")
+    assert [record.message for record in caplog.records] == ["stored bytes are missing from the object store"]
+
+
+async def test_encrypted_bytes_that_are_lost_are_not_a_missing_key(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "key", BIG, encrypt=True)
+    await lose_blobs(store)
+    with pytest.raises(BlobMissing):
+        await store.get("bucket", "key")
+
+
+async def test_bytes_that_were_replaced_while_they_were_read_are_no_loss(
+    store: ObjectStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "key", BIG)
+    found = await store.reader.get(ROOT, "bucket", "key")
+    assert found.source is not None
+    await store.put("bucket", "key", BIG[::-1])
+    await store.reaper.sweep()
+    with pytest.raises(NoSuchKey):
+        _ = [piece async for piece in found.source.stream(ByteRange(0, len(BIG)))]
+    assert not caplog.records
+
+
+async def test_each_read_of_lost_bytes_is_counted(store: ObjectStore) -> None:
+    await store.bucket("bucket")
+    await store.put("bucket", "key", BIG)
+    counted: list[int] = []
+    missing = MissingBlobs(store.meta, lambda: counted.append(1))
+    (row,) = await store.meta.rows("SELECT id FROM blobs WHERE id > ''")
+    assert isinstance(await missing.explain(row[0]), BlobMissing)
+    assert isinstance(await missing.explain(new_blob_id(store.clock)), NoSuchKey)
+    assert counted == [1]
+
+
+class Away(MemoryStorage):
+    """A store that answers nothing, or stops after the first bytes."""
+
+    pieces: tuple[bytes, ...] = ()
+
+    async def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+        raise Unavailable("the store is away")
+
+
+def _source(store: Away) -> ContentSource:
+    piece = Piece(6, blob=new_blob_id(CLOCK))
+    return ContentSource(Contents(store, new_key_ring(), replaced), 6, Content(None, None, pack([piece])))
+
+
+async def test_a_store_that_is_away_is_noticed_before_the_stream_begins() -> None:
+    with pytest.raises(Unavailable):
+        await _source(Away(CLOCK)).open_stream(ByteRange(0, 6))
+
+
+async def test_a_store_that_goes_away_later_breaks_the_stream() -> None:
+    store = Away(CLOCK)
+    store.pieces = (b"abc",)
+    begun = await _source(store).open_stream(ByteRange(0, 6))
+    assert await anext(begun) == b"abc"
+    with pytest.raises(Unavailable):
+        await anext(begun)
+
+
+async def test_a_stream_that_was_begun_gives_all_bytes() -> None:
+    store = MemoryStorage(CLOCK)
+    blob = new_blob_id(CLOCK)
+    await store.put(blob_key(blob), b"abcdef")
+    content = Content(None, None, pack([Piece(6, blob=blob)]))
+    source = ContentSource(Contents(store, new_key_ring(), replaced), 6, content)
+    begun = await source.open_stream(ByteRange(1, 5))
+    assert b"".join([piece async for piece in begun]) == b"bcde"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Corrupted, ForeignStore, NotSupported
+from lakebed.core.ids import DeploymentId
+from lakebed.storage.folder import FolderStorage
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.ownership import (
+    MARKER_KEY,
+    Marker,
+    StoreOwnership,
+    claim_marker,
+    deletion_fields,
+    read_marker,
+)
+from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectStorage, ObjectVersion
+
+OURS, THEIRS = DeploymentId("a" * 26), DeploymentId("b" * 26)
+
+
+@pytest.fixture(params=["memory", "folder"])
+async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStorage]:
+    clock = ManualClock()
+    opened: ObjectStorage = MemoryStorage(clock) if request.param == "memory" else FolderStorage(tmp_path, clock)
+    yield opened
+    await opened.close()
+
+
+def ownership(storage: ObjectStorage, own: DeploymentId | None = OURS) -> StoreOwnership:
+    async def find_id() -> DeploymentId | None:
+        return own
+
+    return StoreOwnership(storage, find_id, "s3://lake/prefix")
+
+
+async def test_a_store_with_the_same_id_is_confirmed(storage: ObjectStorage) -> None:
+    await claim_marker(storage, Marker(OURS))
+    assert (await ownership(storage).confirm()).since_ms == 0
+
+
+async def test_a_store_with_another_id_is_refused_with_both_ids(storage: ObjectStorage) -> None:
+    await claim_marker(storage, Marker(THEIRS))
+    with pytest.raises(ForeignStore, match=f"s3://lake/prefix store_deployment={THEIRS} metadata_deployment={OURS}"):
+        await ownership(storage).confirm()
+
+
+async def test_a_store_without_an_id_is_refused(storage: ObjectStorage) -> None:
+    with pytest.raises(ForeignStore, match="not be mounted"):
+        await ownership(storage).confirm()
+
+
+async def test_metadata_without_an_id_is_refused(storage: ObjectStorage) -> None:
+    await claim_marker(storage, Marker(OURS))
+    with pytest.raises(ForeignStore):
+        await ownership(storage, None).confirm()
+
+
+async def test_the_ids_are_compared_each_time(storage: ObjectStorage) -> None:
+    await claim_marker(storage, Marker(OURS))
+    checked = ownership(storage)
+    await checked.confirm()
+    await claim_marker(storage, Marker(THEIRS), replacing=True)
+    with pytest.raises(ForeignStore):
+        await checked.confirm()
+
+
+async def test_objects_from_before_the_store_was_attached_are_not_deletable(tmp_path: Path) -> None:
+    clock = ManualClock()
+    storage = MemoryStorage(clock)
+    await storage.put(Key("blobs/old"), b"1")
+    clock.advance(10)
+    await claim_marker(storage, Marker(OURS, attached=True))
+    clock.advance(10)
+    await storage.put(Key("blobs/new"), b"2")
+    owned = await ownership(storage).confirm()
+    heads = [head async for head in storage.list_prefix("blobs/")]
+    assert [head.key for head in owned.deletable(heads)] == ["blobs/new"]
+
+
+async def test_the_first_of_several_claims_stays(storage: ObjectStorage) -> None:
+    assert await claim_marker(storage, Marker(OURS)) == Marker(OURS)
+    assert await claim_marker(storage, Marker(THEIRS)) == Marker(OURS)
+    assert await read_marker(storage) == Marker(OURS)
+
+
+class WithoutConditions(MemoryStorage):
+    """A store that refuses conditional writes."""
+
+    async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+        raise NotSupported("conditional writes are off")
+
+
+async def test_a_store_without_conditional_writes_can_be_claimed() -> None:
+    storage = WithoutConditions(ManualClock())
+    assert await claim_marker(storage, Marker(OURS)) == Marker(OURS)
+    assert await claim_marker(storage, Marker(THEIRS)) == Marker(OURS)
+
+
+async def test_a_damaged_marker_is_not_taken_for_a_missing_one(storage: ObjectStorage) -> None:
+    await storage.put(MARKER_KEY, b"{")
+    with pytest.raises(Corrupted, match="deployment id"):
+        await ownership(storage).confirm()
+
+
+async def test_deletions_are_logged_with_count_bytes_and_first_keys(storage: ObjectStorage) -> None:
+    for number in range(7):
+        await storage.put(Key(f"blobs/{number}"), b"x" * number)
+    heads = [head async for head in storage.list_prefix("blobs/")]
+    assert deletion_fields(heads) == {
+        "count": 7,
+        "bytes": 21,
+        "first_keys": [f"blobs/{number}" for number in range(5)],
+    }
