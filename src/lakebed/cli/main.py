@@ -43,7 +43,7 @@ COMMANDS: Final = (
     Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
     Command("table-policy", "lakebed.cli.table_policy", "ask what policies of tables hold for, said, or would do"),
     Command("label", "lakebed.cli.label", "set tags and owners of things, and find things by them"),
-    Command("storage", "lakebed.cli.storage", "show which deployment the object store belongs to, and attach one"),
+    Command("storage", "lakebed.cli.storage", "show and change which deployment the object store is of"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("pipeline", "lakebed.cli.pipeline", "have Spark look after tables: compact, expire, import, verify"),
     Command("streams", "lakebed.cli.streams", "make stream tables, write and follow them, see what lags"),

@@ -158,7 +158,9 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.Throttled: S3Reply(503, "SlowDown", "Please reduce your request rate."),
     e.Unavailable: S3Reply(503, "ServiceUnavailable", "Please try again."),
     e.StorageFull: S3Reply(507, "InsufficientStorage", "The server has no space left. Please try again later."),
+    e.ForeignStore: S3Reply(503, "ServiceUnavailable", "The object store is not the one of this deployment."),
     e.Corrupted: S3Reply(500, "InternalError", "The stored object is damaged."),
+    e.BlobMissing: S3Reply(500, "InternalError", "Stored bytes of the object are missing."),
 }
 
 SELECT_STATUSES: Final[Mapping[str, int]] = {
