@@ -98,7 +98,15 @@ class Attachment:
         self._sample_streams = sample_streams
 
     async def confirm_at_start(self) -> StoreOwnership:
-        """Check that the stores belong together; at the first start, make them. Raises ForeignStore, Unavailable."""
+        """Check that the stores belong together; at the first start, make them. Raises ForeignStore, Unavailable.
+
+        One read of the object store, unless it has no id.
+        """
+        own, marker = await establish_deployment_id(self._meta), await read_marker(self._storage)
+        if marker is not None:
+            if marker.deployment != own:
+                raise self._refusal(Decision.FOREIGN, own, marker.deployment)
+            return self.ownership()
         state = await self.inspect()
         if state.decision in (Decision.CLAIM, Decision.ADOPT):
             evidence = state.evidence
