@@ -236,6 +236,7 @@ def test_an_unmounted_disk_is_an_internal_error_and_not_a_missing_key(tmp_path: 
 
 def test_a_store_that_is_away_is_answered_before_the_head_of_a_get(tmp_path: Path) -> None:
     binary = find_or_build_minio()
+    (tmp_path / "minio").mkdir()
     with ExitStack() as ends:
         with running_minio(binary, tmp_path / "minio") as minio:
             settings = on(minio, minio.make_bucket(), LAKEBED_STORAGE__S3__RETRY__TIMEOUT="1s")
