@@ -13,11 +13,13 @@ from typing import Final
 import msgspec
 
 from lakebed.core.clock import SystemClock
+from lakebed.core.ids import new_deployment_id
 from lakebed.events.delivery.delivering import Courier, confirmed
 from lakebed.events.delivery.model import TargetRecord, wish
 from lakebed.events.delivery.queues import queue_of_events
 from lakebed.events.delivery.reading import Feed
 from lakebed.events.delivery.sending import Slots
+from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.memory import MemorySettings
 from lakebed.events.targets.seam import Message
@@ -102,6 +104,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
                 confirmed(leases, held),
                 Slots(counter.at_once),
                 region="us-east-1",
+                ids=EventIds(new_deployment_id()),
                 max_attempts=3,
             )
             for record, counter in zip(records, counters, strict=True)

@@ -18,11 +18,13 @@ from typing import TypeVar
 import pytest
 
 from lakebed.core.errors import Unavailable, Undeliverable
+from lakebed.core.ids import new_deployment_id
 from lakebed.events.forms import Form, render
+from lakebed.events.ids import EventIds
 from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.targets.seam import Message, Target
 from lakebed.meta.outbox import FIRST_REQUEST, Entry
-from tests.fixtures.brokers.service import PASSWORD, WRONG_PASSWORD, Heard, TargetService, Way, heard_until
+from tests.fixtures.brokers.service import PASSWORD, WRONG_PASSWORD, Heard, TargetService, Way, heard_until, marker_in
 
 T = TypeVar("T")
 
@@ -37,7 +39,9 @@ def needs(*names: str) -> Callable[[T], T]:
     return mark
 
 
-def make_message(key: str = "sales/in/2026 Q1.csv", *, is_removal: bool = False, padding: int = 0) -> Message:
+def make_message(
+    key: str = "sales/in/2026 Q1.csv", *, is_removal: bool = False, padding: int = 0, target: str = ""
+) -> Message:
     """An event as it is sent by default, with its id somewhere in it."""
     marker = f"evt_{secrets.token_hex(8)}"
     name = "s3:ObjectRemoved:Delete" if is_removal else "s3:ObjectCreated:Put"
@@ -45,7 +49,15 @@ def make_message(key: str = "sales/in/2026 Q1.csv", *, is_removal: bool = False,
     body = {"EventName": name, "Key": key, "Records": [record]}
     if padding:
         record["padding"] = "x" * padding
-    return Message(marker, name, key, is_removal, 1_772_600_767_089, json.dumps(body).encode())
+    return Message(marker, name, key, is_removal, 1_772_600_767_089, json.dumps(body).encode(), target=target)
+
+
+def shared_messages() -> list[Message]:
+    """One event for two targets, and one of the same number from another deployment."""
+    ours, theirs = (dataclasses.replace(make_message(), id=EventIds(new_deployment_id()).cursor(1)) for _ in range(2))
+    return [dataclasses.replace(ours, target=name) for name in ("one:kind", "two:kind")] + [
+        dataclasses.replace(theirs, target="one:kind")
+    ]
 
 
 def make_entry() -> Message:
@@ -55,7 +67,9 @@ def make_entry() -> Message:
         edge="s3", api="PutObject", bucket="sales", object="in/2026 Q1.csv", status=200, request_id=marker
     )
     entry = Entry(FIRST_REQUEST, event_of_request(told, 1_772_600_767_089))
-    return dataclasses.replace(render(entry, Form.AUDIT, region="us-east-1"), id=marker)
+    return dataclasses.replace(
+        render(entry, Form.AUDIT, region="us-east-1", ids=EventIds(new_deployment_id())), id=marker
+    )
 
 
 def record_in(heard: Heard) -> object:
@@ -130,6 +144,39 @@ class TargetContract:
         else:
             assert counted == {twice.id: 2, last.id: 1}
             assert [one.id for one in heard] == [one.marker for one in heard]
+
+    async def test_two_targets_on_one_place_each_deliver_every_event(
+        self, service: TargetService, target: Target, place: str
+    ) -> None:
+        events = [make_message(f"bucket/{number}") for number in range(6)]
+        other = service.target(place)
+        try:
+            async with service.listening(place) as ear:
+                for event in events:
+                    await target.send(dataclasses.replace(event, target="one:kind"))
+                    await other.send(dataclasses.replace(event, target="two:kind"))
+                heard = await heard_until(ear, {event.id for event in events}, times=2)
+        finally:
+            await other.close()
+        assert Counter(one.marker for one in heard) == {event.id: 2 for event in events}
+
+    async def test_two_deployments_on_one_place_each_deliver_every_event(
+        self, service: TargetService, target: Target, place: str
+    ) -> None:
+        deployments = [EventIds(new_deployment_id()) for _ in range(2)]
+        events = [
+            dataclasses.replace(make_message(f"bucket/{seq}"), id=ids.cursor(seq), target="one:kind")
+            for ids in deployments
+            for seq in range(1, 7)
+        ]
+        markers = {marker_in(event.body) for event in events}
+        async with service.listening(place) as ear:
+            for event in events:
+                await target.send(event)
+            heard = await heard_until(ear, markers)
+        assert Counter(one.marker for one in heard) == dict.fromkeys(markers, 1)
+        if service.capabilities.carries_ids:
+            assert {one.id for one in heard} == {event.id for event in events}
 
     async def test_as_many_as_may_be_under_way_all_arrive(
         self, service: TargetService, target: Target, place: str

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from lakebed.core.ids import DeploymentId
+from lakebed.events.ids import EventIds
 from lakebed.meta.outbox import Entry, Event
 from lakebed.objects.events import ObjectEvent
+
+IDS = EventIds(DeploymentId("abcdefghijklmnopqrstuvwxyz"))
 
 OCCURRED_MS = 1_772_600_767_089
 """2026-03-04T05:06:07.089Z"""

@@ -13,11 +13,11 @@ from lakebed.events.forms import Form, dashed, operation_of, parse_form, render
 from lakebed.events.names import SINGLES, EventName
 from lakebed.meta.outbox import Entry, Event
 
-from .made import OCCURRED_MS, other_entry, s3_entry
+from .made import IDS, OCCURRED_MS, other_entry, s3_entry
 
 
 def body(entry: Entry, form: Form, rule_id: str = "") -> dict[str, Any]:
-    found = json.loads(render(entry, form, rule_id, region="us-east-1").body)
+    found = json.loads(render(entry, form, rule_id, region="us-east-1", ids=IDS).body)
     assert isinstance(found, dict)
     return found
 
@@ -44,7 +44,7 @@ def test_an_envelope_says_the_same_in_neutral_words() -> None:
     told = body(PUT, Form.ENVELOPE)
     payload = told.pop("payload")
     assert told == {
-        "id": "evt_42",
+        "id": IDS.cursor(42),
         "namespace": "storage.object",
         "operation": "created.put",
         "timestamp": "2026-03-04T05:06:07.089Z",
@@ -105,13 +105,13 @@ def test_names_of_ours_are_dashed() -> None:
 
 
 def test_a_cloudevent_has_what_the_specification_asks_for() -> None:
-    message = render(PUT, Form.CLOUDEVENTS, "r", region="us-east-1")
+    message = render(PUT, Form.CLOUDEVENTS, "r", region="us-east-1", ids=IDS)
     assert message.content_type == "application/cloudevents+json"
     told = json.loads(message.body)
     data = told.pop("data")
     assert told == {
         "specversion": "1.0",
-        "id": "evt_42",
+        "id": IDS.cursor(42),
         "source": "urn:lakebed:s3:us-east-1:sales",
         "type": "lakebed.storage.object.created.put",
         "subject": "in/2026 Q1.csv",
@@ -134,7 +134,7 @@ def test_a_cloudevent_of_a_bucket_has_no_empty_subject() -> None:
 def test_our_own_form_is_that_of_the_log() -> None:
     told = body(other_entry(), Form.LAKEBED)
     assert told["seq"] == 7
-    assert set(told) == set(event_document(other_entry()))
+    assert set(told) == set(event_document(other_entry(), IDS.cursor(7)))
 
 
 # -- messages ----------------------------------------------------------------------------------------------------
@@ -142,11 +142,11 @@ def test_our_own_form_is_that_of_the_log() -> None:
 
 @given(st.sampled_from(Form), st.text(max_size=5))
 def test_a_message_is_the_same_event_in_every_form(form: Form, rule_id: str) -> None:
-    message = render(PUT, form, rule_id, region="r")
-    assert (message.id, message.name, message.key) == ("evt_42", "s3:ObjectCreated:Put", "sales/in/2026 Q1.csv")
+    message = render(PUT, form, rule_id, region="r", ids=IDS)
+    assert (message.id, message.name, message.key) == (IDS.cursor(42), "s3:ObjectCreated:Put", "sales/in/2026 Q1.csv")
     assert (message.is_removal, message.occurred_ms) == (False, OCCURRED_MS)
-    other = render(other_entry(), form, region="r")
-    assert (other.id, other.name, other.key, other.is_removal) == ("evt_7", "TableCommitted", "lake/ns/t", False)
+    other = render(other_entry(), form, region="r", ids=IDS)
+    assert (other.id, other.name, other.key, other.is_removal) == (IDS.cursor(7), "TableCommitted", "lake/ns/t", False)
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def test_a_message_is_the_same_event_in_every_form(form: Form, rule_id: str) -> 
     ],
 )
 def test_a_removal_is_one_after_which_nothing_is_left(kind: str, removes: bool) -> None:
-    assert render(s3_entry(kind), Form.S3, region="r").is_removal is removes
-    assert not render(s3_entry(kind, remains=True), Form.S3, region="r").is_removal
+    assert render(s3_entry(kind), Form.S3, region="r", ids=IDS).is_removal is removes
+    assert not render(s3_entry(kind, remains=True), Form.S3, region="r", ids=IDS).is_removal
 
 
 @given(st.sampled_from(Form), st.binary(max_size=40), st.sampled_from(["ObjectCreated:Put", "Other"]))
 def test_no_payload_stops_the_renderer(form: Form, payload: bytes, kind: str) -> None:
-    message = render(Entry(1, Event(kind, "b/k", payload, 0)), form, region="r")
+    message = render(Entry(1, Event(kind, "b/k", payload, 0)), form, region="r", ids=IDS)
     assert isinstance(json.loads(message.body), dict)
 
 

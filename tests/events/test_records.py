@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.events.documents import event_document
 from lakebed.events.names import SINGLES, EventName
 from lakebed.events.records import (
     decode_key,
@@ -115,12 +116,13 @@ def test_the_port_is_told_apart_from_the_host(host: str, expected: tuple[str, st
 
 
 def test_other_events_have_a_record_of_the_same_frame() -> None:
-    told = other_record_of(other_entry(), region="eu-1")
+    told = other_record_of(other_entry(), event_document(other_entry(), "evt_7"), region="eu-1")
     assert (told["eventName"], told["eventSource"], told["awsRegion"]) == ("TableCommitted", "lakebed:events", "eu-1")
     assert told["userIdentity"] == {"principalId": "bob"}
     assert told["requestParameters"]["sourceIPAddress"] == "10.0.0.7"
     assert told["responseElements"]["x-amz-request-id"] == "R9"
     assert told["lakebed"]["subject"] == "lake/ns/t"
+    assert told["lakebed"]["id"] == "evt_7"
 
 
 def test_what_cannot_be_read_is_no_event_of_s3() -> None:

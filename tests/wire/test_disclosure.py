@@ -14,6 +14,7 @@ from lakebed.wire.disclosure import TOLD_ANSWER_HEADERS, TOLD_HEADERS, TOLD_PARA
 from lakebed.wire.http import witness
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
+from tests.events.made import IDS
 
 SECRET = "s3cr3t-that-nobody-may-see"
 
@@ -61,7 +62,7 @@ def told(request: Request, response: Response | None, *, principal: str = "ann")
     testimony = witness.Testimony(lambda *_: None, ManualClock())
     testimony.name("s3", "GetObject", "b", "k")
     event = event_of_request(entry_of(testimony, request, response, "node"), testimony.occurred_ms)
-    return [render(Entry(FIRST_REQUEST, event), form, region="r").body for form in Form]
+    return [render(Entry(FIRST_REQUEST, event), form, region="r", ids=IDS).body for form in Form]
 
 
 def a_request(headers: dict[str, str], query: str = "", path: str = "/b/k") -> Request:

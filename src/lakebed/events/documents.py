@@ -10,10 +10,11 @@ import msgspec
 from lakebed.meta.outbox import Entry
 
 
-def event_document(entry: Entry) -> dict[str, Any]:
-    """An event; `type` is `AFTER_X` for one that came of an operation X."""
+def event_document(entry: Entry, event_id: str) -> dict[str, Any]:
+    """An event with its id; `type` is `AFTER_X` for one that came of an operation X."""
     event = entry.event
     document: dict[str, Any] = {
+        "id": event_id,
         "seq": entry.seq,
         "kind": event.kind,
         "subject": event.subject,

@@ -22,6 +22,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.meta.outbox import Entry
 
 from .documents import event_document, payload_text
+from .ids import EventIds
 from .names import PREFIX, EventName
 from .records import other_record_of, record_of, rfc3339, s3_event_of, sequencer_of
 from .requests import audit_of_event, audit_of_request, decode_request, is_request
@@ -52,17 +53,12 @@ def parse_form(text: str) -> Form:
         raise InvalidInput(f"form is one of {', '.join(Form)}", argument="form", value=text[:80]) from None
 
 
-def message_id(entry: Entry) -> str:
-    """The same in every attempt, in every form and to everybody."""
-    return f"req_{entry.seq}" if is_request(entry) else f"evt_{entry.seq}"
-
-
-def render(entry: Entry, form: Form, rule_id: str = "", *, region: str) -> Message:
-    """The event in a form. `rule_id` is that of the bucket's rule which asked for it, if one did."""
-    read: _Read = _OfRequest(entry, region) if is_request(entry) else _OfEvent(entry, rule_id, region)
+def render(entry: Entry, form: Form, rule_id: str = "", *, region: str, ids: EventIds) -> Message:
+    """The event in a form, for any target. `rule_id` is that of the bucket rule that selected it, if one did."""
+    read: _Read = _OfRequest(entry, region, ids) if is_request(entry) else _OfEvent(entry, rule_id, region, ids)
     body = msgspec.json.encode(_WRITERS[form](read))
     return Message(
-        id=message_id(entry),
+        id=ids.of(entry),
         name=read.name,
         key=entry.event.subject,
         is_removal=read.is_removal,
@@ -76,9 +72,13 @@ class _Read(Protocol):
     """What is written, for whom it is written. Each part is made when a form asks for it."""
 
     entry: Entry
+    id: str
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def document(self) -> dict[str, Any]: ...
 
     @property
     def is_removal(self) -> bool: ...
@@ -112,8 +112,9 @@ class _Read(Protocol):
 class _OfEvent:
     """An event."""
 
-    def __init__(self, entry: Entry, rule_id: str, region: str) -> None:
+    def __init__(self, entry: Entry, rule_id: str, region: str, ids: EventIds) -> None:
         self.entry = entry
+        self.id = ids.of(entry)
         self._event = s3_event_of(entry)
         self._rule_id = rule_id
         self._region = region
@@ -130,7 +131,7 @@ class _OfEvent:
     @property
     def record(self) -> dict[str, Any]:
         if self._event is None:
-            return other_record_of(self.entry, region=self._region)
+            return other_record_of(self.entry, self.document, region=self._region)
         return record_of(self._event, rule_id=self._rule_id, region=self._region)
 
     @property
@@ -177,7 +178,11 @@ class _OfEvent:
 
     @property
     def audit(self) -> dict[str, Any]:
-        return audit_of_event(self.entry, event_document(self.entry))
+        return audit_of_event(self.entry, self.document)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return event_document(self.entry, self.id)
 
 
 class _OfRequest:
@@ -186,8 +191,9 @@ class _OfRequest:
     namespace = "audit.request"
     is_removal = False
 
-    def __init__(self, entry: Entry, region: str) -> None:
+    def __init__(self, entry: Entry, region: str, ids: EventIds) -> None:
         self.entry = entry
+        self.id = ids.of(entry)
         self._told = decode_request(entry)
         self._region = region
 
@@ -229,6 +235,10 @@ class _OfRequest:
     def audit(self) -> dict[str, Any]:
         return audit_of_request(self.entry, self._told)
 
+    @property
+    def document(self) -> dict[str, Any]:
+        return event_document(self.entry, self.id)
+
 
 def _s3(read: _Read) -> dict[str, Any]:
     return {"EventName": read.name, "Key": read.entry.event.subject, "Records": [read.record]}
@@ -236,7 +246,7 @@ def _s3(read: _Read) -> dict[str, Any]:
 
 def _envelope(read: _Read) -> dict[str, Any]:
     return {
-        "id": message_id(read.entry),
+        "id": read.id,
         "namespace": read.namespace,
         "operation": read.operation,
         "timestamp": rfc3339(read.entry.event.occurred_ms),
@@ -250,7 +260,7 @@ def _cloudevent(read: _Read) -> dict[str, Any]:
     source, subject = read.origin
     document: dict[str, Any] = {
         "specversion": "1.0",
-        "id": message_id(read.entry),
+        "id": read.id,
         "source": source,
         "type": read.type,
     }
@@ -266,7 +276,7 @@ def _cloudevent(read: _Read) -> dict[str, Any]:
 
 
 def _lakebed(read: _Read) -> dict[str, Any]:
-    return event_document(read.entry)
+    return read.document
 
 
 def _audit(read: _Read) -> dict[str, Any]:

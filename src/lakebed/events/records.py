@@ -18,7 +18,7 @@ import msgspec
 from lakebed.meta.outbox import Entry
 from lakebed.objects.events import ObjectEvent, decode_event
 
-from .documents import event_document, payload_text
+from .documents import payload_text
 from .names import EventName, name_of_kind
 
 EVENT_SOURCE: Final = "lakebed:s3"
@@ -92,8 +92,8 @@ def record_of(event: S3Event, *, rule_id: str, region: str) -> dict[str, Any]:
     }
 
 
-def other_record_of(entry: Entry, *, region: str) -> dict[str, Any]:
-    """The record of an event that is none of S3's: what happened is under `lakebed`, as `GET /events` has it."""
+def other_record_of(entry: Entry, document: dict[str, Any], *, region: str) -> dict[str, Any]:
+    """The record of an event that is none of S3's, with its `document`, as `GET /events` has it, under `lakebed`."""
     payload = entry.event.payload
     principal, source_ip = payload_text(payload, "principal"), payload_text(payload, "source_ip")
     return {
@@ -105,7 +105,7 @@ def other_record_of(entry: Entry, *, region: str) -> dict[str, Any]:
         "userIdentity": {"principalId": principal},
         "requestParameters": {"principalId": principal, "region": region, "sourceIPAddress": source_ip},
         "responseElements": {"x-amz-request-id": payload_text(payload, "request_id"), "x-amz-id-2": ""},
-        "lakebed": event_document(entry),
+        "lakebed": document,
     }
 
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
+from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import FederationSettings
 from lakebed.events.access_trail import AccessTrail
 from lakebed.events.feed import Feed
+from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
@@ -106,6 +108,7 @@ def wire_catalog(
     master: MasterKeys,
     http: Http,
     *,
+    deployment: DeploymentId,
     safety_window_ms: int = SAFETY_WINDOW_MS,
     validation: Level = Level.STANDARD,
     observe_admin: Observe | None = None,
@@ -216,6 +219,7 @@ def wire_catalog(
             telling.targets,
             telling.arrivals,
             feed or wire_live_events(meta, facilities.outbox, clock).feed,
+            EventIds(deployment),
         ),
     )
     around = telling.announcer.around

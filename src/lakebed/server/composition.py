@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakebed.core.clock import Clock, SystemClock
+from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.credentials import Credentials
@@ -20,6 +21,7 @@ from lakebed.governance.tokens import LastingIdentities, SigningKeys
 from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
+from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.reserve import DiskReserve
@@ -110,7 +112,10 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
         storage, open_writer = await open_storage(settings, clock)
         try:
             ownership = await confirm_object_store(settings, meta, storage)
-            parts = _wire(settings, identity, master, metrics, clock, meta, storage, ownership, open_writer)
+            deployment = await establish_deployment_id(meta)
+            parts = _wire(
+                settings, identity, master, metrics, clock, meta, storage, ownership, open_writer, deployment
+            )
             try:
                 await parts.requests.begin()
                 yield parts
@@ -189,6 +194,7 @@ def _wire(
     storage: ObjectStorage,
     ownership: StoreOwnership,
     open_writer: OpenWriter | None,
+    deployment: DeploymentId,
 ) -> Parts:
     instruments = Instruments(metrics)
     ground = lay_ground(
@@ -272,6 +278,7 @@ def _wire(
         telling=telling,
         federation=settings.federation,
         feed=ground.live.feed,
+        deployment=deployment,
     )
 
     federation = catalog.services.federation

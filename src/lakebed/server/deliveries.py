@@ -20,6 +20,7 @@ from lakebed.core.settings import Settings
 from lakebed.events.delivery import Dispatcher, Observer
 from lakebed.events.interests import Interests
 from lakebed.governance.vault import MasterKeys
+from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.outbox import Outbox
 
 from .child import Child, Station, end_chores, live
@@ -78,7 +79,15 @@ async def compose(settings: Settings, identity: Identity, server: str) -> AsyncI
         outbox = Outbox(meta)
         interests = Interests(meta, clock, server)
         dispatcher = wire_dispatcher(
-            meta, outbox, clock, master, settings.targets, interests, server, region=settings.server.region
+            meta,
+            outbox,
+            clock,
+            master,
+            settings.targets,
+            interests,
+            server,
+            region=settings.server.region,
+            deployment=await establish_deployment_id(meta),
         )
         yield Parts(dispatcher, interests)
     finally:

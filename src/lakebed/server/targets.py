@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidSetting, NotSupported
+from lakebed.core.ids import DeploymentId
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import TargetEntry, TargetsSettings
 from lakebed.events.delivery import (
@@ -21,6 +22,7 @@ from lakebed.events.delivery import (
 )
 from lakebed.events.delivery.model import check_form
 from lakebed.events.delivery.records import PURPOSE
+from lakebed.events.ids import EventIds
 from lakebed.events.interests import Interests
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.kinds import kind_named
@@ -62,6 +64,7 @@ def wire_dispatcher(
     holder: str,
     *,
     region: str,
+    deployment: DeploymentId,
 ) -> Dispatcher:
     """Who delivers, under a name of its own among all that share the store. Raises InvalidSetting."""
     tasks = TaskQueue(meta, clock, random.SystemRandom())
@@ -79,6 +82,7 @@ def wire_dispatcher(
         request_log(meta, settings),
         own_messages(master).prove,
         region=region,
+        ids=EventIds(deployment),
         max_attempts=settings.max_attempts,
     )
 

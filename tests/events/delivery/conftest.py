@@ -38,6 +38,7 @@ from lakebed.governance.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
+from tests.events.made import IDS
 from tests.fixtures.postgres import postgres_dsn, postgres_server
 from tests.meta.conftest import address
 from tests.objects.stores import ROOT, opened_store
@@ -189,6 +190,7 @@ def open_office(
         requests,
         lambda message_id: f"proof of {message_id}",
         region=facilities.region,
+        ids=IDS,
         max_attempts=3,
     )
     targets = Targets(facilities, records, kinds, requests, interests)

@@ -17,6 +17,7 @@ from lakebed.events.delivery.lanes import Outgoing
 from lakebed.events.delivery.outage import PATIENCE
 from lakebed.events.delivery.reading import Feed
 from lakebed.events.delivery.sending import Failed, Outcome
+from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.memory import NAME
 from lakebed.events.targets.seam import Message
@@ -250,9 +251,9 @@ async def test_a_rule_is_told_in_every_attempt(
 ) -> None:
     told: list[tuple[str, str, str]] = []
 
-    def render(entry: Entry, form: str, rule: str, *, region: str) -> Message:
+    def render(entry: Entry, form: str, rule: str, *, region: str, ids: EventIds) -> Message:
         told.append((entry.event.subject, form, rule))
-        return Message(f"evt_{entry.seq}", "n", entry.event.subject, False, 1, b"")
+        return Message(ids.of(entry), "n", entry.event.subject, False, 1, b"")
 
     monkeypatch.setattr(module, "render", render)
     monkeypatch.setattr(module, "parse_form", str)
@@ -268,6 +269,20 @@ async def test_a_rule_is_told_in_every_attempt(
     await office.drain(courier)
     # What a rule asks for is in S3's form, what the target asks for by itself in ours.
     assert told == [("b/one", "s3", "first"), ("t", "lakebed", ""), ("b/one", "s3", "first")]
+
+
+async def test_two_targets_are_sent_an_event_by_the_same_id_and_under_their_own_names(
+    office: Office, receiver: Receiver
+) -> None:
+    for name in ("one", "two"):
+        await office.put(name)
+    await office.tell("t")
+    for name in ("one", "two"):
+        await office.drain(await office.courier(name))
+    (first,), (second,) = receiver.box("one").got, receiver.box("two").got
+    assert first.id == second.id
+    assert (first.target, second.target) == ("one:memory", "two:memory")
+    assert first.deduplication_key != second.deduplication_key
 
 
 # -- targets that are down, or slow -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import TargetKind
 from lakebed.meta.outbox import FIRST_REQUEST
 from lakebed.objects.facilities import Facilities
+from tests.events.made import IDS
 from tests.objects.stores import ROOT
 
 from .conftest import Counts, Office, Receiver, a_target, open_office
@@ -37,7 +38,7 @@ async def test_who_asks_for_requests_is_sent_each_as_an_entry_of_an_audit_log(of
     await serve(office)
     assert sorted(office.receiver.subjects) == ["R1", "R2", "lake/ns/t"]
     first = next(message for message in office.receiver.box().got if message.key == "R1")
-    assert (first.id, first.name) == (f"req_{FIRST_REQUEST}", "s3:GetObject")
+    assert (first.id, first.name) == (f"req_{IDS.deployment}_{FIRST_REQUEST}", "s3:GetObject")
     assert first.proof == f"proof of {first.id}"
     assert json.loads(first.body)["api"] == {
         "name": "GetObject",
@@ -51,7 +52,7 @@ async def test_who_asks_for_requests_is_sent_each_as_an_entry_of_an_audit_log(of
         "timeToResponseInNS": "0",
     }
     event = next(message for message in office.receiver.box().got if message.key == "lake/ns/t")
-    assert (event.id, event.proof) == ("evt_2", ""), "an event is as it was"
+    assert (event.id, event.proof) == (IDS.cursor(2), ""), "an event is as it was"
 
 
 async def test_a_target_that_does_not_ask_is_sent_none(office: Office) -> None:

@@ -12,6 +12,7 @@ from lakebed.events.forms import Form, render
 from lakebed.events.targets.memory import Mailbox, MemoryTarget
 from lakebed.events.targets.seam import Message
 from lakebed.meta.outbox import Entry, Event
+from tests.events.made import IDS
 
 
 def one(seq: int, subject: str) -> Outgoing:
@@ -23,7 +24,7 @@ def lane(first: int, *subjects: str) -> list[Outgoing]:
 
 
 def rendered(outgoing: Outgoing) -> Message:
-    return render(outgoing.entry, Form.LAKEBED, region="")
+    return render(outgoing.entry, Form.LAKEBED, region="", ids=IDS)
 
 
 class Notes:

@@ -9,7 +9,7 @@ import pytest
 from lakebed.core.errors import InvalidInput, Undeliverable
 from lakebed.events.targets.kinds import kind_named
 from lakebed.events.targets.seam import Message
-from tests.contracts.targets import TargetContract, make_message
+from tests.contracts.targets import TargetContract, make_message, shared_messages
 from tests.fixtures.brokers.honker import HonkerService, honker_folder
 from tests.fixtures.brokers.service import heard_until
 
@@ -22,8 +22,56 @@ def service() -> Iterator[HonkerService]:
         yield service
 
 
+EARLIER = "CREATE TABLE lakebed_delivered (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE)"
+"""What versions before ids were unique kept them in."""
+
+
 class TestHonker(TargetContract):
     """The contract, on a stream."""
+
+    async def test_a_file_of_an_earlier_version_takes_events_that_have_the_numbers_of_others_before(
+        self, service: HonkerService, place: str
+    ) -> None:
+        import honker
+
+        path = service.home / f"{place}.db"
+        database = honker.open(str(path))
+        with database.transaction() as transaction:
+            transaction.execute(EARLIER)
+            transaction.execute("INSERT INTO lakebed_delivered (id) VALUES ('evt_1')")
+        database.close()
+        messages = shared_messages()
+        target = service.made(msgspec.structs.replace(service.settings(place), path=str(path)))
+        for message in (*messages, *messages):
+            await target.send(message)
+        await target.close()
+        database = honker.open(str(path))
+        rows = database.query("SELECT payload FROM _honker_stream WHERE topic = ? ORDER BY offset", [place])
+        database.close()
+        assert [json.loads(row["payload"]) for row in rows] == [json.loads(message.body) for message in messages]
+
+    async def test_a_target_that_sends_much_does_not_drop_the_ids_of_another(
+        self, service: HonkerService, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from lakebed.events.targets import honker as module
+
+        monkeypatch.setattr(module, "_KEPT", 2)
+        quiet = make_message("b/quiet", target=f"{place}-quiet:honker")
+        target = service.target(place)
+        await target.send(quiet)
+        for number in range(4):
+            await target.send(make_message(f"b/{number}", target=f"{place}-loud:honker"))
+        await target.send(quiet)
+        await target.close()
+        async with service.listening(place) as ear:
+            assert [heard.marker for heard in await ear.heard()].count(quiet.id) == 1
+        import honker
+
+        database = honker.open(str(service.path))
+        kept = "SELECT count(*) AS count FROM lakebed_deliveries WHERE target = ?"
+        (loud,) = database.query(kept, [f"{place}-loud:honker"])
+        database.close()
+        assert loud["count"] == 2
 
     async def test_a_queue_hands_it_to_a_worker(self, service: HonkerService, place: str) -> None:
         message, target = make_message(), service.made(service.settings(place, "queue"))

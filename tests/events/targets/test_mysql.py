@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import struct
 from collections.abc import Iterator
@@ -9,9 +10,9 @@ from datetime import UTC, datetime
 import pytest
 from pymysql.constants import CLIENT
 
-from lakebed.core.errors import Unavailable
+from lakebed.core.errors import Unavailable, Undeliverable
 from lakebed.events.targets.mysql import MysqlSettings, MysqlTarget, prepare
-from tests.contracts.targets import TargetContract, make_message
+from tests.contracts.targets import TargetContract, make_message, shared_messages
 from tests.fixtures.brokers.mysql import MysqlService, running_mysql
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -21,6 +22,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 def service() -> Iterator[MysqlService]:
     with running_mysql() as service:
         yield service
+
+
+EARLIER = (
+    "CREATE TABLE {place} (event_id VARCHAR(255) CHARACTER SET ascii NOT NULL PRIMARY KEY,"
+    " event_time DATETIME(6) NOT NULL, event_data JSON NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+)
+"""The table of versions before ids were unique."""
 
 
 class TestMysql(TargetContract):
@@ -52,6 +60,70 @@ class TestMysql(TargetContract):
         await target.close()
         ((when,),) = await service.rows(f"SELECT event_time FROM {place}")
         assert when.replace(tzinfo=UTC) == datetime.fromtimestamp(message.occurred_ms / 1000, UTC)
+
+    async def test_a_log_of_an_earlier_version_takes_every_event_of_every_target(
+        self, service: MysqlService, place: str
+    ) -> None:
+        await service.rows(EARLIER.format(place=place))
+        await service.rows(f"INSERT INTO {place} VALUES ('evt_1', now(), '{{}}')")
+        messages = shared_messages()
+        target = service.target(place)
+        await prepare(service.settings(place))
+        await target.check()
+        for message in (*messages, *messages):
+            await target.send(message)
+        await target.close()
+        rows = await service.rows(f"SELECT event_id FROM {place}")
+        kept = [message.deduplication_key for message in messages]
+        assert sorted(event_id for (event_id,) in rows) == sorted(["evt_1", *kept])
+
+    async def test_a_log_of_an_earlier_version_can_be_changed_while_a_target_writes_to_it(
+        self, service: MysqlService, place: str
+    ) -> None:
+        before, after = make_message("b/1", target="r:mysql"), make_message("b/2", target="r:mysql")
+        await service.rows(EARLIER.format(place=place))
+        target = service.target(place)
+        await target.send(before)
+        await service.rows(
+            f"ALTER TABLE {place} MODIFY event_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
+            " ADD COLUMN target VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
+            " DROP PRIMARY KEY, ADD PRIMARY KEY (event_id, target)"
+        )
+        await target.send(after)
+        await target.send(after)
+        await target.close()
+        rows = await service.rows(f"SELECT event_id, target FROM {place}")
+        assert sorted(rows) == sorted([(before.deduplication_key, ""), (after.id, "r:mysql")])
+
+    @pytest.mark.parametrize("is_earlier", [False, True])
+    async def test_targets_whose_names_differ_by_case_do_not_share_rows(
+        self, service: MysqlService, place: str, is_earlier: bool
+    ) -> None:
+        if is_earlier:
+            await service.rows(EARLIER.format(place=place))
+        await prepare(service.settings(place))
+        upper = make_message("b/1", target="R:mysql")
+        target = service.target(place)
+        await target.send(upper)
+        if is_earlier:
+            # Its key takes both for the same: that is told, not passed over.
+            with pytest.raises(Undeliverable, match="Duplicate entry"):
+                await target.send(dataclasses.replace(upper, target="r:mysql"))
+        else:
+            await target.send(dataclasses.replace(upper, target="r:mysql"))
+        await target.close()
+        assert len(await service.rows(f"SELECT event_id FROM {place}")) == (1 if is_earlier else 2)
+
+    async def test_a_row_that_another_rule_of_the_table_refuses_is_not_counted_as_delivered(
+        self, service: MysqlService, place: str
+    ) -> None:
+        await prepare(service.settings(place))
+        await service.rows(f"CREATE UNIQUE INDEX moments ON {place} (event_time)")
+        target = service.target(place)
+        await target.send(make_message("b/1"))
+        with pytest.raises(Undeliverable, match="Duplicate entry"):
+            await target.send(make_message("b/2"))
+        await target.close()
 
     async def test_a_table_without_the_columns_is_told(self, service: MysqlService, place: str) -> None:
         await service.rows(f"CREATE TABLE {place} (other TEXT)")

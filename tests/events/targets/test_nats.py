@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterator
 
 import msgspec
@@ -33,6 +34,18 @@ class TestNats(TargetContract):
             await target.send(message)
         await target.close()
         assert [heard.id for heard in await service.kept(place)] == [message.id for message in messages]
+
+    async def test_a_stream_with_the_subjects_of_two_targets_keeps_what_each_sends(
+        self, service: NatsService, place: str
+    ) -> None:
+        await service.make_stream(place, f"{place}.>")
+        event = make_message()
+        for name in ("one", "two"):
+            target = NatsTarget(service.settings(f"{place}.{name}", stream=place))
+            for _ in range(2):
+                await target.send(dataclasses.replace(event, target=f"{name}:nats"))
+            await target.close()
+        assert [heard.id for heard in await service.kept(place)] == [event.id, event.id]
 
     async def test_a_stream_that_is_not_there_is_told(self, service: NatsService, place: str) -> None:
         target = NatsTarget(service.settings(f"{place}.events", stream=place), deadline_seconds=5)

@@ -11,6 +11,7 @@ from lakebed.events.targets.pipeline import ArrivedFile, PipelineSettings, Pipel
 from lakebed.events.targets.seam import Message
 from lakebed.meta.outbox import Entry, Event
 from lakebed.objects.events import ObjectEvent
+from tests.events.made import IDS
 
 SETTINGS = PipelineSettings(source="landing/in/", table="lake.raw.sales", format="csv")
 
@@ -19,7 +20,7 @@ def told(key: str = "in/2026 Q1/ü.csv", kind: str = "ObjectCreated:Put", form: 
     """An event as rules have it sent."""
     payload = ObjectEvent(bucket="landing", key=key, size=12, etag="abc", version="v1")
     entry = Entry(7, Event(kind, f"landing/{key}", msgspec.msgpack.encode(payload), 5, ""))
-    return render(entry, form, "rule", region="us-east-1")
+    return render(entry, form, "rule", region="us-east-1", ids=IDS)
 
 
 class Noted:

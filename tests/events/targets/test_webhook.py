@@ -13,11 +13,12 @@ from lakebed.events.forms import Form, render
 from lakebed.events.targets.webhook import WebhookSettings, WebhookTarget, webhook_kind
 from lakebed.meta.outbox import Entry, Event
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from tests.events.made import IDS
 
 URL = "https://receiver.example/events"
 SECRET = new_secret().reveal()
 ENTRY = Entry(7, Event("TableDropped", "lake/ns/t", msgspec.msgpack.encode({"name": "t"}), 5, "DROP_TABLE"))
-MESSAGE = render(ENTRY, Form.LAKEBED, region="")
+MESSAGE = render(ENTRY, Form.LAKEBED, region="", ids=IDS)
 
 
 class Way:
@@ -46,9 +47,10 @@ async def test_an_event_is_posted_with_a_signature() -> None:
     await target(way, clock).send(MESSAGE)
     (sent,) = way.sent
     assert (sent.method, sent.url, sent.timeout_seconds) == ("POST", URL, 3)
-    assert verify([Secret(SECRET)], sent.headers, sent.body, now_ms=clock.now_ms()).id == "evt_7"
+    assert verify([Secret(SECRET)], sent.headers, sent.body, now_ms=clock.now_ms()).id == IDS.cursor(7)
     assert "Authorization" not in sent.headers
     assert json.loads(sent.body) == {
+        "id": IDS.cursor(7),
         "seq": 7,
         "kind": "TableDropped",
         "type": "AFTER_DROP_TABLE",
@@ -87,6 +89,13 @@ async def test_a_token_is_shown_with_or_without_a_signature(token: str, header: 
     await target(way, auth_token=token, secret="").send(MESSAGE)
     assert [sent.headers["Authorization"] for sent in way.sent] == [header, header]
     assert ["webhook-signature" in sent.headers for sent in way.sent] == [True, False]
+
+
+async def test_the_id_is_a_header_with_a_token_as_with_a_signature() -> None:
+    way = Way()
+    await target(way, auth_token="word", secret="").send(MESSAGE)
+    await target(way).send(MESSAGE)
+    assert [sent.headers["webhook-id"] for sent in way.sent] == [IDS.cursor(7), IDS.cursor(7)]
 
 
 async def test_any_answer_at_the_root_means_that_somebody_is_there() -> None:

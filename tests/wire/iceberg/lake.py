@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
+from lakebed.core.ids import new_deployment_id
 from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import FederationSettings
@@ -51,6 +52,7 @@ HOST = "lake.example:9000"
 DOMAIN = "s3.lake.example"
 BASE = "/iceberg/v1"
 ROOT_KEYS = Keys("ROOTKEY", "root-secret-key")
+DEPLOYMENT = new_deployment_id()
 SCHEMA: dict[str, Any] = {
     "type": "struct",
     "schema-id": 0,
@@ -236,6 +238,7 @@ def wire_lake(
         lambda *_: None,
         master,
         http,
+        deployment=DEPLOYMENT,
         validation=validation,
         telling=telling,
         federation=FederationSettings(hosts=hosts),

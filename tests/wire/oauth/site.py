@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
+from lakebed.core.ids import new_deployment_id
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import Settings
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
@@ -152,6 +153,7 @@ async def opened_site(folder: Path, settings: Settings | None = None) -> AsyncIt
             lambda *_: None,
             master,
             no_network,
+            deployment=new_deployment_id(),
             bearers=tokens.bearers,
         )
         principals = Principals(f.meta, f.outbox, clock, root.principal)

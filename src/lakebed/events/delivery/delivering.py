@@ -28,6 +28,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import retry_delay_seconds
 
 from ..forms import parse_form, render
+from ..ids import EventIds
 from ..targets.seam import Message, Target
 from . import rows
 from .lanes import Outgoing, sort_into_lanes
@@ -94,6 +95,7 @@ class Courier:
         slots: Slots,
         *,
         region: str,
+        ids: EventIds,
         max_attempts: int,
     ) -> None:
         self._record = record
@@ -105,6 +107,7 @@ class Courier:
         self._random = random
         self._confirm = confirm
         self._region = region
+        self._ids = ids
         self._max_attempts = max_attempts
         # Apart: some events that are refused again and again must not keep new ones from being tried.
         self._outage_new = Outage()
@@ -341,8 +344,9 @@ class Courier:
 
     def _render(self, one: Outgoing) -> Message:
         queue = self._queue
-        message = render(one.entry, parse_form(queue.form_for(one.rule)), one.rule, region=self._region)
-        return message if queue.prove is None else replace(message, proof=queue.prove(message.id))
+        message = render(one.entry, parse_form(queue.form_for(one.rule)), one.rule, region=self._region, ids=self._ids)
+        proof = "" if queue.prove is None else queue.prove(message.id)
+        return replace(message, target=self._record.id, proof=proof)
 
     async def _check(self, tx: Transaction) -> None:
         await self._confirm(tx)

@@ -19,6 +19,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 
+from ..ids import EventIds
 from ..interests import Interests, asked_by
 from ..matching import Matcher
 from ..targets.registry import TargetKinds
@@ -111,6 +112,7 @@ class Dispatcher:
         prove: Prove,
         *,
         region: str,
+        ids: EventIds,
         max_attempts: int,
     ) -> None:
         """`holder` is the lease's: whoever delivers under it next takes the place of this one at once."""
@@ -128,6 +130,7 @@ class Dispatcher:
         self._held = HeldLease(meta, self._leases, clock, LEASE, holder, LEASE_SECONDS)
         self._random = random
         self._region = region
+        self._ids = ids
         self._max_attempts = max_attempts
         self._served: dict[str, _Served] = {}
         self._slots: dict[str, Slots] = {}
@@ -190,6 +193,7 @@ class Dispatcher:
             confirmed(self._leases, self._held),
             slots,
             region=self._region,
+            ids=self._ids,
             max_attempts=self._max_attempts,
         )
 

@@ -3,8 +3,9 @@
 Spoken over our own HTTP: four requests need no client library.
 
 Not tried against a real server: there is a contract of recorded answers, and `docs/targets.md` says so. The mirror
-(`namespace`) has the SHA-256 of the key as the id of its document; the log (`access`) that of the event, so that
-one that comes twice is there once. An index that is not there is made when the target is added.
+(`namespace`) has the SHA-256 of the key as the id of its document; the log (`access`) that of the event's id and the
+target, so that one that comes twice from a target is there once. An index that is not there is made when the target is
+added.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class ElasticsearchTarget(ConnectedTarget[HttpConnections]):
         taken: tuple[int, ...] = ()
         if self._format is Format.ACCESS:
             # 409: it is there.
-            method, path, taken = "PUT", f"/_create/{_id_of(message.id)}", (409,)
+            method, path, taken = "PUT", f"/_create/{_id_of(message.deduplication_key)}", (409,)
         elif message.is_removal:
             # 404: nothing is there to be forgotten.
             method, path, document, taken = "DELETE", f"/_doc/{_id_of(message.key)}", b"", (404,)

@@ -2,8 +2,9 @@
 
 Spoken with honker itself, which is a library and has no server. It blocks, so it has a thread.
 
-An event that comes twice is written once: its id is kept in the file, in the same transaction. As many ids are kept as
-a dispatcher can have under way many times over.
+An event that comes twice from one target is written once: the table `lakebed_deliveries` has the ids of the events that
+each target wrote, added in the same transaction. Of each target it keeps many times as many as a dispatcher can have
+under way. The table `lakebed_delivered` of earlier versions, whose ids are not unique, is left alone.
 """
 
 from __future__ import annotations
@@ -30,13 +31,25 @@ _STREAM: Final = "stream"
 _QUEUE: Final = "queue"
 _NOTIFY: Final = "notify"
 _FORMATS: Final = (_STREAM, _QUEUE, _NOTIFY)
-_IDS_KEPT: Final = 100_000
+_KEPT: Final = 100_000
+"""Ids of a target."""
+
 _MAX_BYTES: Final = 1_000_000_000
 """What SQLite keeps in one value, unless it was built otherwise."""
 
-_IDS: Final = (
-    "CREATE TABLE IF NOT EXISTS lakebed_delivered (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE)"
-)
+_DELIVERIES: Final = """
+CREATE TABLE IF NOT EXISTS lakebed_deliveries (
+    target TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    event_id TEXT NOT NULL,
+    PRIMARY KEY (target, number),
+    UNIQUE (target, event_id)
+) WITHOUT ROWID
+"""
+_FIND: Final = "SELECT 1 FROM lakebed_deliveries WHERE target = ? AND event_id = ?"
+_LAST: Final = "SELECT coalesce(max(number), 0) AS number FROM lakebed_deliveries WHERE target = ?"
+_ADD: Final = "INSERT INTO lakebed_deliveries (target, number, event_id) VALUES (?, ?, ?)"
+_TRIM: Final = "DELETE FROM lakebed_deliveries WHERE target = ? AND number <= ?"
 
 
 class HonkerSettings(TargetSettings, frozen=True):
@@ -109,7 +122,7 @@ class HonkerTarget(ConnectedTarget[_Opened]):
             opened.place = database.stream(settings.name)
         with database.transaction() as transaction:
             transaction.bootstrap_honker_schema()
-            transaction.execute(_IDS)
+            transaction.execute(_DELIVERIES)
         opened.identity = _identity(settings.path)
 
     async def _shut(self, connection: _Opened) -> None:
@@ -124,12 +137,12 @@ class HonkerTarget(ConnectedTarget[_Opened]):
     def _write(self, opened: _Opened, message: Message, payload: object) -> None:
         self._check_file(opened)
         with opened.database.transaction() as transaction:
-            if transaction.query("SELECT 1 FROM lakebed_delivered WHERE id = ?", [message.id]):
+            if transaction.query(_FIND, [message.target, message.id]):
                 return
-            transaction.execute("INSERT INTO lakebed_delivered (id) VALUES (?)", [message.id])
-            transaction.execute(
-                "DELETE FROM lakebed_delivered WHERE seq <= (SELECT max(seq) FROM lakebed_delivered) - ?", [_IDS_KEPT]
-            )
+            (last,) = transaction.query(_LAST, [message.target])
+            number = last["number"] + 1
+            transaction.execute(_ADD, [message.target, number, message.id])
+            transaction.execute(_TRIM, [message.target, number - _KEPT])
             if self._settings.format == _STREAM:
                 opened.place.publish(payload, key=message.key, tx=transaction)
             elif self._settings.format == _QUEUE:
@@ -143,7 +156,7 @@ class HonkerTarget(ConnectedTarget[_Opened]):
     def _check_writable(self, opened: _Opened) -> None:
         self._check_file(opened)
         with opened.database.transaction() as transaction:
-            transaction.query("SELECT 1 FROM lakebed_delivered LIMIT 1", [])
+            transaction.query("SELECT 1 FROM lakebed_deliveries LIMIT 1", [])
 
     def _check_file(self, opened: _Opened) -> None:
         if _identity(self._settings.path) != opened.identity:

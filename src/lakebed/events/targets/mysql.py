@@ -3,8 +3,11 @@
 Spoken with aiomysql, PyMySQL's twin for asyncio, kept by aio-libs.
 
 The mirror (`namespace`) has the columns `key_hash` (SHA-256 of the key), `key_name` and `value`. The log (`access`) has
-`event_id`, `event_time` and `event_data`; an event that comes twice is one row. A table that is not there is made when
-the target is added.
+`event_id`, `target`, `event_time` and `event_data`; an event that comes twice from one target is one row, by the
+primary key `(event_id, target)`. A table that is not there is made when the target is added.
+
+Tables of earlier versions are unique by `event_id` alone. There, `event_id` has the event's id and the target, so that
+each target has rows of its own in them, too. Which shape a table has is looked up with each new connection.
 """
 
 from __future__ import annotations
@@ -46,17 +49,27 @@ _TABLES: Final = {
         " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin ROW_FORMAT = DYNAMIC"
     ),
     Format.ACCESS: (
-        "CREATE TABLE {table} (event_id VARCHAR(255) CHARACTER SET ascii NOT NULL PRIMARY KEY,"
-        " event_time DATETIME(6) NOT NULL, event_data JSON NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        # Binary: the names of targets differ by case, too.
+        "CREATE TABLE {table} (event_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
+        " target VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, event_time DATETIME(6) NOT NULL,"
+        " event_data JSON NOT NULL, PRIMARY KEY (event_id, target)) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
     ),
 }
 _COLUMNS: Final = {Format.NAMESPACE: "key_hash, key_name, value", Format.ACCESS: "event_id, event_time, event_data"}
+
+_UNIQUE_BY_ID_ALONE: Final = (
+    "SELECT index_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s"
+    " AND non_unique = 0 GROUP BY index_name HAVING count(*) = 1 AND max(column_name) = 'event_id'"
+)
 
 CR_SSL: Final = 2026
 """The client's own number for a connection that cannot be secured."""
 
 _REFUSED: Final = frozenset({1153, 1301, 1366, 1406, 3140, 3141, 4025})
 """Too long a packet, result or value; text that is none; no JSON; a rule of the table."""
+_CHANGED: Final = frozenset({1054, 1364})
+"""No such column, a column that has to be given: the table has another shape than when it was connected to."""
+_DUPLICATE: Final = 1062
 _LOST: Final = frozenset({1040, 1053, 1152, 1184, 2002, 2003, 2006, 2013, 2014, 2027, 2055})
 
 
@@ -137,6 +150,7 @@ class _Lines:
         self._idle: list[_Line] = []
         self.max_bytes = 0
         """How much the server takes in one piece."""
+        self.is_unique_by_id_alone = False
 
     async def execute(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """The rows of a statement. A connection on which it was not finished is closed, not given to the next."""
@@ -145,6 +159,10 @@ class _Lines:
             async with line.cursor() as cursor:
                 await cursor.execute(sql, values)
                 rows = list(await cursor.fetchall())
+        except IntegrityError:
+            # An answer like any other: the connection is good for the next statement.
+            self._idle.append(line)
+            raise
         except BaseException:
             line.abort()
             raise
@@ -225,6 +243,9 @@ class MysqlTarget(ConnectedTarget[_Lines]):
             }
         )
         ((lines.max_bytes,),) = await lines.execute("SELECT @@max_allowed_packet")
+        if self._format is Format.ACCESS:
+            found = await lines.execute(_UNIQUE_BY_ID_ALONE, (self._database, self._name))
+            lines.is_unique_by_id_alone = bool(found)
         return lines
 
     async def _shut(self, connection: _Lines) -> None:
@@ -237,17 +258,39 @@ class MysqlTarget(ConnectedTarget[_Lines]):
         if length + _OVERHEAD_BYTES > connection.max_bytes:
             # The server would hang up on it.
             raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_bytes}")
-        await connection.execute(*self._statement(message, value))
-
-    def _statement(self, message: Message, value: str) -> tuple[str, tuple[object, ...]]:
-        # Not INSERT IGNORE: that takes what does not fit, too, after cutting it.
         if self._format is Format.ACCESS:
-            when = occurred_at(message).replace(tzinfo=None)
-            sql = (
-                f"INSERT INTO {self._table} (event_id, event_time, event_data) VALUES (%s, %s, %s)"  # noqa: S608  # checked
-                " ON DUPLICATE KEY UPDATE event_id = event_id"
+            await self._add(connection, message, value)
+        else:
+            await connection.execute(*self._replacement(message, value))
+
+    async def _add(self, connection: _Lines, message: Message, value: str) -> None:
+        """Add a row, unless this target has."""
+        if connection.is_unique_by_id_alone:
+            unique = {"event_id": message.deduplication_key}
+        else:
+            unique = {"event_id": message.id, "target": message.target}
+        row = unique | {"event_time": occurred_at(message).replace(tzinfo=None), "event_data": value}
+        try:
+            # Neither IGNORE nor ON DUPLICATE KEY: both take what another rule of the table refuses for added.
+            await connection.execute(
+                f"INSERT INTO {self._table} ({', '.join(row)})"  # noqa: S608  # checked
+                f" VALUES ({', '.join(['%s'] * len(row))})",
+                tuple(row.values()),
             )
-            return sql, (message.id, when, value)
+        except IntegrityError as error:
+            if error.args[0] != _DUPLICATE or not await self._has(connection, unique):
+                raise
+
+    async def _has(self, connection: _Lines, unique: dict[str, str]) -> bool:
+        found = await connection.execute(
+            f"SELECT {', '.join(unique)} FROM {self._table}"  # noqa: S608  # checked
+            f" WHERE {' AND '.join(f'{name} = %s' for name in unique)}",
+            tuple(unique.values()),
+        )
+        # Compared here, too: for the column's collation, names that differ by case may be the same.
+        return tuple(unique.values()) in found
+
+    def _replacement(self, message: Message, value: str) -> tuple[str, tuple[object, ...]]:
         key_hash = hashlib.sha256(message.key.encode()).hexdigest()
         if message.is_removal:
             return f"DELETE FROM {self._table} WHERE key_hash = %s", (key_hash,)  # noqa: S608  # checked
@@ -268,7 +311,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         if code in _REFUSED or isinstance(error, DataError | IntegrityError):
             return Fault.MESSAGE
-        return Fault.CONNECTION if code in _LOST or not code else Fault.MOMENT
+        return Fault.CONNECTION if code in _LOST or code in _CHANGED or not code else Fault.MOMENT
 
 
 async def prepare(settings: MysqlSettings) -> None:

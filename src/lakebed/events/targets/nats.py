@@ -2,8 +2,10 @@
 
 Spoken with nats-py, the project's own client for asyncio.
 
-With JetStream the stream has to be there; a message that comes twice within its duplicate window is kept once. Without,
-a message is delivered once the server has it: who does not listen misses it. Both have the header `Nats-Msg-Id`.
+With JetStream the stream has to be there; a message that a target sends twice within its duplicate window is kept once.
+Without, a message is delivered once the server has it: who does not listen misses it. The header `Lakebed-Event-Id` has
+the event's id. A stream deduplicates over all its subjects by the header `Nats-Msg-Id`, which therefore has the target
+as well.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from .tls import TlsFiles
 _PORTS: Final = {"nats": 4222, "tls": 4222}
 _CONNECT_SECONDS: Final = 5
 _AT_ONCE: Final = 64
-_HEADER_BYTES: Final = 256
+_HEADER_LINE: Final = len("NATS/1.0\r\n\r\n")
+_HEADER_SEPARATORS: Final = len(": \r\n")
 _TOO_LONG: Final = frozenset({10054})
 """What JetStream answers to a message over the stream's own limit."""
 
@@ -127,20 +130,21 @@ class NatsTarget(ConnectedTarget[_Client]):
 
     async def _deliver(self, connection: _Client, message: Message) -> None:
         headers = {
-            "Nats-Msg-Id": message.id,
+            "Nats-Msg-Id": message.deduplication_key,
+            "Lakebed-Event-Id": message.id,
             "Content-Type": message.content_type,
             "Lakebed-Event-Name": message.name,
         }
-        if len(message.body) + _HEADER_BYTES + len(message.name) > connection.max_payload:
-            raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_payload}")
         settings = self._settings
         if settings.jetstream_enable:
+            headers["Nats-Expected-Stream"] = settings.jetstream_stream_name
+        length = len(message.body) + _HEADER_LINE
+        length += sum(len(name) + len(value) + _HEADER_SEPARATORS for name, value in headers.items())
+        if length > connection.max_payload:
+            raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_payload}")
+        if settings.jetstream_enable:
             await connection.jetstream().publish(
-                settings.subject,
-                message.body,
-                timeout=settings.jetstream_ack_timeout_secs,
-                stream=settings.jetstream_stream_name,
-                headers=headers,
+                settings.subject, message.body, timeout=settings.jetstream_ack_timeout_secs, headers=headers
             )
             return
         await connection.publish(settings.subject, message.body, headers=headers)

@@ -14,6 +14,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput, Undeliverable
 
+from ..ids import parse_event_id
 from .addresses import check_one_of
 from .seam import Message, TargetKind, TargetSettings
 
@@ -85,7 +86,7 @@ class PipelineTarget:
                 warehouse,
                 tuple(namespace),
                 table,
-                int(message.id.removeprefix("evt_")),
+                parse_event_id(message.id).seq,
                 message.key,
                 told.version_id,
                 told.etag,

@@ -2,16 +2,19 @@
 
 Spoken with asyncpg, which the metadata store is spoken to with as well.
 
-The mirror (`namespace`) has the columns `key` and `value`. The log (`access`) has `event_id`, `event_name`, `key`,
-`value` and `queued_at_ms`; an event that comes twice is one row. A table that is not there is made when the target is
-added.
+The mirror (`namespace`) has the columns `key` and `value`. The log (`access`) has `event_id`, `target`, `event_name`,
+`key`, `value` and `queued_at_ms`; an event that comes twice from one target is one row, by the primary key
+`(event_id, target)`. A table that is not there is made when the target is added.
+
+Tables of earlier versions are unique by `event_id` alone. There, `event_id` has the event's id and the target, so that
+each target has rows of its own in them, too. Which shape a table has is looked up with each new connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 import asyncpg
@@ -33,11 +36,21 @@ _CONNECT_SECONDS: Final = 10.0
 _TABLES: Final = {
     Format.NAMESPACE: "CREATE TABLE IF NOT EXISTS {table} (key TEXT PRIMARY KEY, value JSONB NOT NULL)",
     Format.ACCESS: (
-        "CREATE TABLE IF NOT EXISTS {table} (event_id TEXT PRIMARY KEY, event_name TEXT NOT NULL, key TEXT NOT NULL,"
-        " value JSONB NOT NULL, queued_at_ms BIGINT NOT NULL)"
+        "CREATE TABLE IF NOT EXISTS {table} (event_id TEXT NOT NULL, target TEXT NOT NULL, event_name TEXT NOT NULL,"
+        " key TEXT NOT NULL, value JSONB NOT NULL, queued_at_ms BIGINT NOT NULL, PRIMARY KEY (event_id, target))"
     ),
 }
 _COLUMNS: Final = {Format.NAMESPACE: "key, value", Format.ACCESS: "event_id, event_name, key, value, queued_at_ms"}
+
+_IS_UNIQUE_BY_ID_ALONE: Final = """
+SELECT EXISTS (
+    SELECT 1 FROM pg_index i
+    WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indpred IS NULL AND i.indnkeyatts = 1
+        AND i.indkey[0] = (SELECT attnum FROM pg_attribute WHERE attrelid = i.indrelid AND attname = 'event_id')
+)
+"""
+_CHANGED: Final = frozenset({"42P10", "42703"})
+"""No such unique key, no such column: the table has another shape than when it was connected to."""
 
 
 class PostgresSettings(TargetSettings, frozen=True):
@@ -83,7 +96,12 @@ class _Place:
         return cls(settings.dsn_string)
 
 
-class PostgresTarget(ConnectedTarget[Any]):  # Any: asyncpg comes without types
+class _Opened(NamedTuple):
+    pool: Any  # Any: asyncpg comes without types
+    is_unique_by_id_alone: bool
+
+
+class PostgresTarget(ConnectedTarget[_Opened]):
     """Implements `Target`."""
 
     at_once = _CONNECTIONS
@@ -104,20 +122,20 @@ class PostgresTarget(ConnectedTarget[Any]):  # Any: asyncpg comes without types
         """Make the table, unless there is one. Raises Unavailable."""
         try:
             async with asyncio.timeout(self._deadline):
-                pool = await self._open()
+                opened = await self._open()
                 try:
                     # Looked for first: who may write to a table need not be one who may make tables.
-                    if await pool.fetchval("SELECT to_regclass($1)", self._table) is None:
-                        await pool.execute(_TABLES[self._format].format(table=self._table))
+                    if await opened.pool.fetchval("SELECT to_regclass($1)", self._table) is None:
+                        await opened.pool.execute(_TABLES[self._format].format(table=self._table))
                 finally:
-                    await self._shut_in_time(pool)
+                    await self._shut_in_time(opened)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             reason = told(error, self._secrets)
             raise Unavailable(f"cannot make the table. target={self._where} reason={reason}") from None
 
-    async def _open(self) -> Any:  # Any: asyncpg comes without types
+    async def _open(self) -> _Opened:
         place = self._place
-        return await asyncpg.create_pool(
+        pool = await asyncpg.create_pool(
             host=place.address.host,
             port=place.address.port,
             user=place.address.username,
@@ -131,33 +149,46 @@ class PostgresTarget(ConnectedTarget[Any]):  # Any: asyncpg comes without types
             timeout=_CONNECT_SECONDS,
             command_timeout=self._deadline,
         )
-
-    async def _shut(self, connection: Any) -> None:
         try:
-            await connection.close()
+            is_log = self._format is Format.ACCESS
+            return _Opened(pool, is_log and await pool.fetchval(_IS_UNIQUE_BY_ID_ALONE, self._table))
         except BaseException:
-            connection.terminate()
+            pool.terminate()
             raise
 
-    async def _deliver(self, connection: Any, message: Message) -> None:
-        value = message.body.decode()
+    async def _shut(self, connection: _Opened) -> None:
+        try:
+            await connection.pool.close()
+        except BaseException:
+            connection.pool.terminate()
+            raise
+
+    async def _deliver(self, connection: _Opened, message: Message) -> None:
+        pool, value = connection.pool, message.body.decode()
         if self._format is Format.ACCESS:
-            await connection.execute(
-                f"INSERT INTO {self._table} (event_id, event_name, key, value, queued_at_ms)"  # noqa: S608  # checked
-                " VALUES ($1, $2, $3, $4::jsonb, $5) ON CONFLICT (event_id) DO NOTHING",
-                *(message.id, message.name, message.key, value, message.occurred_ms),
+            row = {"event_name": message.name, "key": message.key, "value": value, "queued_at_ms": message.occurred_ms}
+            if connection.is_unique_by_id_alone:
+                unique = {"event_id": message.deduplication_key}
+            else:
+                unique = {"event_id": message.id, "target": message.target}
+            row = unique | row
+            await pool.execute(
+                f"INSERT INTO {self._table} ({', '.join(row)})"  # noqa: S608  # checked
+                f" VALUES ({', '.join(f'${number}' for number in range(1, len(row) + 1))})"
+                f" ON CONFLICT ({', '.join(unique)}) DO NOTHING",
+                *row.values(),
             )
         elif message.is_removal:
-            await connection.execute(f"DELETE FROM {self._table} WHERE key = $1", message.key)  # noqa: S608  # checked
+            await pool.execute(f"DELETE FROM {self._table} WHERE key = $1", message.key)  # noqa: S608  # checked
         else:
-            await connection.execute(
+            await pool.execute(
                 f"INSERT INTO {self._table} (key, value) VALUES ($1, $2::jsonb)"  # noqa: S608  # checked
                 " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 *(message.key, value),
             )
 
-    async def _probe(self, connection: Any) -> None:
-        await connection.fetch(f"SELECT {_COLUMNS[self._format]} FROM {self._table} LIMIT 0")  # noqa: S608  # checked
+    async def _probe(self, connection: _Opened) -> None:
+        await connection.pool.fetch(f"SELECT {_COLUMNS[self._format]} FROM {self._table} LIMIT 0")  # noqa: S608  # checked
 
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, asyncpg.PostgresError):
@@ -165,7 +196,7 @@ class PostgresTarget(ConnectedTarget[Any]):  # Any: asyncpg comes without types
             state = str(error.sqlstate or "")
             if state[:2] in ("22", "23", "54"):
                 return Fault.MESSAGE
-            return Fault.CONNECTION if state[:2] in ("08", "57") else Fault.MOMENT
+            return Fault.CONNECTION if state[:2] in ("08", "57") or state in _CHANGED else Fault.MOMENT
         if isinstance(error, UnicodeError | asyncpg.DataError):
             return Fault.MESSAGE
         return Fault.CONNECTION

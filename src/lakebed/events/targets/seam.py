@@ -14,7 +14,7 @@ class Message:
     """An event, rendered for whoever receives it."""
 
     id: str
-    """The same in every attempt: whoever has handled it need not again."""
+    """The event's id, unique among all deployments, and the same in every attempt and for every target."""
     name: str
     """`s3:ObjectCreated:Put`, or the kind of what is no S3 event."""
     key: str
@@ -26,6 +26,13 @@ class Message:
     content_type: str = "application/json"
     proof: str = ""
     """What tells this server, should the message come to itself over HTTP, that it sent it; empty for most."""
+    target: str = ""
+    """The target that it is sent to, as `<name>:<type>`."""
+
+    @property
+    def deduplication_key(self) -> str:
+        """What a receiver tells a repeated attempt by: of one event, each target delivers a message of its own."""
+        return f"{self.id}/{self.target}"
 
 
 class Target(Protocol):

@@ -17,7 +17,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.core.own_messages import HEADER
 from lakebed.core.secrets import Secret
-from lakebed.core.webhooks import check_secret, new_secret, signed_headers
+from lakebed.core.webhooks import ID_HEADER, check_secret, new_secret, signed_headers
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
 
 from .http_connections import HttpConnections
@@ -111,7 +111,7 @@ class WebhookTarget:
 
     async def send(self, message: Message) -> None:
         """Post it. Raises Unavailable when there is no answer, or none of success; Undeliverable if it is too large."""
-        headers = {**self._headers, "Content-Type": message.content_type}
+        headers = {**self._headers, "Content-Type": message.content_type, ID_HEADER: message.id}
         if message.proof:
             headers[HEADER] = message.proof
         if self._secret is not None:

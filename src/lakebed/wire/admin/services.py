@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lakebed.events.access_trail import AccessTrail
 from lakebed.events.delivery import Targets
 from lakebed.events.feed import Feed
+from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.upkeep.arrivals import Arrivals
@@ -28,3 +29,4 @@ class AdminServices:
     targets: Targets
     arrivals: Arrivals
     feed: Feed
+    event_ids: EventIds

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.core.ids import new_deployment_id
 from lakebed.events.documents import payload_document
+from lakebed.events.ids import EventIds
 from tests.wire.admin.conftest import Admin
 from tests.wire.iceberg.handlers.grown import message
+from tests.wire.iceberg.lake import DEPLOYMENT
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(st.characters(exclude_categories=["Cs"])),
@@ -56,9 +59,28 @@ async def test_pages_of_events_tell_where_to_go_on(admin: Admin) -> None:
     assert nothing == {
         "events": [],
         "next-after": rest["last-seq"],
+        "next-cursor": rest["events"][-1]["id"],
         "last-seq": rest["last-seq"],
         "first-seq": first["first-seq"],
+        "deployment": DEPLOYMENT,
     }
+
+
+async def test_a_reader_resumes_behind_an_id_an_id_of_an_earlier_version_or_a_number(admin: Admin) -> None:
+    events = (await admin.call("GET", "/events")).document["events"]
+    for cursor in (events[1]["id"], f"evt_{events[1]['seq']}", events[1]["seq"]):
+        page = (await admin.call("GET", f"/events?after={cursor}&limit=1")).document
+        assert page["events"] == [events[2]]
+        assert page["next-cursor"] == events[2]["id"]
+
+
+@pytest.mark.parametrize("surface", ["/events", "/audit"])
+async def test_a_cursor_of_another_deployment_is_refused(admin: Admin, surface: str) -> None:
+    found = EventIds(new_deployment_id()).cursor(1)
+    refused = await admin.call("GET", f"{surface}?after={found}")
+    assert refused.error == (400, "BadRequestException")
+    assert "after is an event id of another deployment" in message(refused)
+    assert f"expected=evt_{DEPLOYMENT}_NUMBER found={found}" in message(refused)
 
 
 async def test_a_reader_waits_for_the_kind_that_it_asks_for(admin: Admin) -> None:
@@ -102,6 +124,8 @@ async def test_the_audit_trail_is_of_rights_and_policies(admin: Admin) -> None:
         ("wait-seconds=.", "wait-seconds is a number from 0 to 30"),
         ("wait-seconds=", "wait-seconds is a number from 0 to 30"),
         ("kind=", "kind is a list of names"),
+        ("after=evt_x", "after is a whole number from 0 to 9223372036854775807, or an event id"),
+        ("after=req_4503599627370496", "after is a whole number"),
         ("before=7", "no such parameter: before"),
     ],
 )

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from lakebed.core.ids import new_deployment_id
+from lakebed.events.ids import EventIds
 from lakebed.wire.admin.handlers import stream as streaming
 from tests.wire.admin.conftest import BASE, Admin
-from tests.wire.iceberg.lake import allow
+from tests.wire.iceberg.lake import DEPLOYMENT, allow
+
+ELSEWHERE = EventIds(new_deployment_id())
 
 
 @dataclass
@@ -70,18 +74,20 @@ async def test_what_happens_from_now_on_is_told(admin: Admin) -> None:
         await admin.lake.store.bucket("fresh")
         told = await messages.event()
     assert told.data["kind"] == "BucketCreated"
-    assert told.fields["id"] == str(told.data["seq"])
+    assert told.fields["id"] == told.data["id"] == EventIds(DEPLOYMENT).cursor(told.data["seq"])
     assert "event" not in told.fields
 
 
 async def test_who_comes_back_goes_on_behind_the_last_event(admin: Admin) -> None:
     for name in ("one", "two", "three"):
         await admin.lake.store.bucket(f"b-{name}")
-    known = (await admin.call("GET", "/events?kind=BucketCreated&subject=b-one")).document["events"][0]["seq"]
-    async with listening(admin, "?kind=BucketCreated&after=0", Last_Event_ID=str(known)) as messages:
-        assert [(await messages.event()).data["subject"] for _ in range(2)] == ["b-two", "b-three"]
-    async with listening(admin, f"?kind=BucketCreated&after={known}") as messages:
-        assert (await messages.event()).data["subject"] == "b-two"
+    (known,) = (await admin.call("GET", "/events?kind=BucketCreated&subject=b-one")).document["events"]
+    # As versions before ids were unique have them, too.
+    for cursor in (known["id"], f"evt_{known['seq']}", str(known["seq"])):
+        async with listening(admin, "?kind=BucketCreated&after=0", Last_Event_ID=cursor) as messages:
+            assert [(await messages.event()).data["subject"] for _ in range(2)] == ["b-two", "b-three"]
+        async with listening(admin, f"?kind=BucketCreated&after={cursor}") as messages:
+            assert (await messages.event()).data["subject"] == "b-two"
 
 
 async def test_only_what_is_asked_for_is_told(admin: Admin) -> None:
@@ -116,7 +122,7 @@ async def test_silence_is_broken_by_the_place_that_was_come_to(admin: Admin, mon
     monkeypatch.setattr(streaming, "ALIVE_SECONDS", 0.01)
     last = (await admin.call("GET", "/events")).document["last-seq"]
     async with listening(admin, "?kind=Nothing&after=0") as messages:
-        while (await messages.next()).fields.get("id") != str(last):
+        while (await messages.next()).fields.get("id") != EventIds(DEPLOYMENT).cursor(last):
             pass
 
 
@@ -130,6 +136,8 @@ async def test_silence_is_broken_by_the_place_that_was_come_to(admin: Admin, mon
         ("", {"Last-Event-ID": "x"}),
         ("", {"Last-Event-ID": "1" * 20}),
         ("", {"Last-Event-ID": "-1"}),
+        ("", {"Last-Event-ID": ELSEWHERE.cursor(1)}),
+        (f"?after={ELSEWHERE.cursor(1)}", {}),
     ],
 )
 async def test_what_cannot_be_asked_for_is_refused(admin: Admin, query: str, headers: dict[str, str]) -> None:

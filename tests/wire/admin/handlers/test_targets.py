@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from lakebed.events.ids import EventIds
 from lakebed.meta.seam import Transaction
 from tests.wire.admin.conftest import Admin
-from tests.wire.iceberg.lake import allow
+from tests.wire.iceberg.lake import DEPLOYMENT, allow
 
 URL = "https://receiver.example/events"
 
@@ -67,6 +68,7 @@ async def test_dead_letters_are_listed_in_pages_and_tried_again(admin: Admin) ->
     assert [one["event"]["seq"] for one in first["deliveries"]] == [7, 8]
     assert first["deliveries"][0] == {
         "event": {
+            "id": EventIds(DEPLOYMENT).cursor(7),
             "seq": 7,
             "kind": "K",
             "type": "AFTER_DROP_TABLE",

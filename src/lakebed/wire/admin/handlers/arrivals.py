@@ -34,13 +34,18 @@ class TakenDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def list_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
-    """What is to be added to a table, by the numbers of events."""
+    """What is to be added to a table, by the numbers of events of this deployment."""
     check_names(request.http, ())
     asked = request.document(ListDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
     limit = max(1, min(asked.limit, MAX_PAGE))
     found = await services.admin.arrivals.list(request.caller, destination, after=asked.after, limit=limit)
-    return ok({"arrivals": [msgspec.to_builtins(one) for one in found]})
+    return ok(
+        {
+            "arrivals": [msgspec.to_builtins(one) for one in found],
+            "deployment": services.admin.event_ids.deployment,
+        }
+    )
 
 
 async def take_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:

@@ -19,21 +19,22 @@ _PARAMETERS = ("after", "limit", "wait-seconds", "kind", "subject", "principal")
 
 async def list_events(services: CatalogServices, request: CatalogRequest) -> Response:
     """What happened, of whatever kind."""
-    return await _answer(services.admin.events, request)
+    return await _answer(services, services.admin.events, request)
 
 
 async def list_audit(services: CatalogServices, request: CatalogRequest) -> Response:
     """What happened to users, keys and policies, and what was refused."""
-    return await _answer(services.admin.audit, request)
+    return await _answer(services, services.admin.audit, request)
 
 
-async def _answer(log: EventLog, request: CatalogRequest) -> Response:
+async def _answer(services: CatalogServices, log: EventLog, request: CatalogRequest) -> Response:
     http = request.http
     check_names(http, _PARAMETERS)
+    ids = services.admin.event_ids
     limit = whole_number(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
     seconds = wait_seconds(http) if limit else 0.0
     selection = asked_selection(http)
-    page = EventPage((), whole_number(http, "after", 0), 0, 0)
+    page = EventPage((), ids.parse_cursor(http.query.get("after", "0"), "after"), 0, 0)
 
     async def look() -> bool:
         nonlocal page
@@ -46,10 +47,12 @@ async def _answer(log: EventLog, request: CatalogRequest) -> Response:
     await look_until(http, seconds, look, wait_for_news)
     return ok(
         {
-            "events": [event_document(entry) for entry in page.entries],
+            "events": [event_document(entry, ids.of(entry)) for entry in page.entries],
             "next-after": page.next_after,
+            "next-cursor": ids.cursor(page.next_after),
             "last-seq": page.last_seq,
             "first-seq": page.first_seq,
+            "deployment": ids.deployment,
         }
     )
 

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.errors import InvalidInput
 from lakebed.events.forms import Form, parse_form, render
 from lakebed.events.interests import mask_of_selection
 from lakebed.events.selection import Selection
@@ -18,7 +17,7 @@ from lakebed.wire.iceberg.routes import Route
 from lakebed.wire.iceberg.services import CatalogServices
 from lakebed.wire.streaming import follow
 
-from ..queries import check_names, whole_number
+from ..queries import check_names
 from .events import asked_selection
 
 ALIVE_SECONDS: Final = 15.0
@@ -26,7 +25,6 @@ ALIVE_SECONDS: Final = 15.0
 
 _PARAMETERS: Final = ("after", "kind", "subject", "principal", "form")
 _LAST_ID: Final = "last-event-id"
-_MAX_DIGITS: Final = 19
 
 
 async def stream_events(services: CatalogServices, request: CatalogRequest) -> Response:
@@ -47,13 +45,11 @@ async def stream_events(services: CatalogServices, request: CatalogRequest) -> R
 
 async def _place(services: CatalogServices, http: Request) -> tuple[int, int | None]:
     """Where to begin, and, if events behind it may be gone already, the oldest that is there. Raises InvalidInput."""
-    stated = http.headers.get(_LAST_ID)
-    if stated is not None:
-        if not (stated.isascii() and stated.isdigit() and len(stated) <= _MAX_DIGITS):
-            raise InvalidInput("Last-Event-ID is the number of an event", argument="Last-Event-ID", value=stated[:80])
-        after = int(stated)
+    ids = services.admin.event_ids
+    if _LAST_ID in http.headers:
+        after = ids.parse_cursor(http.headers[_LAST_ID], "Last-Event-ID")
     elif "after" in http.query:
-        after = whole_number(http, "after", 0)
+        after = ids.parse_cursor(http.query["after"], "after")
     else:
         return await services.admin.feed.position(), None
     first = await services.admin.feed.first()
@@ -68,9 +64,11 @@ async def _events(
     after: int,
     lost: int | None,
 ) -> AsyncIterator[bytes]:
+    ids = services.admin.event_ids
+
     def written(entry: Entry) -> bytes:
-        body = render(entry, form, region=services.region).body
-        return b"id: %d\ndata: %b\n\n" % (entry.seq, body)
+        body = render(entry, form, region=services.region, ids=ids).body
+        return b"id: %b\ndata: %b\n\n" % (ids.of(entry).encode(), body)
 
     yield b"retry: 1000\n\n"
     if lost is not None:
@@ -84,7 +82,7 @@ async def _events(
             subscription,
             written,
             # With the place, so that what was passed over is not looked at again by who comes back.
-            sign_of_life=lambda: b": alive\nid: %d\n\n" % subscription.after,
+            sign_of_life=lambda: b": alive\nid: %b\n\n" % ids.cursor(subscription.after).encode(),
             every_seconds=ALIVE_SECONDS,
             admit=lambda: services.admin.events.admit(request.caller),
         ):

@@ -8,6 +8,7 @@ import msgspec
 
 from lakebed.events.delivery import Asked, Delivery, DeliveryState, TargetRecord, TargetStatus, shown_settings
 from lakebed.events.documents import event_document
+from lakebed.events.ids import EventIds
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.errors import JSON
@@ -111,7 +112,7 @@ async def list_deliveries(services: CatalogServices, request: CatalogRequest) ->
         request.caller, name, type_, state, after_seq=page.after or 0, limit=page.limit + 1
     )
     shown = found[: page.limit]
-    document: dict[str, object] = {"deliveries": [delivery_document(one) for one in shown]}
+    document: dict[str, object] = {"deliveries": [delivery_document(one, services.admin.event_ids) for one in shown]}
     if len(found) > len(shown):
         document["next-page-token"] = _pages.token(asked, shown[-1].entry.seq)
     return ok(document)
@@ -141,10 +142,10 @@ def status_document(status: TargetStatus) -> dict[str, Any]:
     return document
 
 
-def delivery_document(delivery: Delivery) -> dict[str, Any]:
+def delivery_document(delivery: Delivery, ids: EventIds) -> dict[str, Any]:
     """An event that was not delivered."""
     document = {
-        "event": event_document(delivery.entry),
+        "event": event_document(delivery.entry, ids.of(delivery.entry)),
         "state": delivery.state,
         "attempts": delivery.attempts,
         "due-ms": delivery.due_ms,
