@@ -58,6 +58,35 @@ def test_events_are_shown_by_what_is_asked_for(say: Lakebed) -> None:
     assert [json.loads(line)["subject"] for line in later] == ["logs"]
 
 
+def test_the_newest_are_shown_unless_a_place_is_named(say: Lakebed, server: RunningServer) -> None:
+    with LakebedClient(access=access_to(server)) as client:
+        client._connection.call("PUT", "/many")
+        for number in range(12):
+            client._connection.call("PUT", f"/many/{number:02}")
+
+    def shown(*words: str) -> list[str]:
+        lines = say("tail", "--no-follow", "--json", "--subject", "many", *words).out.splitlines()
+        return [json.loads(line)["subject"] for line in lines]
+
+    keys = [f"many/{number:02}" for number in range(12)]
+    assert shown() == keys[-10:]
+    assert shown("--limit", "3") == keys[-3:]
+    assert shown("--limit", "0") == []
+    assert shown("--limit", "50") == ["many", *keys]
+    assert shown("--after", "0", "--limit", "2") == ["many", keys[0]]
+
+
+def test_a_place_is_a_number_or_an_id(say: Lakebed, ask: Lakebed) -> None:
+    lines = say("tail", "--no-follow", "--json", "--subject", "logs").out.splitlines()
+    first, second = (json.loads(line) for line in lines)
+    for place in (first["id"], str(first["seq"]), f"evt_{first['seq']}"):
+        (after,) = say("tail", "--no-follow", "--json", "--subject", "logs", "--after", place).out.splitlines()
+        assert json.loads(after)["id"] == second["id"]
+    refused = ask("tail", "--no-follow", "--after", f"evt_{'a' * 26}_1")
+    assert refused.status == 2
+    assert "after is an event id of another deployment: begin anew, with a number" in refused.err
+
+
 def test_events_are_followed_until_there_are_enough(say: Lakebed) -> None:
     asked = ("--kind", "ObjectCreated:*", "--principal", "root")
     lines = say("tail", "--after", "0", "--limit", "3", *asked).out.splitlines()

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakebed.client import Event, LakebedClient
+from lakebed.client import events as module
 from lakebed.core.errors import AccessDenied, InvalidInput
+from lakebed.core.ids import new_deployment_id
+from lakebed.events.ids import EventIds
 from tests.clients.people import user_who_may
 
 from .conftest import Lake, access_to
@@ -56,6 +59,49 @@ def test_pages_end_where_the_reader_said(lake: Lake) -> None:
     whole = [event.seq for page in lake.client.events.pages(before, limit=3) for event in page.events]
     assert whole == sorted(set(whole))
     assert whole[-1] == lake.client.events.read(limit=0).last_seq
+
+
+def test_the_newest_are_found_from_the_end(lake: Lake) -> None:
+    events = lake.client.events
+    lake.table()
+    lake.table()
+    whole = [event for page in events.pages() for event in page.events]
+    assert events.newest(5) == whole[-5:]
+    assert events.newest(0) == []
+    of_tables = [event for event in whole if event.kind == "TableCreated"]
+    assert len(of_tables) >= 2
+    assert events.newest(2, kinds=["TableCreated"]) == of_tables[-2:]
+    assert events.newest(len(whole) + 1) == whole
+    assert events.newest(3, kinds=["NothingOfThatKind"]) == []
+
+
+def test_rare_events_are_found_in_ranges_that_double(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DEFAULT_LIMIT", 1)
+    events = lake.client.events
+    lake.table()
+    whole = [event for page in events.pages(limit=100) for event in page.events]
+    rare = [event for event in whole if event.kind == "BucketCreated"]
+    assert events.newest(len(rare), kinds=["BucketCreated"]) == rare
+    assert events.newest(3) == whole[-3:]
+
+
+def test_a_reader_resumes_behind_the_id_of_an_event(lake: Lake) -> None:
+    before = lake.client.events.read(limit=0)
+    lake.table()
+    first = lake.client.events.read(before.last_seq, limit=1)
+    (event,) = first.events
+    assert event.id == first.next_cursor == f"evt_{first.deployment}_{event.seq}"
+    rest = lake.client.events.read(event.seq).events
+    assert lake.client.events.read(event.id).events == rest
+    assert [event for page in lake.client.events.pages(event.id, limit=2) for event in page.events] == rest
+    assert list(islice(lake.client.events.follow(event.id), 2)) == rest[:2]
+
+
+def test_a_cursor_of_another_deployment_is_refused(lake: Lake) -> None:
+    elsewhere = EventIds(new_deployment_id()).cursor(1)
+    for reading in (lake.client.events.pages(elsewhere), lake.client.audit.follow(elsewhere)):
+        with pytest.raises(InvalidInput, match="an event id of another deployment"):
+            next(reading)
 
 
 def test_who_follows_is_told_as_things_happen(lake: Lake) -> None:

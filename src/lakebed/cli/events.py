@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ from .events_target import configure_targets
 
 run = run_question
 
+NEWEST: Final = 10
+"""How many events `tail --no-follow` shows, unless it is said: as tail(1) does."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The things to do with events."""
@@ -26,9 +30,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tail.add_argument("--kind", metavar="NAME", action="append", default=[], help="of this kind; NAME* for a beginning")
     tail.add_argument("--subject", metavar="NAME", default="", help="about this, or what is in it")
     tail.add_argument("--principal", metavar="NAME", default="", help="done by this user")
-    tail.add_argument("--after", metavar="NUMBER", type=_number, help="behind this event; by default, from now on")
-    tail.add_argument("--limit", metavar="COUNT", type=_number, help="stop after so many")
-    tail.add_argument("--no-follow", action="store_true", help="stop at the newest")
+    tail.add_argument(
+        "--after", metavar="EVENT", help="behind this event, by its number or id; by default, from now on"
+    )
+    tail.add_argument(
+        "--limit",
+        metavar="COUNT",
+        type=_number,
+        help=f"show so many at most; with --no-follow and without --after the newest ones, {NEWEST} by default",
+    )
+    tail.add_argument("--no-follow", action="store_true", help="show the newest events, and do not wait for others")
     tail.add_argument("--audit", action="store_true", help="what the audit trail is made of")
     configure_targets(tasks)
 
@@ -42,14 +53,16 @@ def _tail(client: LakebedClient, arguments: argparse.Namespace) -> None:
 
 def _events(log: Events, arguments: argparse.Namespace) -> Iterator[Event]:
     kinds, subject, principal = arguments.kind, arguments.subject, arguments.principal
-    if arguments.no_follow:
-        for page in log.pages(arguments.after or 0, kinds=kinds, subject=subject, principal=principal):
+    after: str | None = arguments.after
+    if not arguments.no_follow:
+        start = log.read(limit=0).last_seq if after is None else after
+        yield from log.follow(start, kinds=kinds, subject=subject, principal=principal)
+    elif after is None:
+        count = NEWEST if arguments.limit is None else arguments.limit
+        yield from log.newest(count, kinds=kinds, subject=subject, principal=principal)
+    else:
+        for page in log.pages(after, kinds=kinds, subject=subject, principal=principal):
             yield from page.events
-        return
-    after = arguments.after
-    if after is None:
-        after = log.read(limit=0).last_seq
-    yield from log.follow(after, kinds=kinds, subject=subject, principal=principal)
 
 
 def _line(event: Event, *, as_json: bool) -> str:

@@ -1,12 +1,14 @@
 """Events and the audit trail: what happened, in the order in which it was committed, read by cursor.
 
-A cursor is the number of the last event that was read. Whoever goes on from `next_after` sees every later event that
-was asked for, exactly once and in order, however often the connection broke between; events that were kept too short
-for that are the one exception, and `may_have_missed` tells.
+A cursor is the id or the number of the last event that was read. A reader that resumes behind `next_cursor` reads every
+later event that it selects, exactly once and in order, however often the connection broke in between. The exception are
+events that were no longer kept: `may_have_missed` says so. An id is refused by any other deployment than its own, where
+the same number is another event; a number is not.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -22,9 +24,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """What happened."""
 
     seq: int
+    """Its number in the log of its deployment."""
     kind: str
     subject: str
     occurred_ms: int
+    id: str = ""
+    """`evt_DEPLOYMENT_NUMBER`, unique among all deployments; empty from servers of earlier versions."""
     type: str = ""
     """`AFTER_X` for what came of an operation X; empty for what the server did by itself."""
     payload: dict[str, Any] = {}
@@ -37,6 +42,10 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     events: list[Event]
     next_after: int
     """Where to go on: behind the last event that was looked at, asked for or not."""
+    next_cursor: str = ""
+    """The same as an id, which no other deployment takes for its own."""
+    deployment: str = ""
+    """Which deployment the events are of."""
     last_seq: int
     """The newest event; 0 if there is none."""
     first_seq: int
@@ -59,7 +68,7 @@ class Events:
 
     def read(
         self,
-        after: int = 0,
+        after: int | str = 0,
         *,
         limit: int = DEFAULT_LIMIT,
         wait_seconds: float = 0.0,
@@ -69,6 +78,7 @@ class Events:
     ) -> EventPage:
         """Up to `limit` events after `after`; if there are none, those that come within `wait_seconds`.
 
+        `after` is a number, or an event id; raises InvalidInput for an id of another deployment.
         `kinds` are names, `AFTER_` names of operations, or beginnings of either followed by `*`; `subject` is what they
         are about, or what that is in; `principal` is who did it.
         """
@@ -85,7 +95,7 @@ class Events:
 
     def pages(
         self,
-        after: int = 0,
+        after: int | str = 0,
         *,
         until: int | None = None,
         limit: int = DEFAULT_LIMIT,
@@ -94,7 +104,8 @@ class Events:
         principal: str = "",
     ) -> Iterator[EventPage]:
         """Pages of what there is after `after`, up to `until` or what is newest when the first page is read."""
-        while until is None or after < until:
+        place = after if isinstance(after, int) else None
+        while until is None or place is None or place < until:
             page = self.read(after, limit=limit, kinds=kinds, subject=subject, principal=principal)
             if until is None:
                 until = page.last_seq
@@ -103,13 +114,30 @@ class Events:
                 yield msgspec.structs.replace(page, events=kept, next_after=until)
                 return
             yield page
-            if page.next_after <= after:
+            if place is not None and page.next_after <= place:
                 return
-            after = page.next_after
+            place, after = page.next_after, page.next_cursor or page.next_after
+
+    def newest(
+        self, count: int, *, kinds: Sequence[str] = (), subject: str = "", principal: str = ""
+    ) -> Sequence[Event]:
+        """The newest `count` of the events that are selected, oldest first.
+
+        The log is read from its end, in ranges that double: rare events may take a look at all of it.
+        """
+        log = self.read(limit=0)
+        found: list[Event] = []
+        until, span = log.last_seq, max(count, DEFAULT_LIMIT)
+        while len(found) < count and until >= log.first_seq > 0:
+            after = max(log.first_seq - 1, until - span)
+            pages = self.pages(after, until=until, kinds=kinds, subject=subject, principal=principal)
+            found[:0] = deque((event for page in pages for event in page.events), maxlen=count - len(found))
+            until, span = after, span * 2
+        return found
 
     def follow(
         self,
-        after: int = 0,
+        after: int | str = 0,
         *,
         kinds: Sequence[str] = (),
         subject: str = "",
@@ -120,4 +148,4 @@ class Events:
         while True:
             page = self.read(after, wait_seconds=wait_seconds, kinds=kinds, subject=subject, principal=principal)
             yield from page.events
-            after = page.next_after
+            after = page.next_cursor or page.next_after
