@@ -15,6 +15,8 @@ from lakebed.events.targets.mysql import MysqlSettings, MysqlTarget, prepare
 from tests.contracts.targets import TargetContract, make_message, shared_messages
 from tests.fixtures.brokers.mysql import MysqlService, running_mysql
 
+from .documented import documented_change
+
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
@@ -84,11 +86,7 @@ class TestMysql(TargetContract):
         await service.rows(EARLIER.format(place=place))
         target = service.target(place)
         await target.send(before)
-        await service.rows(
-            f"ALTER TABLE {place} MODIFY event_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
-            " ADD COLUMN target VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
-            " DROP PRIMARY KEY, ADD PRIMARY KEY (event_id, target)"
-        )
+        await service.rows(documented_change("MySQL", place))
         await target.send(after)
         await target.send(after)
         await target.close()

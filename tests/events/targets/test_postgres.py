@@ -10,6 +10,8 @@ from lakebed.events.targets.postgres import PostgresTarget, prepare
 from tests.contracts.targets import TargetContract, make_message, shared_messages
 from tests.fixtures.brokers.postgres import PostgresService, running_postgres_target
 
+from .documented import documented_change
+
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
@@ -101,10 +103,7 @@ class TestPostgres(TargetContract):
             await connection.execute(EARLIER.format(place=place))
             target = service.target(place)
             await target.send(before)
-            await connection.execute(
-                f"ALTER TABLE {place} ADD COLUMN target TEXT NOT NULL DEFAULT '', DROP CONSTRAINT {place}_pkey,"
-                " ADD PRIMARY KEY (event_id, target)"
-            )
+            await connection.execute(documented_change("PostgreSQL", place))
             await target.send(after)
             await target.send(after)
             await target.close()

@@ -3,8 +3,8 @@
 Spoken over our own HTTP: four requests need no client library.
 
 Not tried against a real server: there is a contract of recorded answers, and `docs/targets.md` says so. The mirror
-(`namespace`) has the SHA-256 of the key as the id of its document; the log (`access`) that of the event's id and the
-target, so that one that comes twice from a target is there once. An index that is not there is made when the target is
+(`namespace`) has the SHA-256 of the key as the id of its document; the log (`access`) that of the event id and the
+target, so that a repeated attempt changes nothing. An index that is not there is made when the target is
 added.
 """
 

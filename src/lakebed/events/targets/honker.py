@@ -2,9 +2,9 @@
 
 Spoken with honker itself, which is a library and has no server. It blocks, so it has a thread.
 
-An event that comes twice from one target is written once: the table `lakebed_deliveries` has the ids of the events that
-each target wrote, added in the same transaction. Of each target it keeps many times as many as a dispatcher can have
-under way. The table `lakebed_delivered` of earlier versions, whose ids are not unique, is left alone.
+A repeated attempt of a target writes nothing: the table `lakebed_deliveries` has the ids of the events that each target
+wrote, inserted in the same transaction. It keeps many times more ids per target than a dispatcher has in flight. The
+table `lakebed_delivered` of earlier versions, whose ids are not unique, is not touched.
 """
 
 from __future__ import annotations

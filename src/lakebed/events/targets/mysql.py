@@ -3,11 +3,11 @@
 Spoken with aiomysql, PyMySQL's twin for asyncio, kept by aio-libs.
 
 The mirror (`namespace`) has the columns `key_hash` (SHA-256 of the key), `key_name` and `value`. The log (`access`) has
-`event_id`, `target`, `event_time` and `event_data`; an event that comes twice from one target is one row, by the
+`event_id`, `target`, `event_time` and `event_data`; a repeated attempt of a target adds no row, because of the
 primary key `(event_id, target)`. A table that is not there is made when the target is added.
 
-Tables of earlier versions are unique by `event_id` alone. There, `event_id` has the event's id and the target, so that
-each target has rows of its own in them, too. Which shape a table has is looked up with each new connection.
+In tables of earlier versions `event_id` alone is unique. There, the target writes the event id and its own name into
+`event_id`, so that each target has its own rows. The shape of the table is looked up with each new connection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TABLES: Final = {
         " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin ROW_FORMAT = DYNAMIC"
     ),
     Format.ACCESS: (
-        # Binary: the names of targets differ by case, too.
+        # Binary collation: target names are case-sensitive.
         "CREATE TABLE {table} (event_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
         " target VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, event_time DATETIME(6) NOT NULL,"
         " event_data JSON NOT NULL, PRIMARY KEY (event_id, target)) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
@@ -68,7 +68,7 @@ CR_SSL: Final = 2026
 _REFUSED: Final = frozenset({1153, 1301, 1366, 1406, 3140, 3141, 4025})
 """Too long a packet, result or value; text that is none; no JSON; a rule of the table."""
 _CHANGED: Final = frozenset({1054, 1364})
-"""No such column, a column that has to be given: the table has another shape than when it was connected to."""
+"""No such column, a column without a default: the shape of the table changed since the connection was opened."""
 _DUPLICATE: Final = 1062
 _LOST: Final = frozenset({1040, 1053, 1152, 1184, 2002, 2003, 2006, 2013, 2014, 2027, 2055})
 
@@ -160,7 +160,7 @@ class _Lines:
                 await cursor.execute(sql, values)
                 rows = list(await cursor.fetchall())
         except IntegrityError:
-            # An answer like any other: the connection is good for the next statement.
+            # A complete response: the connection can run the next statement.
             self._idle.append(line)
             raise
         except BaseException:
@@ -264,14 +264,14 @@ class MysqlTarget(ConnectedTarget[_Lines]):
             await connection.execute(*self._replacement(message, value))
 
     async def _add(self, connection: _Lines, message: Message, value: str) -> None:
-        """Add a row, unless this target has."""
+        """Insert the row, unless an earlier attempt of this target did."""
         if connection.is_unique_by_id_alone:
             unique = {"event_id": message.deduplication_key}
         else:
             unique = {"event_id": message.id, "target": message.target}
         row = unique | {"event_time": occurred_at(message).replace(tzinfo=None), "event_data": value}
         try:
-            # Neither IGNORE nor ON DUPLICATE KEY: both take what another rule of the table refuses for added.
+            # Neither IGNORE nor ON DUPLICATE KEY UPDATE: both succeed when any other unique key refuses the row.
             await connection.execute(
                 f"INSERT INTO {self._table} ({', '.join(row)})"  # noqa: S608  # checked
                 f" VALUES ({', '.join(['%s'] * len(row))})",
@@ -287,7 +287,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
             f" WHERE {' AND '.join(f'{name} = %s' for name in unique)}",
             tuple(unique.values()),
         )
-        # Compared here, too: for the column's collation, names that differ by case may be the same.
+        # Compared again here: the column's collation may ignore case.
         return tuple(unique.values()) in found
 
     def _replacement(self, message: Message, value: str) -> tuple[str, tuple[object, ...]]:

@@ -2,10 +2,11 @@
 
 Spoken with nats-py, the project's own client for asyncio.
 
-With JetStream the stream has to be there; a message that a target sends twice within its duplicate window is kept once.
-Without, a message is delivered once the server has it: who does not listen misses it. The header `Lakebed-Event-Id` has
-the event's id. A stream deduplicates over all its subjects by the header `Nats-Msg-Id`, which therefore has the target
-as well.
+With JetStream the stream must exist; it keeps a repeated attempt within its duplicate window once. Without JetStream, a
+message is delivered once the server has received it; subscribers that are not connected miss it.
+
+The header `Lakebed-Event-Id` has the event id. A stream deduplicates across all its subjects by the header
+`Nats-Msg-Id`, which therefore names the target as well.
 """
 
 from __future__ import annotations

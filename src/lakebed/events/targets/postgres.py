@@ -3,11 +3,11 @@
 Spoken with asyncpg, which the metadata store is spoken to with as well.
 
 The mirror (`namespace`) has the columns `key` and `value`. The log (`access`) has `event_id`, `target`, `event_name`,
-`key`, `value` and `queued_at_ms`; an event that comes twice from one target is one row, by the primary key
+`key`, `value` and `queued_at_ms`; a repeated attempt of a target adds no row, because of the primary key
 `(event_id, target)`. A table that is not there is made when the target is added.
 
-Tables of earlier versions are unique by `event_id` alone. There, `event_id` has the event's id and the target, so that
-each target has rows of its own in them, too. Which shape a table has is looked up with each new connection.
+In tables of earlier versions `event_id` alone is unique. There, the target writes the event id and its own name into
+`event_id`, so that each target has its own rows. The shape of the table is looked up with each new connection.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SELECT EXISTS (
 )
 """
 _CHANGED: Final = frozenset({"42P10", "42703"})
-"""No such unique key, no such column: the table has another shape than when it was connected to."""
+"""No such unique key, no such column: the shape of the table changed since the connection was opened."""
 
 
 class PostgresSettings(TargetSettings, frozen=True):

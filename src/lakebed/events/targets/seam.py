@@ -31,7 +31,7 @@ class Message:
 
     @property
     def deduplication_key(self) -> str:
-        """What a receiver tells a repeated attempt by: of one event, each target delivers a message of its own."""
+        """Identifies repeated attempts: of one event, each target delivers its own message."""
         return f"{self.id}/{self.target}"
 
 
