@@ -62,6 +62,21 @@ def test_what_is_no_log_cannot_be_streamed(table: str) -> None:
         LakebedSource({**KEYS, "table": table}).streamReader(None)  # type: ignore[arg-type]  # not looked at
 
 
+def test_a_checkpoint_of_another_deployment_is_refused() -> None:
+    streaming = LakebedSource({**KEYS, "table": "events"}).streamReader(None)  # type: ignore[arg-type]  # not looked at
+    ours, theirs = {"seq": 9, "deployment": "ours"}, {"seq": 5, "deployment": "theirs"}
+    with pytest.raises(InvalidInput, match=r"events of another deployment: .* expected=theirs found=ours"):
+        streaming.partitions(theirs, ours)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_gone_on_with() -> None:
+    streaming = LakebedSource({**KEYS, "table": "events"}).streamReader(None)  # type: ignore[arg-type]  # not looked at
+    parts = streaming.partitions({"seq": 5}, {"seq": 9, "deployment": "ours"})
+    assert [(part.after, part.until, part.deployment) for part in parts] == [  # type: ignore[attr-defined]
+        (number, number + 1, "ours") for number in range(5, 9)
+    ]
+
+
 def test_an_attempt_is_a_row_with_what_is_known_of_it() -> None:
     event = Event(
         seq=7,

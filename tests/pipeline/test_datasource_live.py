@@ -211,6 +211,31 @@ def test_a_stream_into_a_table_goes_on_where_it_was_stopped(spark: SparkSession,
     assert len(set(found)) >= 6
 
 
+def test_a_stream_does_not_go_on_behind_an_event_of_another_deployment(
+    spark: SparkSession, place: Tended, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    elsewhere = f"evt_{'a' * 26}_1"
+    with pytest.raises(StreamingQueryException, match="an event id of another deployment"):
+        running(stream(spark, place, "events", after=elsewhere).load().writeStream.format("noop").start())
+    checkpoint = str(tmp_path / "checkpoint")
+    until = events_of(place)[-1]
+    with running_server(tmp_path / "data", workers=1) as other:
+        options = {"endpoint": other.endpoint, "access-key-id": other.access_key}
+        options |= {"secret-access-key": other.secret_key}
+        for given, refused in ((options, False), ({}, True)):
+            frame = stream(spark, place, "events").options(**given).load()
+            query = frame.writeStream.format("noop").trigger(availableNow=True).option("checkpointLocation", checkpoint)
+            if refused:
+                with pytest.raises(StreamingQueryException, match="the checkpoint is of events of another deployment"):
+                    query.start().awaitTermination(120)
+            else:
+                assert query.start().awaitTermination(120)
+    rows = read(spark, place, "events", after=until.id).collect()
+    assert [row.seq for row in rows] == [event.seq for event in events_of(place, after=until.seq)]
+
+
 def test_the_audit_trail_can_be_streamed(spark: SparkSession, place: Tended) -> None:
     sink = f"sink_{uuid.uuid4().hex[:12]}"
     query = stream(spark, place, "audit").load().writeStream.format("memory").queryName(sink).start()

@@ -18,6 +18,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
     event: int
     """The number of the event that told of it."""
+    deployment: str | None = None
+    """The deployment that the event is of; None from servers of earlier versions."""
     source: str
     """`<bucket>/<key>`."""
     version: str = ""

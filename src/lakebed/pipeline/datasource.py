@@ -6,7 +6,7 @@
 Tables are `events`, `audit`, `attempts` (what of the audit trail tells of refusals and failures), `tasks` and `health`;
 the first three can be streamed too. Options: `table`, `endpoint`, `access-key-id`, `secret-access-key`, `region` (or
 the driver's environment), `partitions`, `kinds`, `subject` and `principal` (of events), `warehouse` (of health),
-`after` (the event to begin behind).
+`after` (the event to begin behind, by its number or id).
 
 Where the server is and whose keys are used is found out on the driver, and goes to the executors with the partitions.
 """
@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from lakebed.client import LakebedClient, ServerAccess, TaskState
 from lakebed.client.access import find_access
-from lakebed.client.events import Event, Events
+from lakebed.client.events import Event, EventPage, Events
 from lakebed.core.errors import InvalidInput
 
 from .datasource_rows import SCHEMAS, TABLES, attempt_row, batch_of, event_row, health_row, task_row
@@ -93,7 +93,7 @@ class _Asked:
     partitions: int
     kinds: tuple[str, ...]
     warehouse: str | None
-    after: int
+    after: str
     subject: str = ""
     principal: str = ""
 
@@ -122,7 +122,7 @@ class _Asked:
             _whole(given, "partitions", DEFAULT_PARTITIONS, least=1),
             kinds,
             given.get("warehouse"),
-            _whole(given, "after", 0, least=0),
+            _place(given),
             given.get("subject", ""),
             given.get("principal", ""),
         )
@@ -138,6 +138,8 @@ class _Part(InputPartition):
 
     after: int = 0
     until: int = 0
+    deployment: str = ""
+    """Which deployment the numbers of events are of; empty if it is not known."""
     state: str = ""
     warehouse: str = ""
 
@@ -153,8 +155,8 @@ class _Batch(DataSourceReader):
         asked = self._asked
         with LakebedClient(access=asked.access) as client:
             if asked.table in _LOGS:
-                page = asked.log(client).read(asked.after, limit=1, kinds=asked.kinds)
-                return split(max(asked.after, page.first_seq - 1), page.last_seq, asked.partitions)
+                page = asked.log(client).read(asked.after, limit=0)
+                return split(max(page.next_after, page.first_seq - 1), page.last_seq, asked.partitions, page.deployment)
             if asked.table == "health":
                 names = list(client.tables.warehouses()) if asked.warehouse is None else [asked.warehouse]
                 # Without any, Spark wants one that is empty.
@@ -177,20 +179,31 @@ class _Batch(DataSourceReader):
 
 
 class _Stream(DataSourceStreamReader):
-    """A stream's offset is the number of the last event that was read."""
+    """A stream's offset is the number of the last event that was read, and the deployment that it is of.
+
+    A checkpoint of an earlier version has the number alone.
+    """
 
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
 
-    def initialOffset(self) -> dict[str, int]:
-        return {"seq": self._asked.after}
+    def initialOffset(self) -> dict[str, Any]:
+        page = self._look()
+        return {"seq": page.next_after, "deployment": page.deployment}
 
-    def latestOffset(self) -> dict[str, int]:
+    def latestOffset(self) -> dict[str, Any]:
+        page = self._look()
+        return {"seq": max(page.next_after, page.last_seq), "deployment": page.deployment}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        begun, deployment = start.get("deployment", ""), end.get("deployment", "")
+        if begun:
+            check_deployment(begun, deployment)
+        return split(int(start["seq"]), int(end["seq"]), self._asked.partitions, deployment)
+
+    def _look(self) -> EventPage:
         with LakebedClient(access=self._asked.access) as client:
-            return {"seq": max(self._asked.after, self._asked.log(client).read(limit=1).last_seq)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return split(int(start["seq"]), int(end["seq"]), self._asked.partitions)
+            return self._asked.log(client).read(self._asked.after, limit=0)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with LakebedClient(access=self._asked.access) as client:
@@ -198,14 +211,23 @@ class _Stream(DataSourceStreamReader):
             yield from _batches(self._asked.table, rows)
 
 
-def split(after: int, until: int, count: int) -> list[_Part]:
+def check_deployment(expected: str, found: str) -> None:
+    """Raise InvalidInput unless the events are those of the deployment that the stream has read so far."""
+    if found != expected:
+        raise InvalidInput(
+            "the checkpoint is of events of another deployment: begin anew, with another checkpoint location."
+            f" expected={expected} found={found or 'none'}"
+        )
+
+
+def split(after: int, until: int, count: int, deployment: str = "") -> list[_Part]:
     """The events behind `after` up to `until`, in at most `count` ranges that together are just these."""
     total = until - after
     if total <= 0:
-        return [_Part(after, after)]
+        return [_Part(after, after, deployment)]
     count = min(count, total)
     ends = [after + total * number // count for number in range(count + 1)]
-    return [_Part(begin, end) for begin, end in pairwise(ends)]
+    return [_Part(begin, end, deployment) for begin, end in pairwise(ends)]
 
 
 def _events(asked: _Asked, client: LakebedClient, part: _Part) -> Iterator[tuple[Any, ...]]:
@@ -216,6 +238,8 @@ def _events(asked: _Asked, client: LakebedClient, part: _Part) -> Iterator[tuple
         part.after, until=part.until, kinds=asked.kinds, subject=asked.subject, principal=asked.principal
     )
     for page in pages:
+        if part.deployment:
+            check_deployment(part.deployment, page.deployment)
         event: Event
         for event in page.events:
             yield row_of(event)
@@ -237,6 +261,14 @@ def _table(options: Mapping[str, str]) -> str:
     if table not in TABLES:
         raise InvalidInput(f"option `table` is one of {', '.join(TABLES)}. found={json.dumps(table)}", argument="table")
     return table
+
+
+def _place(given: Mapping[str, str]) -> str:
+    """The event to begin behind; the server knows whether an id is one of its own."""
+    text = given.get("after", "0")
+    if not (text.isascii() and text.isdigit()) and not text.startswith("evt_"):
+        raise InvalidInput(f"option `after`: expected the number or id of an event. found={text!r}", argument="after")
+    return text
 
 
 def _whole(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:

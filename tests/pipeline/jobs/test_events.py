@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lakebed.client import LakebedClient
+from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.jobs.events import LAST_SEQ, last_exported
+from lakebed.pipeline.jobs.events import DEPLOYMENT, LAST_SEQ, last_exported
+from lakebed.pipeline.shape import properties_of
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.iceberg.lake import Lake
 from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
@@ -49,6 +51,24 @@ def test_every_event_is_exported_once_however_often_it_is_run(root_bench: Bench,
     assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table), "this table's own commits")
     exported = sequence(root_bench, table)
     assert len(exported) == len(set(exported))
+
+
+def test_the_events_of_another_deployment_are_not_added_to(root_bench: Bench, lake: Lake, namespace: str) -> None:
+    table = root_bench.table(namespace, "events")
+    root_bench.do(JobKind.EXPORT_EVENTS, table)
+    ours = properties_of(root_bench.spark, table)[DEPLOYMENT]
+    exported = sequence(root_bench, table)
+    happen(lake, namespace, 1)
+    root_bench.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{DEPLOYMENT}' = '{'a' * 26}')")
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInput, match="events of another deployment: name another table") as refused:
+            root_bench.do(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
+        assert f"expected={ours} found={'a' * 26}" in str(refused.value)
+    assert sequence(root_bench, table) == exported
+    # A table of an earlier version.
+    root_bench.sql(f"ALTER TABLE {table.sql} UNSET TBLPROPERTIES ('{DEPLOYMENT}')")
+    assert root_bench.do(JobKind.EXPORT_EVENTS, table).changed
+    assert properties_of(root_bench.spark, table)[DEPLOYMENT] == ours
 
 
 def test_of_two_exports_at_once_one_gives_way(root_bench: Bench, lake: Lake, namespace: str) -> None:

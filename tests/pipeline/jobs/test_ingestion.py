@@ -120,6 +120,31 @@ def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_tw
     assert numbers(root_bench, table) == [0, 1, 2, 3, 4]
 
 
+def test_files_are_added_beside_those_of_another_deployment_whose_events_have_the_same_numbers(
+    root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
+) -> None:
+    table = root_bench.table(namespace, "sales")
+    have_files_added(client, s3, landing, table)
+    for number in (1, 2):
+        s3.put_object(Bucket=landing, Key=f"in/{number}.csv", Body=b"id\n%d\n" % number)
+    first, second = arrived(client, table, 2)
+    # As an earlier version left it: one file of ours, and one that another deployment had added.
+    root_bench.sql(f"CREATE TABLE {table.sql} (id BIGINT, _event BIGINT, _source STRING, _ingest BIGINT) USING iceberg")
+    root_bench.sql(
+        f"INSERT INTO {table.sql} VALUES (1, {first.event}, '{first.source}', 1), (-2, {second.event}, 'other/x', 1)"
+    )
+    report = root_bench.do(INGEST, table)
+    assert [one.reason for one in report.skipped] == [f"event {first.event} is in the table already"]
+    assert numbers(root_bench, table) == [-2, 1, 2]
+    s3.put_object(Bucket=landing, Key="in/3.csv", Body=b"id\n3\n")
+    (third,) = arrived(client, table, 1)
+    root_bench.sql(f"INSERT INTO {table.sql} VALUES (-3, {third.event}, '{third.source}', 3, '{'a' * 26}')")
+    root_bench.do(INGEST, table)
+    assert numbers(root_bench, table) == [-3, -2, 1, 2, 3]
+    found = root_bench.sql(f"SELECT DISTINCT _deployment FROM {table.sql} WHERE id IN (2, 3)")
+    assert found == [(third.deployment,)]
+
+
 def test_one_bad_file_keeps_no_good_one_out(
     root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
 ) -> None:

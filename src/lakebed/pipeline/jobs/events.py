@@ -3,6 +3,9 @@
 Each event is in the table exactly once. A batch is committed together with the number of its last event, and only if
 nobody has added later events since that number was looked up: of two exports at the same time one gives way, looks
 again, and goes on behind the other.
+
+Numbers are those of one deployment, whose id is a property of the table: another deployment is refused, and does not go
+on behind a number that is not its own.
 """
 
 from __future__ import annotations
@@ -13,15 +16,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from lakebed.client import Event, LakebedClient
+from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.listing import key_of
 from lakebed.pipeline.options import Options, WholeNumber
-from lakebed.pipeline.procedures import rows
+from lakebed.pipeline.procedures import literal, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import current_snapshot, location_of, measure
+from lakebed.pipeline.shape import current_snapshot, location_of, measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
@@ -33,6 +37,9 @@ DEFAULT_BATCH: Final = 50_000
 LAST_SEQ: Final = "lakebed.last-seq"
 """In a snapshot's summary: the number of the last event that is in the table."""
 
+DEPLOYMENT: Final = "lakebed.deployment"
+"""The table's property: the id of the deployment that its events are of."""
+
 COLUMNS: Final = "seq BIGINT, kind STRING, subject STRING, occurred_at TIMESTAMP, payload STRING"
 
 OPTIONS: Final = (WholeNumber("batch-limit", f"events of a commit at most; by default {DEFAULT_BATCH}", 1),)
@@ -42,14 +49,17 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     """Add what happened since the last time."""
     draft = Draft(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
     limit = options.number("batch-limit") or DEFAULT_BATCH
-    if not spark.catalog.tableExists(table.sql):
-        if dry_run:
-            draft.skip("table", "it is not there yet, and would be made")
-            return draft.end()
-        _create(spark, table)
+    is_there = spark.catalog.tableExists(table.sql)
+    if not is_there and dry_run:
+        draft.skip("table", "it is not there yet, and would be made")
+        return draft.end()
     made: list[int] = []
     with LakebedClient(access=table.access) as client:
-        until = client.events.read(0, limit=1).last_seq
+        log = client.events.read(0, limit=1)
+        until = log.last_seq
+        if not is_there:
+            _create(spark, table)
+        _claim(spark, table, log.deployment, dry_run=dry_run)
         draft.details["last-seq-of-server"] = until
         while True:
             progress.stage("exporting events")
@@ -144,6 +154,19 @@ def _create(spark: SparkSession, table: CatalogTable) -> None:
         f"CREATE TABLE IF NOT EXISTS {table.sql} ({COLUMNS}) USING iceberg PARTITIONED BY (days(occurred_at))"
         " TBLPROPERTIES ('write.distribution-mode' = 'none', 'write.spark.fanout.enabled' = 'true')"
     )
+
+
+def _claim(spark: SparkSession, table: CatalogTable, deployment: str, *, dry_run: bool) -> None:
+    """See that the table is of this deployment; one of an earlier version becomes so. Raises InvalidInput."""
+    found = properties_of(spark, table).get(DEPLOYMENT, "")
+    if found and found != deployment:
+        raise InvalidInput(
+            f"the table has the events of another deployment: name another table. table={table}"
+            f" expected={deployment} found={found}",
+            argument="table",
+        )
+    if deployment and not found and not dry_run:
+        spark.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{DEPLOYMENT}' = {literal(deployment)})")
 
 
 def _is_of_export(event: Event, table: CatalogTable, home: str) -> bool:

@@ -1,6 +1,7 @@
-"""Auto-ingest: files that arrived are added to a table, each exactly once by the number of its event.
+"""Auto-ingest: files that arrived are added to a table, each exactly once by its event.
 
-Rows have the number of the event that told of their file, and the number of the commit that added them. Before a batch
+Rows have the event that told of their file, as its deployment and its number there, and the number of the commit that
+added them. A table that was registered from another deployment has rows of events of the same numbers. Before a batch
 is added it is looked up which of its events are in the table already; and it is added only if nobody has committed a
 later batch since: of two jobs at the same time one gives way, and looks again. What the server is told afterwards, that
 the files are in, may be lost without harm.
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
 
 EVENT: Final = "_event"
 """The number of the event that told of a row's file."""
+DEPLOYMENT: Final = "_deployment"
+"""The deployment that the event is of; null in rows of earlier versions."""
 SOURCE: Final = "_source"
 """The file, as `<bucket>/<key>`."""
 BATCH: Final = "_ingest"
 """The number of the commit that added a row."""
-OWN: Final = {EVENT: "BIGINT", SOURCE: "STRING", BATCH: "BIGINT"}
+OWN: Final = {EVENT: "BIGINT", SOURCE: "STRING", BATCH: "BIGINT", DEPLOYMENT: "STRING"}
 
 LAST_BATCH: Final = "lakebed.ingest"
 """In a snapshot's summary: the number of the commit."""
@@ -121,7 +124,7 @@ class _Ingest:
         spark, table = self._spark, self._table
         # Before anything is looked up: what is committed in between is then found to be in the way.
         snapshot = current_snapshot(spark, table)
-        done = _events_in(spark, table, [one.event for one in self._batch])
+        done = _in_table(spark, table, self._batch)
         schema = arrow_schema_of([field for field in spark.table(table.sql).schema.fields if field.name not in OWN])
         files: list[tuple[Arrival, pa.Table]] = []
         for one in self._batch:
@@ -173,12 +176,13 @@ def last_batch(spark: SparkSession, table: CatalogTable) -> int:
 
 
 def _see_to_columns(spark: SparkSession, table: CatalogTable) -> None:
-    """A table that somebody made for this gets the columns that it takes, if it has no rows yet."""
+    """Add the columns that a table lacks, unless it has rows of which nothing tells what files they are from."""
     there = {field.name for field in spark.table(table.sql).schema.fields}
     missing = [f"{name} {kind}" for name, kind in OWN.items() if name not in there]
     if not missing:
         return
-    if current_snapshot(spark, table) is not None:
+    is_of_earlier_version = missing == [f"{DEPLOYMENT} {OWN[DEPLOYMENT]}"]
+    if not is_of_earlier_version and current_snapshot(spark, table) is not None:
         raise InvalidInput(
             f"the table has rows, and not the columns that tell which files are in it: name another, which is made of"
             f" the first file, or one without rows. table={table} missing={', '.join(missing)}",
@@ -187,9 +191,21 @@ def _see_to_columns(spark: SparkSession, table: CatalogTable) -> None:
     spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(missing)})")
 
 
-def _events_in(spark: SparkSession, table: CatalogTable, events: Iterable[int]) -> set[int]:
-    wanted = ", ".join(map(str, events))
-    return {row[EVENT] for row in rows(spark, f"SELECT DISTINCT {EVENT} FROM {table.sql} WHERE {EVENT} IN ({wanted})")}
+def _in_table(spark: SparkSession, table: CatalogTable, batch: Iterable[Arrival]) -> set[int]:
+    """The events of a batch whose files are in the table."""
+    wanted = ", ".join(str(one.event) for one in batch)
+    columns = f"{EVENT}, {DEPLOYMENT}, {SOURCE}"
+    found = {
+        (row[EVENT], row[DEPLOYMENT], row[SOURCE])
+        for row in rows(spark, f"SELECT DISTINCT {columns} FROM {table.sql} WHERE {EVENT} IN ({wanted})")
+    }
+    of_events = {(event, deployment) for event, deployment, _ in found}
+    return {
+        one.event
+        for one in batch
+        # Rows of earlier versions do not tell the deployment: there, it is the same event if it told of the same file.
+        if (one.event, one.deployment) in of_events or (one.event, None, one.source) in found
+    }
 
 
 def _create(spark: SparkSession, table: CatalogTable, schema: pa.Schema) -> None:
@@ -224,6 +240,7 @@ def _commit(
         found.append_column(EVENT, pa.repeat(pa.scalar(one.event, pa.int64()), found.num_rows))
         .append_column(SOURCE, pa.repeat(pa.scalar(one.source, pa.string()), found.num_rows))
         .append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), found.num_rows))
+        .append_column(DEPLOYMENT, pa.repeat(pa.scalar(one.deployment, pa.string()), found.num_rows))
         for one, found in files
     ]
     frame: Any = spark.createDataFrame(pa.concat_tables(marked))  # Any: pyspark's types lack tables of Arrow

@@ -40,12 +40,8 @@ async def list_arrivals(services: CatalogServices, request: CatalogRequest) -> R
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
     limit = max(1, min(asked.limit, MAX_PAGE))
     found = await services.admin.arrivals.list(request.caller, destination, after=asked.after, limit=limit)
-    return ok(
-        {
-            "arrivals": [msgspec.to_builtins(one) for one in found],
-            "deployment": services.admin.event_ids.deployment,
-        }
-    )
+    deployment = {"deployment": services.admin.event_ids.deployment}
+    return ok({"arrivals": [msgspec.to_builtins(one) | deployment for one in found]})
 
 
 async def take_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
