@@ -16,6 +16,9 @@ from tests.meta.stores import open_store
 __all__ = ["address", "clock", "core_store", "postgres_dsn", "postgres_server"]
 
 
+_CORE = ("core", "governance_events", "periodic_jobs")
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an empty store is, of each kind in turn."""
@@ -29,7 +32,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def core_store(address: str) -> AsyncIterator[MetaStore]:
     """A store with the tables of the core, and what was added to them."""
     store = await open_store(address)
-    await migrate(store, [step for step in product_migrations() if step.name in ("core", "governance_events")])
+    await migrate(store, [step for step in product_migrations() if step.name in _CORE])
     yield store
     await store.close()
 

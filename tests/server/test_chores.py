@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.server.metadata import SQLITE_FILE
 from tests.fixtures.raw_http import Connection, Signer
-from tests.fixtures.server import RunningServer, running_server
+from tests.fixtures.server import RunningServer, running_server, start_server
 
 from .processes import wait_until
 
@@ -49,3 +49,20 @@ def test_events_that_are_young_stay(tmp_path: Path) -> None:
             for _ in range(50):
                 connection.ask(put_more.request("GET", "/bucket/1"))
         assert event_count(data) == 6
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_a_restart_does_not_delay_periodic_jobs(tmp_path: Path, end: str) -> None:
+    data = tmp_path / "data"
+    retention = ("--set", "meta.event_retention=1s")
+    first = start_server(data, *retention, "--set", "meta.trim_interval=1h")
+    put_some(first)
+    assert event_count(data) > 0
+    if end == "stopped":
+        assert first.stop() == 0
+    else:
+        first.kill()
+    with running_server(data, *retention, "--set", "meta.trim_interval=200ms"):
+        wait_until(lambda: event_count(data) == 0, "no event")

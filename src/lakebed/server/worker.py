@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from typing import Final
 from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
+from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
 from lakebed.tables.upkeep.planner import Planned
 
 from .child import Child, Station, end_chores, live
@@ -22,7 +24,6 @@ from .selects import leave_out_arrays
 
 log = logging.getLogger("lakebed.server")
 
-_LEASE_SECONDS: Final = 60.0
 _PURGE_PAUSE_SECONDS: Final = 5.0
 _UPKEEP_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
@@ -202,17 +203,20 @@ async def _schedule_upkeep(parts: Parts) -> None:
         await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
 
 
-async def _repeat(name: str, seconds: float, parts: Parts, chore: Callable[[], Awaitable[None]]) -> None:
-    """Do a chore at intervals, in one process of all that share the metadata store at a time."""
-    holder = f"{socket.gethostname()}:{os.getpid()}"
+async def _repeat(name: str, seconds: float, parts: Parts, work: Callable[[], Awaitable[None]]) -> None:
+    """Run a job at intervals, in one process of all that share the metadata store at a time."""
+    # Servers in containers may share host name and process id.
+    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+    job = PeriodicJob(parts.meta, parts.leases, parts.clock, name, holder, seconds, work)
+    retry_seconds = min(seconds, RETRY_SECONDS)
     while True:
         try:
-            lease = await parts.leases.acquire(name, holder, max(_LEASE_SECONDS, seconds))
-            if lease is not None:
-                await chore()
+            wait_seconds = await job.step()
         except LakebedError as error:
-            log.warning("a chore failed; it is tried again at the next interval", extra={"chore": name}, exc_info=error)
+            log.warning("periodic job failed", extra={"job": name, "retry_seconds": retry_seconds}, exc_info=error)
+            wait_seconds = retry_seconds
         except Exception:
-            # A mistake of ours must not end the chore for the life of the process.
-            log.exception("a chore crashed; it is tried again at the next interval", extra={"chore": name})
-        await asyncio.sleep(seconds)
+            # A bug must not end the job for the life of the process.
+            log.exception("periodic job crashed", extra={"job": name, "retry_seconds": retry_seconds})
+            wait_seconds = retry_seconds
+        await asyncio.sleep(wait_seconds)
