@@ -46,6 +46,7 @@ def administer(server: RunningServer, *words: str) -> Any:  # Any: a JSON docume
     """Run a command of an operator on the server's data folder; what it printed."""
     environment = {
         **os.environ,
+        **server.environment,
         "LAKEBED_ROOT_ACCESS_KEY": server.access_key,
         "LAKEBED_ROOT_SECRET_KEY": server.secret_key,
     }

@@ -69,9 +69,11 @@ def test_what_a_provider_s_settings_cannot_mean_is_refused_by_their_path(change:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_signing_keys_change_on_all_servers_of_a_store_at_once(tmp_path: Path) -> None:
+def test_signing_keys_change_on_all_servers_of_a_store_at_once(tmp_path: Path, postgres_dsn: str) -> None:
+    key = "b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb28="
+    shared = {"LAKEBED_META__URL": postgres_dsn, "LAKEBED_ENCRYPTION__KEYS__SHARED": key}
     with ExitStack() as ends:
-        servers = [start_server(tmp_path / "data") for _ in range(2)]
+        servers = [start_server(tmp_path / name, environment=shared) for name in ("one", "other")]
         for server in servers:
             ends.callback(server.kill)
         one, other = servers

@@ -62,5 +62,4 @@ def clear_spill(settings: Settings) -> None:
 
 
 def _spill_folder(settings: Settings) -> Path:
-    # By port: another server may work on the same folder.
-    return settings.server.data / SPILL_FOLDER / str(settings.server.listen.port)
+    return settings.server.data / SPILL_FOLDER

@@ -31,6 +31,7 @@ from lakebed.core.settings import Address, Settings
 
 from . import deliveries, worker
 from .child import CONNECTION, CRASHED, READY, Station, tell_crash, tell_failure, told_crash, told_failure
+from .data_lock import DataFolderLock
 from .identity import Identity, establish_identity
 from .logs import configure_logs
 from .metrics import clear_metrics
@@ -81,19 +82,20 @@ class _Child:
 def run(settings: Settings) -> int:
     """Serve until told to stop; the exit status. Raises LakebedError for what keeps the server from starting."""
     worker.tls_context(settings)  # here only so that a mistake in it is told before anything is begun
-    identity = establish_identity(settings)
-    listener, address = _listen("server.listen", "--listen", settings.server.listen)
-    settings = replace(settings, server=replace(settings.server, listen=address))
-    streams: socket.socket | None = None
-    if settings.streams.listen is not None:
-        streams, address = _listen("streams.listen", "--streams-listen", settings.streams.listen)
-        settings = replace(settings, streams=replace(settings.streams, listen=address))
-    _allow_many_descriptors()
-    with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
-        configure_logs(settings.log, sys.stderr)
-        clear_metrics(Path(run_folder))
-        clear_spill(settings)
-        return _Supervisor(settings, identity, listener, run_folder, streams).run()
+    with DataFolderLock.acquire(settings.server.data, str(settings.server.listen)) as lock:
+        identity = establish_identity(settings)
+        listener, address = _listen("server.listen", "--listen", settings.server.listen)
+        settings = replace(settings, server=replace(settings.server, listen=address))
+        streams: socket.socket | None = None
+        if settings.streams.listen is not None:
+            streams, address = _listen("streams.listen", "--streams-listen", settings.streams.listen)
+            settings = replace(settings, streams=replace(settings.streams, listen=address))
+        _allow_many_descriptors()
+        with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
+            configure_logs(settings.log, sys.stderr)
+            clear_metrics(Path(run_folder))
+            clear_spill(settings)
+            return _Supervisor(settings, identity, listener, run_folder, streams, lock).run()
 
 
 def _listen(setting: str, flag: str, address: Address) -> tuple[socket.socket, Address]:
@@ -144,7 +146,9 @@ class _Supervisor:
         listener: socket.socket,
         run_folder: str,
         streams: socket.socket | None,
+        lock: DataFolderLock,
     ) -> None:
+        self._lock = lock
         self._settings = settings
         self._identity = identity
         self._listener = listener
@@ -233,6 +237,7 @@ class _Supervisor:
         # The parent decides when to stop: a terminal's Ctrl-C reaches every process of the group.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+        self._lock.close()
         self._selector.close()
         self._listener.close()
         for another in self._roles:
