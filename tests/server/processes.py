@@ -27,12 +27,17 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 def workers_of(server: RunningServer) -> set[int]:
     """Process ids of the workers that live now."""
-    return {child for child in children_of(server) if _name_of(child) == "lakebed-worker"}
+    return children_named(server, "lakebed-worker")
 
 
 def deliveries_of(server: RunningServer) -> set[int]:
     """Process ids of those that deliver events now: one, or none for a moment."""
-    return {child for child in children_of(server) if _name_of(child) == "lakebed-events"}
+    return children_named(server, "lakebed-events")
+
+
+def children_named(server: RunningServer, name: str) -> set[int]:
+    """Process ids of the children with that process name."""
+    return {child for child in children_of(server) if _name_of(child) == name}
 
 
 def children_of(server: RunningServer) -> set[int]:

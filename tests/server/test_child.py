@@ -17,6 +17,7 @@ from lakebed.server.child import Child, Station
 from lakebed.server.connections import Connections
 from lakebed.server.identity import establish_identity
 from lakebed.server.metrics import Metrics
+from lakebed.server.process_table import ProcessTable
 from lakebed.wire.http.message import HeadFault, Request, Response
 
 # -- what a child tells its supervisor -------------------------------------------------------------------------------
@@ -87,7 +88,8 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 @contextmanager
 def a_child(folder: Path, channel: socket.socket) -> Iterator[Child]:
     settings = Settings(server=ServerSettings(data=folder / "data"))
-    station = Station(settings, establish_identity(settings), 3, channel, str(folder / "run"))
+    processes = ProcessTable(["workers"] * 4)
+    station = Station(settings, establish_identity(settings), 3, channel, str(folder / "run"), processes)
     metrics = Metrics(folder / "run", station.number)
     try:
         yield Child(station, metrics)
@@ -172,7 +174,7 @@ def test_children_of_one_run_of_a_server_share_a_name_that_no_other_run_has(tmp_
     identity = establish_identity(settings)
     with socket.socket() as channel:
         first, second, other = (
-            Station(settings, identity, number, channel, str(tmp_path / run))
+            Station(settings, identity, number, channel, str(tmp_path / run), ProcessTable(["workers"]))
             for number, run in ((0, "lakebed-run-a"), (1, "lakebed-run-a"), (0, "lakebed-run-b"))
         )
     assert first.server == second.server != other.server

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import Corrupted, Unavailable
-from lakebed.server.restarts import FAILED_STARTS, Starts, pause_after_life
+from lakebed.server.restarts import FAILED_STARTS, Deaths, Starts, pause_after_life
 
 
 def failed(starts: Starts, times: int, failure: Unavailable | Corrupted | None = None) -> Starts:
@@ -68,3 +68,16 @@ def test_a_role_is_waited_for_until_it_has_begun() -> None:
     assert not starts.is_settled
     starts.begin()
     assert starts.is_settled
+
+
+def test_three_ends_within_a_minute_are_a_loop_until_the_minute_is_over() -> None:
+    deaths = Deaths()
+    for now in (0.0, 10.0):
+        deaths.add(now)
+    assert not deaths.is_loop(10)
+    deaths.add(20)
+    assert deaths.is_loop(20)
+    assert deaths.is_loop(59)
+    assert not deaths.is_loop(61)
+    deaths.add(65)
+    assert deaths.is_loop(65)

@@ -27,6 +27,8 @@ from lakebed.core.settings import Settings
 from .identity import Identity
 from .memory import settle_memory
 from .metrics import Metrics
+from .process_table import ProcessTable
+from .responsiveness import BEAT_SECONDS
 
 READY: Final = b"+"
 """What a child says to the supervisor when it can do its work; what follows is why it ended."""
@@ -37,7 +39,9 @@ CRASHED: Final = b"!"
 CONNECTION: Final = b"C"
 """What comes with the descriptor of a connection."""
 
-_DESCRIPTORS_A_MESSAGE: Final = 16
+DESCRIPTORS_A_MESSAGE: Final = 16
+"""The most descriptors, and bytes, of one look at a channel."""
+
 _FAILURE_BYTES: Final = 8192
 
 Adopt = Callable[[socket.socket], None]
@@ -55,6 +59,8 @@ class Station:
     channel: socket.socket
     run_folder: str
     """Made anew for each run of a server, and gone with it."""
+    processes: ProcessTable
+    """Of all processes of the server."""
     listener: socket.socket | None = None
     """What a role takes connections from itself, where its role has a port of its own."""
 
@@ -72,6 +78,12 @@ class Child:
         self.metrics = metrics
         self._stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        self._beat()
+
+    def _beat(self) -> None:
+        """Count a heartbeat, again and again, for as long as the event loop runs."""
+        self.station.processes.beat(self.station.number)
+        asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
 
     async def wait_for_stop(self, adopt: Adopt | None = None) -> None:
         """Say that this child is ready, take the connections that come, and return when it is to end."""
@@ -88,7 +100,7 @@ class Child:
     def _listen(self, adopt: Adopt | None) -> None:
         channel = self.station.channel
         try:
-            message, descriptors, _, _ = socket.recv_fds(channel, _DESCRIPTORS_A_MESSAGE, _DESCRIPTORS_A_MESSAGE)
+            message, descriptors, _, _ = socket.recv_fds(channel, DESCRIPTORS_A_MESSAGE, DESCRIPTORS_A_MESSAGE)
         except BlockingIOError:
             return
         except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -41,7 +41,7 @@ from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
 from lakebed.tables.validation import Level
-from lakebed.wire.admin.app import AdminApplication
+from lakebed.wire.admin.app import AdminApplication, ReadinessCheck
 from lakebed.wire.http.message import Rejecter, Request, Response
 from lakebed.wire.http.protocol import Application
 from lakebed.wire.iceberg.app import CatalogApplication
@@ -103,8 +103,10 @@ class Parts:
 
 
 @asynccontextmanager
-async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> AsyncIterator[Parts]:
-    """Open the stores and wire everything on them; closed at the end."""
+async def compose(
+    settings: Settings, identity: Identity, metrics: Metrics, checks: Mapping[str, ReadinessCheck] | None = None
+) -> AsyncIterator[Parts]:
+    """Open the stores and wire everything on them; closed at the end. `checks` are those of the server's processes."""
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
     meta = await open_metadata(settings, master)
@@ -114,7 +116,17 @@ async def compose(settings: Settings, identity: Identity, metrics: Metrics) -> A
             ownership = await confirm_object_store(settings, meta, storage)
             deployment = await establish_deployment_id(meta)
             parts = _wire(
-                settings, identity, master, metrics, clock, meta, storage, ownership, open_writer, deployment
+                settings,
+                identity,
+                master,
+                metrics,
+                clock,
+                meta,
+                storage,
+                ownership,
+                open_writer,
+                deployment,
+                checks or {},
             )
             try:
                 await parts.requests.begin()
@@ -195,6 +207,7 @@ def _wire(
     ownership: StoreOwnership,
     open_writer: OpenWriter | None,
     deployment: DeploymentId,
+    checks: Mapping[str, ReadinessCheck],
 ) -> Parts:
     instruments = Instruments(metrics)
     ground = lay_ground(
@@ -302,8 +315,8 @@ def _wire(
     async def object_store_is_ours() -> None:
         await ownership.confirm()
 
-    checks = {"metadata store": metadata_answers, "object store": object_store_is_ours}
-    admin = AdminApplication(checks, metrics.render)
+    stores: dict[str, ReadinessCheck] = {"metadata store": metadata_answers, "object store": object_store_is_ours}
+    admin = AdminApplication({**stores, **checks}, metrics.render)
     interests = ground.live.interests
     requests = wire_requests(
         meta,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from lakebed.core.errors import LakebedError
@@ -13,6 +14,8 @@ _LONGEST_PAUSE_SECONDS: Final = 10.0
 _MOST_DOUBLINGS: Final = 10
 FAILED_STARTS: Final = 5
 """So many of a role in a row that die before they are ready mean that the next would too."""
+_LOOP_DEATHS: Final = 3
+_LOOP_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -62,3 +65,18 @@ class Starts:
 def pause_after_life(seconds: float) -> float:
     """How long to wait after one that was ready, and lived so long."""
     return _FIRST_PAUSE_SECONDS if seconds < _YOUNG_SECONDS else 0.0
+
+
+@dataclass(slots=True)
+class Deaths:
+    """When the processes of one number ended, for as long as that says something about the next."""
+
+    _times: deque[float] = field(default_factory=lambda: deque(maxlen=_LOOP_DEATHS))
+
+    def add(self, now: float) -> None:
+        """Take note of one that ended."""
+        self._times.append(now)
+
+    def is_loop(self, now: float) -> bool:
+        """Whether so many ended within the last minute that a successor that is ready need not last."""
+        return len(self._times) == _LOOP_DEATHS and now - self._times[0] < _LOOP_SECONDS

@@ -1,19 +1,18 @@
-"""The parent process: binds the port, starts its children, hands each new connection to the next worker.
+"""The parent process: binds the ports, starts its children, hands connections to workers, replaces what ends or hangs.
 
 Connections are passed as descriptors in turn, which spreads them evenly; with a shared port the kernel's choice left
 one worker idle. The parent has no threads and no event loop, so that forking it is always safe.
 
 Children have roles: workers answer requests, others do what need not be done in a worker. A child that dies is
 replaced, as long as some worker can serve; what happens to others that once began stops no worker. A server whose
-children cannot even begin ends with what the first of them said, or with what the last one crashed of.
+children cannot even begin ends with what the first of them said, or with what the last one crashed of. A child that
+does not respond is killed, which replaces it.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
-import resource
 import selectors
 import signal
 import socket
@@ -22,61 +21,35 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from lakebed.core.errors import InvalidSetting, LakebedError
-from lakebed.core.settings import Address, Settings
+from lakebed.core.errors import LakebedError
+from lakebed.core.settings import Settings
 
-from . import deliveries, worker
-from .child import CONNECTION, CRASHED, READY, Station, tell_crash, tell_failure, told_crash, told_failure
+from . import worker
+from .child import CRASHED, READY, Station, tell_crash, tell_failure, told_crash, told_failure
 from .data_lock import DataFolderLock
+from .handover import Handover
+from .hang_watch import HangWatch
 from .identity import Identity, establish_identity
+from .listeners import allow_many_descriptors, listen
 from .logs import configure_logs
 from .metrics import clear_metrics
-from .restarts import Starts, pause_after_life
+from .process_table import ProcessState, ProcessTable
+from .responsiveness import Pulse
+from .restarts import Deaths, Starts, pause_after_life
+from .roles import Process, Role, roles_of
 from .selects import clear_spill
 
 log = logging.getLogger("lakebed.server")
 
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
-_BACKLOG: Final = 1024
-_DESCRIPTORS: Final = 65_536
 _KILL_SECONDS: Final = 5.0
 """How much longer than its grace a child may take to end."""
 
 _MESSAGE_BYTES: Final = 64 * 1024
-_BUSY_PAUSE_SECONDS: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class _Role:
-    """What children of a kind are for."""
-
-    name: str
-    """What its process is called where processes are listed, in at most 15 characters."""
-    run: Callable[[Station], int]
-    """What a child does until it is ended; its exit status."""
-    died: str
-    """What is logged of one that did."""
-    takes_connections: bool = False
-    """Whether the server is there as long as one of these is."""
-    listener: socket.socket | None = None
-    """Bound here, so that clients wait while a child is replaced; connections are the child's own to take."""
-
-
-@dataclass(slots=True)
-class _Child:
-    role: _Role
-    number: int
-    pid: int
-    channel: socket.socket
-    started: float
-    ready: bool = False
-    failure: LakebedError | None = None
-    crash: str = ""
-    """What it ended of that is no error of ours."""
 
 
 def run(settings: Settings) -> int:
@@ -84,13 +57,13 @@ def run(settings: Settings) -> int:
     worker.tls_context(settings)  # here only so that a mistake in it is told before anything is begun
     with DataFolderLock.acquire(settings.server.data, str(settings.server.listen)) as lock:
         identity = establish_identity(settings)
-        listener, address = _listen("server.listen", "--listen", settings.server.listen)
+        listener, address = listen("server.listen", "--listen", settings.server.listen)
         settings = replace(settings, server=replace(settings.server, listen=address))
         streams: socket.socket | None = None
         if settings.streams.listen is not None:
-            streams, address = _listen("streams.listen", "--streams-listen", settings.streams.listen)
+            streams, address = listen("streams.listen", "--streams-listen", settings.streams.listen)
             settings = replace(settings, streams=replace(settings.streams, listen=address))
-        _allow_many_descriptors()
+        allow_many_descriptors()
         with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
             configure_logs(settings.log, sys.stderr)
             clear_metrics(Path(run_folder))
@@ -98,44 +71,9 @@ def run(settings: Settings) -> int:
             return _Supervisor(settings, identity, listener, run_folder, streams, lock).run()
 
 
-def _listen(setting: str, flag: str, address: Address) -> tuple[socket.socket, Address]:
-    """A socket that listens, and where: the system may have chosen the port."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((address.host, address.port))
-    except OSError as error:
-        listener.close()
-        hint = (
-            f"another program has this port; choose another with {flag}"
-            if error.errno == errno.EADDRINUSE
-            else error.strerror
-        )
-        raise InvalidSetting(f"{setting}: cannot listen. address={address} reason={hint}") from error
-    listener.listen(_BACKLOG)
-    listener.setblocking(False)
-    return listener, Address(address.host, listener.getsockname()[1])
-
-
-def _allow_many_descriptors() -> None:
-    """Raise the soft limit, which is low for the sake of old programs: a connection takes up to three."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
 def _ended(exit_code: int) -> str:
     """How a child ended that said nothing."""
     return f"it was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"it ended with {exit_code}"
-
-
-def _serve_streams(station: Station) -> int:
-    # Here, because a server without streams does without the libraries that they need.
-    from . import streams_worker
-
-    return streams_worker.serve(station)
 
 
 class _Supervisor:
@@ -148,28 +86,24 @@ class _Supervisor:
         streams: socket.socket | None,
         lock: DataFolderLock,
     ) -> None:
-        self._lock = lock
         self._settings = settings
         self._identity = identity
-        self._listener = listener
         self._run_folder = run_folder
-        works = _Role("lakebed-worker", worker.serve, "a worker died and is replaced", takes_connections=True)
-        delivers = _Role("lakebed-events", deliveries.serve, "the process that delivers events died and is replaced")
-        self._roles: tuple[_Role, ...] = (*(works for _ in range(settings.server.workers)), delivers)
+        self._lock = lock
+        self._handover = Handover(listener)
+        self._roles = roles_of(settings, streams)
         """By the numbers of those who have them."""
-        if streams is not None:
-            died = "the process that serves streams died and is replaced"
-            self._roles += (_Role("lakebed-streams", _serve_streams, died, listener=streams),)
-        self._children: dict[int, _Child] = {}
-        self._turn = 0
-        self._held: socket.socket | None = None
+        self._table = ProcessTable([role.title for role in self._roles])
+        self._children: dict[int, Process] = {}
         self._stopping = False
         self._stops = 0
         self._starts = {role: Starts(role.takes_connections) for role in self._roles}
+        self._deaths = [Deaths() for _ in self._roles]
         self._restarts: dict[int, float] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._announced = False
+        self._watch = HangWatch(self._table, self._handover, settings.server.hang_timeout, time.monotonic())
 
     def run(self) -> int:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -178,19 +112,20 @@ class _Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in range(len(self._roles)):
             self._start(number)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._handover.listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         try:
             while not self._stopping:
                 for key, _ in self._selector.select(self._patience()):
                     callback: Callable[[], None] = key.data
                     callback()
-                if self._held is not None:
-                    self._accept()
                 self._reap()
                 self._restart()
+                self._watch.look(self._children.values(), time.monotonic())
+                if self._handover.is_pending:
+                    self._accept()
                 self._announce_once()
-            self._listener.close()
+                self._publish_states()
         finally:
             self._stop_children()
             signal.set_wakeup_fd(-1)
@@ -207,9 +142,7 @@ class _Supervisor:
             try:
                 ours.close()
                 self._become_child(role)
-                status = role.run(
-                    Station(self._settings, self._identity, number, theirs, self._run_folder, role.listener)
-                )
+                status = role.run(self._station(role, number, theirs))
             except LakebedError as error:
                 tell_failure(theirs, error)
             except BaseException as error:
@@ -220,17 +153,27 @@ class _Supervisor:
                 # Not sys.exit: the parent's own cleanup is not the child's to run.
                 os._exit(status)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-        theirs.close()
         # A child that hangs must not hang us when its channel is full.
         ours.setblocking(False)
-        self._children[pid] = _Child(role, number, pid, ours, time.monotonic())
+        self._children[pid] = Process(role, number, pid, ours, theirs, time.monotonic())
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._hear(pid))
 
-    def _become_child(self, role: _Role) -> None:
+    def _station(self, role: Role, number: int, channel: socket.socket) -> Station:
+        return Station(
+            self._settings,
+            self._identity,
+            number,
+            channel,
+            self._run_folder,
+            self._table,
+            role.listener,
+        )
+
+    def _become_child(self, role: Role) -> None:
         """Leave the parent's business behind."""
         with suppress(OSError):
             # Where there is no such file, processes have no names.
-            Path("/proc/self/comm").write_text(role.name)
+            Path("/proc/self/comm").write_text(role.process_name)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -239,56 +182,22 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         self._lock.close()
         self._selector.close()
-        self._listener.close()
+        self._handover.close()
         for another in self._roles:
             if another.listener is not None and another is not role:
                 another.listener.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
         for other in self._children.values():
-            other.channel.close()
-        if self._held is not None:
-            self._held.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection = self._held or self._listener.accept()[0]
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    log.warning("out of descriptors or memory; a connection waits", exc_info=error)
-                    time.sleep(_BUSY_PAUSE_SECONDS)
-                    return
-                continue
-            self._held = None
-            if not self._hand_over(connection):
-                # Every channel is full. It waits here, and others in the system's queue.
-                self._held = connection
-                time.sleep(_BUSY_PAUSE_SECONDS)
-                return
-            connection.close()
-
-    def _hand_over(self, connection: socket.socket) -> bool:
-        """Give the connection to the next worker that takes it; whether one did."""
-        workers = self._workers
-        candidates = [w for w in workers if w.ready] or workers
-        for _ in range(len(candidates)):
-            self._turn += 1
-            chosen = candidates[self._turn % len(candidates)]
-            try:
-                socket.send_fds(chosen.channel, [CONNECTION], [connection.fileno()])
-            except OSError:
-                # It has died, or does not look at its channel: the next one.
-                continue
-            return True
-        return False
+            other.close()
 
     @property
-    def _workers(self) -> list[_Child]:
+    def _workers(self) -> list[Process]:
         """Those who take connections."""
         return [child for child in self._children.values() if child.role.takes_connections]
+
+    def _accept(self) -> None:
+        self._handover.accept(self._workers)
 
     def _hear(self, pid: int) -> None:
         """Take what a child says: that it is ready, or why it is not."""
@@ -297,15 +206,11 @@ class _Supervisor:
             return
         try:
             message = found.channel.recv(_MESSAGE_BYTES)
-        except BlockingIOError:
-            return
         except OSError:
-            message = b""
-        if not message:
-            self._selector.unregister(found.channel)
             return
         if message.startswith(READY):
             found.ready = True
+            found.pulse = Pulse(self._table.beats(found.number))
             self._starts[found.role].begin()
             message = message.removeprefix(READY)
         if message.startswith(CRASHED):
@@ -333,6 +238,8 @@ class _Supervisor:
             },
         )
 
+    # -- children that end -------------------------------------------------------------------------------------------
+
     def _reap(self) -> None:
         while self._children:
             try:
@@ -344,20 +251,21 @@ class _Supervisor:
             if pid not in self._children:
                 continue
             # Its last words may still be in the channel.
-            with suppress(KeyError):
-                self._hear(pid)
+            self._hear(pid)
             dead = self._children.pop(pid)
-            with suppress(KeyError):
-                self._selector.unregister(dead.channel)
-            dead.channel.close()
+            self._selector.unregister(dead.channel)
+            if not self._stopping:
+                self._handover.take_back(dead)
+            dead.close()
             if not self._stopping:
                 self._replace(dead, status)
 
-    def _replace(self, dead: _Child, status: int) -> None:
+    def _replace(self, dead: Process, status: int) -> None:
         """Have a successor started, soon. Raises what kept the first children from starting."""
         failure, exit_code, now = dead.failure, os.waitstatus_to_exitcode(status), time.monotonic()
         if failure is not None and not failure.retryable and not self._announced:
             raise failure
+        self._deaths[dead.number].add(now)
         pause = pause_after_life(now - dead.started)
         if not dead.ready:
             starts = self._starts[dead.role]
@@ -365,7 +273,7 @@ class _Supervisor:
             if starts.is_hopeless(others_serve=any(w.ready for w in self._workers)):
                 raise failure or LakebedError(
                     "a process of the server ends whenever it is started; the log says where it does. "
-                    f"process={dead.role.name} starts={starts.failed} error={dead.crash or _ended(exit_code)}"
+                    f"process={dead.role.process_name} starts={starts.failed} error={dead.crash or _ended(exit_code)}"
                 )
             pause = starts.pause_seconds
         log.error(dead.role.died, extra={"child": dead.number, "status": exit_code}, exc_info=failure)
@@ -377,11 +285,21 @@ class _Supervisor:
                 del self._restarts[number]
                 self._start(number)
 
-    def _patience(self) -> float | None:
+    def _patience(self) -> float:
         """How long nothing has to be done, if nothing happens."""
-        if self._held is not None:
+        if self._handover.is_pending:
             return 0.0
-        return max(0.0, min(self._restarts.values()) - time.monotonic()) if self._restarts else None
+        now = time.monotonic()
+        return max(0.0, min([self._watch.due, *self._restarts.values()]) - now)
+
+    def _publish_states(self) -> None:
+        """Write the state of each process for `/health/ready`."""
+        now = time.monotonic()
+        children = {child.number: child for child in self._children.values()}
+        for number, deaths in enumerate(self._deaths):
+            self._table.set_state(number, _state(children.get(number), is_restarting=deaths.is_loop(now)))
+
+    # -- signals -----------------------------------------------------------------------------------------------------
 
     def _on_stop(self, *_: object) -> None:
         self._stopping = True
@@ -396,8 +314,7 @@ class _Supervisor:
     def _stop_children(self) -> None:
         """Let the children finish what is under way, for a time; a second word to stop is taken as impatience."""
         self._stopping = True
-        if self._held is not None:
-            self._held.close()
+        self._handover.close()
         for found in self._children.values():
             os.kill(found.pid, signal.SIGTERM)
         deadline = time.monotonic() + self._settings.server.shutdown_grace + _KILL_SECONDS
@@ -410,3 +327,11 @@ class _Supervisor:
                     self._on_wake()
         for found in self._children.values():
             os.kill(found.pid, signal.SIGKILL)
+
+
+def _state(child: Process | None, *, is_restarting: bool) -> ProcessState:
+    if is_restarting:
+        return ProcessState.RESTARTING
+    if child is None or not child.ready:
+        return ProcessState.STARTING
+    return ProcessState.READY if child.pulse.is_responsive else ProcessState.UNRESPONSIVE

@@ -37,7 +37,8 @@ def serve(station: Station) -> int:
 
 async def _serve(child: Child) -> None:
     settings = child.station.settings
-    async with compose(settings, child.station.identity, child.metrics) as parts:
+    checks = child.station.processes.readiness_checks()
+    async with compose(settings, child.station.identity, child.metrics, checks) as parts:
         connections = Connections(
             parts.application,
             parts.reject,

@@ -134,6 +134,10 @@ class ServerSettings:
     shutdown_grace: Seconds = 30.0
     """How long requests under way may take to finish after a stop was asked for."""
 
+    hang_timeout: Annotated[float, SECONDS, Within(5, 3_600)] = 10.0
+    """How long a process of the server may go without a heartbeat before it is killed and replaced. Longer ones are for
+    debuggers, and for machines that stall."""
+
     @property
     def local_url(self) -> str:
         """The address as somebody on the same machine reaches it."""

@@ -1,0 +1,101 @@
+"""Hands accepted connections to workers, in turn.
+
+A connection that a worker has not taken from its channel is not lost with it: it is taken back and goes to another.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from .child import CONNECTION, DESCRIPTORS_A_MESSAGE
+from .roles import Process
+
+log = logging.getLogger("lakebed.server")
+
+_BUSY_PAUSE_SECONDS: Final = 0.05
+_INT: Final = struct.Struct("=i")
+
+
+class Handover:
+    """The listener of workers, and the connections that none of them has yet."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.listener = listener
+        self._waiting: deque[socket.socket] = deque()
+        self._turn = 0
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether an accepted connection waits for a worker."""
+        return bool(self._waiting)
+
+    def accept(self, workers: Collection[Process]) -> None:
+        """Hand over the connections that wait, then accept more until there are none."""
+        while True:
+            try:
+                connection = self._waiting.popleft() if self._waiting else self.listener.accept()[0]
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    log.warning("out of descriptors or memory; a connection waits", exc_info=error)
+                    time.sleep(_BUSY_PAUSE_SECONDS)
+                    return
+                continue
+            if not self._hand_over(connection, workers):
+                # Every channel is full. It waits here, and others in the system's queue.
+                self._waiting.appendleft(connection)
+                time.sleep(_BUSY_PAUSE_SECONDS)
+                return
+            connection.close()
+
+    def take_back(self, process: Process) -> None:
+        """Take back the connections that a process has not taken from its channel, for others."""
+        while True:
+            try:
+                # Not `recv_fds`, which passes no flags on and would block.
+                message, ancillary, _, _ = process.far_end.recvmsg(
+                    DESCRIPTORS_A_MESSAGE, socket.CMSG_LEN(DESCRIPTORS_A_MESSAGE * _INT.size), socket.MSG_DONTWAIT
+                )
+            except OSError:
+                return
+            if not message:
+                return
+            for _, _, packed in ancillary:
+                self._waiting.extend(socket.socket(fileno=descriptor) for (descriptor,) in _INT.iter_unpack(packed))
+
+    def close(self) -> None:
+        """Accept no more, and close the connections that wait."""
+        self.listener.close()
+        while self._waiting:
+            self._waiting.popleft().close()
+
+    def _hand_over(self, connection: socket.socket, workers: Collection[Process]) -> bool:
+        """Pass the connection to the next worker that takes it; whether one did."""
+        candidates = candidates_of(workers)
+        for _ in range(len(candidates)):
+            self._turn += 1
+            chosen = candidates[self._turn % len(candidates)]
+            try:
+                socket.send_fds(chosen.channel, [CONNECTION], [connection.fileno()])
+            except OSError:
+                # Its channel is full: the next one.
+                continue
+            return True
+        return False
+
+
+def candidates_of(workers: Collection[Process]) -> list[Process]:
+    """The workers that connections go to: those that respond; else those that start; else any, which may recover."""
+    return (
+        [each for each in workers if each.ready and each.pulse.is_responsive]
+        or [each for each in workers if not each.ready]
+        or list(workers)
+    )
