@@ -14,7 +14,7 @@ from .conftest import Lakebed
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """Settings that the server was started with."""
     started: list[Settings] = []
-    monkeypatch.setattr("lakebed.server.run", started.append, raising=False)
+    monkeypatch.setattr("lakebed.server.run", lambda settings, read_again: started.append(settings), raising=False)
     return started
 
 
@@ -39,5 +39,5 @@ def test_listening_beyond_this_machine_needs_tls_or_a_word(lakebed: Lakebed, ser
 
 
 def test_the_server_s_exit_status_is_the_command_s(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakebed.server.run", lambda settings: 3, raising=False)
+    monkeypatch.setattr("lakebed.server.run", lambda settings, read_again: 3, raising=False)
     assert lakebed("serve").status == 3

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.errors import Corrupted, LakebedError, StateConflict, StorageFull
-from lakebed.core.settings import ServerSettings, Settings
+from lakebed.core.settings import LogLevel, ServerSettings, Settings
 from lakebed.server import child
 from lakebed.server.child import Child, Station
 from lakebed.server.connections import Connections
 from lakebed.server.identity import establish_identity
 from lakebed.server.metrics import Metrics
 from lakebed.server.process_table import ProcessTable
+from lakebed.server.reloading import Reloaded
 from lakebed.wire.http.message import HeadFault, Request, Response
 
 # -- what a child tells its supervisor -------------------------------------------------------------------------------
@@ -89,12 +90,14 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def a_child(folder: Path, channel: socket.socket) -> Iterator[Child]:
     settings = Settings(server=ServerSettings(data=folder / "data"))
     processes = ProcessTable(["workers"] * 4)
-    station = Station(settings, establish_identity(settings), 3, channel, str(folder / "run"), processes)
+    reloaded = Reloaded(LogLevel.INFO)
+    station = Station(settings, establish_identity(settings), 3, channel, str(folder / "run"), processes, reloaded)
     metrics = Metrics(folder / "run", station.number)
     try:
         yield Child(station, metrics)
     finally:
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().remove_signal_handler(number)
         metrics.close()
 
 
@@ -174,7 +177,15 @@ def test_children_of_one_run_of_a_server_share_a_name_that_no_other_run_has(tmp_
     identity = establish_identity(settings)
     with socket.socket() as channel:
         first, second, other = (
-            Station(settings, identity, number, channel, str(tmp_path / run), ProcessTable(["workers"]))
+            Station(
+                settings,
+                identity,
+                number,
+                channel,
+                str(tmp_path / run),
+                ProcessTable(["workers"]),
+                Reloaded(LogLevel.INFO),
+            )
             for number, run in ((0, "lakebed-run-a"), (1, "lakebed-run-a"), (0, "lakebed-run-b"))
         )
     assert first.server == second.server != other.server

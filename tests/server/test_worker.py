@@ -10,11 +10,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
-from cryptography.hazmat.primitives import serialization
 
-from lakebed.core.errors import InvalidSetting
-from lakebed.core.settings import ServerSettings, Settings
-from lakebed.server import worker
 from tests.fixtures.ports import free_port
 from tests.fixtures.server import RunningServer, launch_server
 from tests.wire.http.certificate import Certificate, make_certificate
@@ -24,54 +20,9 @@ from .processes import wait_until
 MIB = 1024 * 1024
 
 
-def settings_with(certificate: Path | None, key: Path | None) -> Settings:
-    return Settings(server=ServerSettings(tls_cert=certificate, tls_key=key))
-
-
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("tls"))
-
-
-# -- certificates ----------------------------------------------------------------------------------------------------
-
-
-def test_no_certificate_means_plain_http() -> None:
-    assert worker.tls_context(settings_with(None, None)) is None
-
-
-def test_old_versions_of_tls_are_not_spoken(certificate: Certificate) -> None:
-    context = worker.tls_context(settings_with(certificate.certificate, certificate.key))
-    assert context is not None
-    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
-
-
-def test_a_certificate_that_cannot_be_used_names_its_setting(certificate: Certificate, tmp_path: Path) -> None:
-    noise = tmp_path / "noise.pem"
-    noise.write_text("-----BEGIN CERTIFICATE-----\nnoise\n-----END CERTIFICATE-----\n")
-    other = make_certificate(tmp_path)
-    for cert, key in (
-        (tmp_path / "absent.pem", certificate.key),
-        (certificate.certificate, tmp_path / "absent.pem"),
-        (noise, certificate.key),
-        (certificate.certificate, other.key),
-    ):
-        with pytest.raises(InvalidSetting, match=r"^server\.tls_cert: cannot be used"):
-            worker.tls_context(settings_with(cert, key))
-
-
-def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(certificate: Certificate, tmp_path: Path) -> None:
-    locked = tmp_path / "locked.pem"
-    key = serialization.load_pem_private_key(certificate.key.read_bytes(), None)
-    locked.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"secret"),
-        )
-    )
-    with pytest.raises(InvalidSetting):
-        worker.tls_context(settings_with(certificate.certificate, locked))
 
 
 # -- TLS, on a real server -------------------------------------------------------------------------------------------

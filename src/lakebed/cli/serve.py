@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 
+from lakebed.core.settings import Settings
+
 from .settings_flags import add_settings_flags, read_settings
 
 
@@ -15,7 +17,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve; the exit status when it ended."""
-    settings = read_settings(arguments).settings
+
+    def read() -> Settings:
+        return read_settings(arguments).settings
+
+    settings = read()
     # Only now: a mistake in the settings is told before the server's modules are loaded.
-    status: int = importlib.import_module("lakebed.server").run(settings) or 0
+    status: int = importlib.import_module("lakebed.server").run(settings, read) or 0
     return status

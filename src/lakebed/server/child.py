@@ -8,10 +8,12 @@ or when the supervisor is gone.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,14 +23,18 @@ from typing import Final
 import uvloop
 
 from lakebed.core import errors
-from lakebed.core.errors import LakebedError
+from lakebed.core.errors import InvalidSetting, LakebedError
 from lakebed.core.settings import Settings
 
 from .identity import Identity
+from .logs import set_log_level
 from .memory import settle_memory
 from .metrics import Metrics
 from .process_table import ProcessTable
+from .reloading import Reloaded, published, tls_context
 from .responsiveness import BEAT_SECONDS
+
+log = logging.getLogger("lakebed.server")
 
 READY: Final = b"+"
 """What a child says to the supervisor when it can do its work; what follows is why it ended."""
@@ -61,6 +67,10 @@ class Station:
     """Made anew for each run of a server, and gone with it."""
     processes: ProcessTable
     """Of all processes of the server."""
+    reloaded: Reloaded
+    """What was reloaded last before this child was started."""
+    certificate: ssl.SSLContext | None = None
+    """With which connections are secured."""
     listener: socket.socket | None = None
     """What a role takes connections from itself, where its role has a port of its own."""
 
@@ -77,13 +87,42 @@ class Child:
         self.station = station
         self.metrics = metrics
         self._stop = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        self._certificate = station.reloaded.certificate
+        self._use_certificate: Callable[[ssl.SSLContext], None] | None = None
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         self._beat()
+        # A signal that came before the handler was ignored.
+        self._reload()
+
+    def when_certificate_changes(self, use: Callable[[ssl.SSLContext], None]) -> None:
+        """Have `use` called with each certificate that replaces the one of the station."""
+        self._use_certificate = use
+        self._reload()
 
     def _beat(self) -> None:
         """Count a heartbeat, again and again, for as long as the event loop runs."""
         self.station.processes.beat(self.station.number)
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
+
+    def _reload(self) -> None:
+        """Apply what the supervisor published."""
+        fresh = published(self.station.run_folder)
+        if fresh is None:
+            return
+        set_log_level(fresh.log_level)
+        if self._use_certificate is None or fresh.certificate == self._certificate:
+            return
+        self._certificate = fresh.certificate
+        try:
+            certificate = tls_context(self.station.settings)
+        except InvalidSetting as error:
+            # The files changed since the supervisor read them.
+            log.error("TLS certificate not reloaded; the previous one stays in use", extra={"reason": str(error)})
+            return
+        if certificate is not None:
+            self._use_certificate(certificate)
 
     async def wait_for_stop(self, adopt: Adopt | None = None) -> None:
         """Say that this child is ready, take the connections that come, and return when it is to end."""

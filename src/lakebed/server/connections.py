@@ -65,6 +65,10 @@ class Connections:
 
         task.add_done_callback(adopted)
 
+    def use_certificate(self, tls: ssl.SSLContext) -> None:
+        """Secure the connections that come from now on with this; open ones keep theirs."""
+        self._tls = tls
+
     async def _adopt(self, connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:

@@ -16,7 +16,7 @@ from typing import Final, TextIO
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.settings import LogFormat, LogSettings
+from lakebed.core.settings import LogFormat, LogLevel, LogSettings
 
 HIDDEN: Final = "***"
 
@@ -160,11 +160,17 @@ def configure_logs(settings: LogSettings, stream: TextIO) -> None:
     handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(settings.level.upper())
-    # Debug of these would tell of every statement and chunk, and is never what a user of ours asks for.
+    set_log_level(settings.level)
+    logging.captureWarnings(True)
+
+
+def set_log_level(level: LogLevel) -> None:
+    """Write records of this level and above, in this process."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    # Debug records of these are one per statement or chunk, which is never what a user wants.
     for library in ("asyncio", "botocore", "urllib3"):
         logging.getLogger(library).setLevel(max(logging.INFO, root.level))
-    logging.captureWarnings(True)
 
 
 def _stamp(seconds: float) -> str:

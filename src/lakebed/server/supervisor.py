@@ -28,7 +28,6 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 
-from . import worker
 from .child import CRASHED, READY, Station, tell_crash, tell_failure, told_crash, told_failure
 from .data_lock import DataFolderLock
 from .handover import Handover
@@ -38,6 +37,7 @@ from .listeners import allow_many_descriptors, listen
 from .logs import configure_logs
 from .metrics import clear_metrics
 from .process_table import ProcessState, ProcessTable
+from .reloading import ReadSettings, Reloading, tls_context
 from .responsiveness import Pulse
 from .restarts import Deaths, Starts, pause_after_life
 from .roles import Process, Role, roles_of
@@ -52,11 +52,16 @@ _KILL_SECONDS: Final = 5.0
 _MESSAGE_BYTES: Final = 64 * 1024
 
 
-def run(settings: Settings) -> int:
-    """Serve until told to stop; the exit status. Raises LakebedError for what keeps the server from starting."""
-    worker.tls_context(settings)  # here only so that a mistake in it is told before anything is begun
+def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
+    """Serve until told to stop; the exit status. Raises LakebedError for what keeps the server from starting.
+
+    SIGHUP reads the settings with `read_again`.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
+    certificate = tls_context(settings)
     with DataFolderLock.acquire(settings.server.data, str(settings.server.listen)) as lock:
         identity = establish_identity(settings)
+        given = settings
         listener, address = listen("server.listen", "--listen", settings.server.listen)
         settings = replace(settings, server=replace(settings.server, listen=address))
         streams: socket.socket | None = None
@@ -68,7 +73,8 @@ def run(settings: Settings) -> int:
             configure_logs(settings.log, sys.stderr)
             clear_metrics(Path(run_folder))
             clear_spill(settings)
-            return _Supervisor(settings, identity, listener, run_folder, streams, lock).run()
+            reloading = Reloading(given, read_again, run_folder, certificate)
+            return _Supervisor(settings, identity, listener, run_folder, streams, lock, reloading).run()
 
 
 def _ended(exit_code: int) -> str:
@@ -85,11 +91,13 @@ class _Supervisor:
         run_folder: str,
         streams: socket.socket | None,
         lock: DataFolderLock,
+        reloading: Reloading,
     ) -> None:
         self._settings = settings
         self._identity = identity
         self._run_folder = run_folder
         self._lock = lock
+        self._reloading = reloading
         self._handover = Handover(listener)
         self._roles = roles_of(settings, streams)
         """By the numbers of those who have them."""
@@ -103,12 +111,14 @@ class _Supervisor:
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._announced = False
+        self._reload_wanted = False
         self._watch = HangWatch(self._table, self._handover, settings.server.hang_timeout, time.monotonic())
 
     def run(self) -> int:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for stop in _STOPS:
             signal.signal(stop, self._on_stop)
+        signal.signal(signal.SIGHUP, self._on_hangup)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in range(len(self._roles)):
             self._start(number)
@@ -124,6 +134,8 @@ class _Supervisor:
                 self._watch.look(self._children.values(), time.monotonic())
                 if self._handover.is_pending:
                     self._accept()
+                if self._reload_wanted:
+                    self._reload()
                 self._announce_once()
                 self._publish_states()
         finally:
@@ -160,12 +172,14 @@ class _Supervisor:
 
     def _station(self, role: Role, number: int, channel: socket.socket) -> Station:
         return Station(
-            self._settings,
+            self._reloading.applied_to(self._settings),
             self._identity,
             number,
             channel,
             self._run_folder,
             self._table,
+            self._reloading.current,
+            self._reloading.certificate,
             role.listener,
         )
 
@@ -177,6 +191,7 @@ class _Supervisor:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         # The parent decides when to stop: a terminal's Ctrl-C reaches every process of the group.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
@@ -305,11 +320,20 @@ class _Supervisor:
         self._stopping = True
         self._stops += 1
 
+    def _on_hangup(self, *_: object) -> None:
+        self._reload_wanted = True
+
     def _on_wake(self) -> None:
         try:
             os.read(self._wake_read, 4096)
         except BlockingIOError:
             return
+
+    def _reload(self) -> None:
+        self._reload_wanted = False
+        self._reloading.reload()
+        for child in self._children.values():
+            os.kill(child.pid, signal.SIGHUP)
 
     def _stop_children(self) -> None:
         """Let the children finish what is under way, for a time; a second word to stop is taken as impatience."""

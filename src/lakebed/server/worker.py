@@ -7,11 +7,10 @@ import logging
 import os
 import secrets
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from lakebed.core.errors import InvalidSetting, LakebedError
+from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
@@ -43,9 +42,10 @@ async def _serve(child: Child) -> None:
             parts.application,
             parts.reject,
             limit=max(1, settings.server.max_connections // settings.server.workers),
-            tls=tls_context(settings),
+            tls=child.station.certificate,
             report=parts.instruments.connections.set,
         )
+        child.when_certificate_changes(connections.use_certificate)
         chores = [
             asyncio.create_task(connections.watch()),
             asyncio.create_task(parts.reaper.run()),
@@ -70,24 +70,6 @@ async def _serve(child: Child) -> None:
         await child.wait_for_stop(connections.adopt)
         await connections.drain(settings.server.shutdown_grace)
         await end_chores(chores)
-
-
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """The server's certificate, if it has one. Raises InvalidSetting when it cannot be used."""
-    if settings.server.tls_cert is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    certificate, key = settings.server.tls_cert, settings.server.tls_key
-    try:
-        # With a password for a key that has one, OpenSSL does not ask for it on the terminal.
-        context.load_cert_chain(certificate, key, password="")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InvalidSetting(
-            f"server.tls_cert: cannot be used. certificate={certificate} key={key} reason={reason}"
-        ) from error
-    return context
 
 
 def _sweep(parts: Parts) -> Callable[[], Awaitable[None]]:
