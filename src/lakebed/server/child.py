@@ -46,7 +46,7 @@ CONNECTION: Final = b"C"
 """What comes with the descriptor of a connection."""
 
 DESCRIPTORS_A_MESSAGE: Final = 16
-"""The most descriptors, and bytes, of one look at a channel."""
+"""The most descriptors, and bytes, of one read from a channel."""
 
 _FAILURE_BYTES: Final = 8192
 
@@ -66,11 +66,11 @@ class Station:
     run_folder: str
     """Made anew for each run of a server, and gone with it."""
     processes: ProcessTable
-    """Of all processes of the server."""
+    """State and heartbeats of all processes of the server."""
     reloaded: Reloaded
-    """What was reloaded last before this child was started."""
+    """The values of the last reload before this child was started."""
     certificate: ssl.SSLContext | None = None
-    """With which connections are secured."""
+    """The TLS context of new connections; None for plain HTTP."""
     listener: socket.socket | None = None
     """What a role takes connections from itself, where its role has a port of its own."""
 

@@ -66,7 +66,7 @@ class Connections:
         task.add_done_callback(adopted)
 
     def use_certificate(self, tls: ssl.SSLContext) -> None:
-        """Secure the connections that come from now on with this; open ones keep theirs."""
+        """Use this TLS context for new connections; open ones keep theirs."""
         self._tls = tls
 
     async def _adopt(self, connection: socket.socket) -> None:

@@ -32,7 +32,7 @@ _FILE: Final = "reloaded.json"
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """What children are to apply."""
+    """The values that children apply."""
 
     log_level: LogLevel
     certificate: int = 0
@@ -55,7 +55,7 @@ def published(run_folder: str) -> Reloaded | None:
 
 @dataclass(slots=True)
 class Reloading:
-    """The supervisor's side: what is in force, and how it is read again."""
+    """The supervisor's side: the values in force, and how they are read again."""
 
     given: Settings
     """As they were read at the start."""

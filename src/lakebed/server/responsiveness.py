@@ -29,7 +29,7 @@ class Pulse:
     silent_seconds: float = 0.0
 
     def observe(self, beats: int, elapsed_seconds: float) -> None:
-        """Take note of the count at a tick, so long after the last tick."""
+        """Record the count at a tick, `elapsed_seconds` after the last one."""
         if beats != self.beats:
             self.beats, self.silent_seconds = beats, 0.0
         else:

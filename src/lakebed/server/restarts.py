@@ -69,14 +69,14 @@ def pause_after_life(seconds: float) -> float:
 
 @dataclass(slots=True)
 class Deaths:
-    """When the processes of one number ended, for as long as that says something about the next."""
+    """When the last processes of one number ended."""
 
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=_LOOP_DEATHS))
 
     def add(self, now: float) -> None:
-        """Take note of one that ended."""
+        """Record the end of a process."""
         self._times.append(now)
 
     def is_loop(self, now: float) -> bool:
-        """Whether so many ended within the last minute that a successor that is ready need not last."""
+        """Whether three ended within the last minute: the next is likely to end too, though it may be ready now."""
         return len(self._times) == _LOOP_DEATHS and now - self._times[0] < _LOOP_SECONDS

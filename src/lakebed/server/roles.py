@@ -21,13 +21,13 @@ class Role:
     title: str
     """Its name for operators: in `/health/ready` and in the log."""
     process_name: str
-    """What its process is called where processes are listed, in at most 15 characters."""
+    """The process name that `ps` and `top` show, in at most 15 characters."""
     run: Callable[[Station], int]
-    """What a child does until it is ended; its exit status."""
+    """Runs a child until it is stopped; returns its exit status."""
     died: str
-    """What is logged of one that did."""
+    """The log message when one of its processes ends."""
     takes_connections: bool = False
-    """Whether the server is there as long as one of these is."""
+    """Whether its processes are handed connections. The server runs as long as one of these does."""
     listener: socket.socket | None = None
     """Bound by the supervisor, so that clients wait while a child is replaced; the child itself accepts connections."""
 
@@ -51,7 +51,7 @@ class Process:
     is_killed: bool = False
     failure: LakebedError | None = None
     crash: str = ""
-    """What it ended of that is no error of ours."""
+    """The exception that ended it, if that is none of ours."""
 
     def close(self) -> None:
         """Close both ends of its channel."""
@@ -60,7 +60,7 @@ class Process:
 
 
 def roles_of(settings: Settings, streams: socket.socket | None) -> tuple[Role, ...]:
-    """The role of each process of a server, by the processes' numbers."""
+    """The role of each process of a server; the index is the number of the process."""
     works = Role("workers", "lakebed-worker", worker.serve, "a worker died and is replaced", takes_connections=True)
     delivers = Role(
         "event delivery",

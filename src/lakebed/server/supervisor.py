@@ -100,7 +100,7 @@ class _Supervisor:
         self._reloading = reloading
         self._handover = Handover(listener)
         self._roles = roles_of(settings, streams)
-        """By the numbers of those who have them."""
+        """By process number."""
         self._table = ProcessTable([role.title for role in self._roles])
         self._children: dict[int, Process] = {}
         self._stopping = False
@@ -208,7 +208,7 @@ class _Supervisor:
 
     @property
     def _workers(self) -> list[Process]:
-        """Those who take connections."""
+        """The processes that are handed connections."""
         return [child for child in self._children.values() if child.role.takes_connections]
 
     def _accept(self) -> None:
