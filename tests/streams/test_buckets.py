@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import cast
 
 import pytest
@@ -13,8 +14,9 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.partitions import Partition
 from lakebed.streams.purging import Purging
-from lakebed.streams.seam import TableBucket
+from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
+from tests.contracts.stream_log import plain_batch
 
 from .world import StreamWorld
 
@@ -29,18 +31,25 @@ class Shelf:
         self.closed: list[TableBucket] = []
         self.removed: list[tuple[int, int | None]] = []
         self.refuses = False
+        self.is_opening = asyncio.Event()
+        self.calls: list[str] = []
 
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+        self.is_opening.set()
         await self.may_open.wait()
+        self.calls.append("open")
         if self.refuses:
             raise StreamFailure(Reason.LOG_STORAGE, "no disk")
         self.opened.append(bucket)
         return OpenBucket(bucket, RefusingLog())
 
     async def close(self, opened: OpenBucket) -> None:
+        self.calls.append("close")
+        await opened.log.close()
         self.closed.append(opened.bucket)
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
+        self.calls.append("remove")
         self.removed.append((table_id, partition_id))
 
 
@@ -142,7 +151,7 @@ async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shel
     assert shelf.closed == [TableBucket(table.id, partition.id, 0)]
     with pytest.raises(StreamFailure) as raised:
         await buckets.get(table, partition.id, 0)
-    assert raised.value.reason is Reason.NO_PARTITION
+    assert raised.value.reason is Reason.UNKNOWN_BUCKET
 
 
 async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shelf: Shelf) -> None:
@@ -265,17 +274,67 @@ async def confirmed() -> None:
     return None
 
 
-async def test_files_of_what_was_dropped_are_removed_once(light_world: StreamWorld, shelf: Shelf) -> None:
+async def test_files_of_what_was_dropped_are_removed_once(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
     partition = await light_world.partitions.by_name(table, "EU")
     await light_world.partitions.remove(light_world.root, table, "EU")
     light_world.clock.advance(1.0)
     await light_world.tables.drop(light_world.root, *table.path)
-    purging = Purging(light_world.store, shelf, lambda: True, confirmed)
+    purging = Purging(light_world.store, buckets, lambda: True, confirmed)
     assert await purging.purge() == 2
     assert shelf.removed == [(table.id, partition.id), (table.id, None)]
     assert await purging.purge() == 0
+
+
+@pytest.mark.parametrize("dropped", ["partition", "table"])
+async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, dropped: str
+) -> None:
+    table = await light_world.table(partition_key=["name"])
+    await light_world.partitions.add(light_world.root, table, "EU")
+    partition = await light_world.partitions.by_name(table, "EU")
+    shelf.may_open.clear()
+    late = asyncio.create_task(buckets.get(table, partition.id, 0))
+    await shelf.is_opening.wait()
+    if dropped == "partition":
+        await light_world.partitions.remove(light_world.root, table, "EU")
+    else:
+        await light_world.tables.drop(light_world.root, *table.path)
+    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True).purge())
+    opening = buckets._openings[table.id, partition.id, 0]
+    while opening.waiting < 2 and not purging.done():
+        await asyncio.sleep(0)
+    shelf.may_open.set()
+    with pytest.raises(StreamFailure) as raised:
+        await late
+    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    assert await purging == 1
+    assert shelf.calls == ["open", "close", "remove"]
+    assert not buckets._openings
+
+
+async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_as_not_leader_if_the_leader_moves(
+    light_world: StreamWorld, buckets: Buckets
+) -> None:
+    table = await light_world.table(partition_key=["name"])
+    for name in ("EU", "US"):
+        await light_world.partitions.add(light_world.root, table, name)
+    eu, us = await light_world.partitions.of(table)
+
+    async def append(partition: Partition, meanwhile: Awaitable[object]) -> None:
+        async with buckets.using(table, partition.id, 0) as opened:
+            await meanwhile
+            await opened.log.append(plain_batch(1), Acks.ALL)
+
+    with pytest.raises(StreamFailure) as raised:
+        await append(eu, light_world.partitions.remove(light_world.root, table, "EU"))
+    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    with pytest.raises(StreamFailure) as raised:
+        await append(us, buckets.close())
+    assert raised.value.reason is Reason.NOT_LEADER
 
 
 async def test_a_visited_bucket_is_let_go_of_again(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:

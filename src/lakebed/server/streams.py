@@ -245,7 +245,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         ack_after_upload=settings.streams.ack_after_upload,
     )
     buckets = Buckets(store, tables, partitions, is_home)
-    purging = Purging(meta, store, is_home, ground.folder_ownership.confirm)
+    purging = Purging(meta, buckets, is_home, ground.folder_ownership.confirm)
     tables.when_dropped(purging.wake)
     partitions.when_dropped(purging.wake)
 

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from lakebed.core.errors import LakebedError
+
 from .failures import Reason, StreamFailure
 from .partitions import Partition, Partitions
 from .seam import BucketKeys, BucketLog, TableBucket
@@ -59,7 +61,7 @@ class BucketStore(Protocol):
 _Key = tuple[int, int | None, int]
 _REOPENING_SECONDS: Final = 1.0
 
-_NOT_ITS_OWN: Final = frozenset({Reason.NOT_LEADER, Reason.NO_LEADER, Reason.UNKNOWN_BUCKET, Reason.NO_PARTITION})
+_NOT_ITS_OWN: Final = frozenset({Reason.NOT_LEADER, Reason.NO_LEADER, Reason.UNKNOWN_BUCKET})
 """Of an opening that failed for these nothing is remembered. That another server has the newest records is in the row
 of the log, which also tells when that is over; the others are of a bucket that is not, or of no bucket of ours."""
 
@@ -128,6 +130,26 @@ class Buckets:
             )  # seen, should all have left
         # Opening can take longer than a caller waits. Begun again for each of them it would never end.
         return await asyncio.shield(opening.task)
+
+    @asynccontextmanager
+    async def using(self, table: StreamTable, partition_id: int | None, number: int) -> AsyncIterator[OpenBucket]:
+        """The bucket, for one request. Does not suspend if the bucket is open, so requests keep their order.
+
+        A request that fails because the bucket was dropped under it fails with UNKNOWN_BUCKET. Reasons: as `get`.
+        """
+        opened = await self.get(table, partition_id, number)
+        try:
+            yield opened
+        except LakebedError:
+            if opened.log.is_closed:
+                await self.check_exists(opened.bucket)
+            raise
+
+    async def check_exists(self, bucket: TableBucket) -> None:
+        """Raises UNKNOWN_BUCKET if the table or the partition was dropped."""
+        await self._tables.by_id(bucket.table_id)
+        if bucket.partition_id is not None:
+            await self._partitions.by_id(bucket.partition_id)
 
     async def _open_in_turn(self, key: _Key, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
         async with self._turn(key) as opening:
@@ -220,6 +242,17 @@ class Buckets:
     def _check_home(self) -> None:
         if not self._is_home():
             raise StreamFailure(Reason.NOT_LEADER, "another server is the home of streams")
+
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        """Remove all that is stored of a dropped table, or of one of its dropped partitions. Idempotent.
+
+        A request that began before the drop may still be opening a bucket. It finishes first: it would create again
+        what is removed.
+        """
+        for key in [each for each in self._openings if each[0] == table_id and partition_id in (None, each[1])]:
+            async with self._turn(key):
+                pass
+        await self._store.remove(table_id, partition_id)
 
     async def close(self) -> None:
         """Let go of all."""

@@ -85,6 +85,8 @@ class Partitions:
         self._gate = gate
         self._tables = tables
         self._by_id: dict[int, Partition] = {}
+        self._drops = 0
+        """Grows with each drop: a row that was read before one may be of a dropped partition."""
         self._on_dropped: list[Dropped] = []
         self._is_sure: Callable[[], bool] = lambda: True
 
@@ -98,10 +100,12 @@ class Partitions:
 
     def forget_all(self) -> None:
         """Look everything up anew: another may have been the home."""
+        self._drops += 1
         self._by_id.clear()
 
     def forget_table(self, table_id: int) -> None:
-        """The partitions of a dropped table are gone with it."""
+        """Forget the partitions of a dropped table."""
+        self._drops += 1
         for partition in [found for found in self._by_id.values() if found.table_id == table_id]:
             del self._by_id[partition.id]
 
@@ -110,21 +114,30 @@ class Partitions:
         return self._by_id.get(partition_id)
 
     async def by_id(self, partition_id: int) -> Partition:
-        """The partition, whoever asks. Reasons: NO_PARTITION."""
+        """The partition, without a permission check.
+
+        Reasons: UNKNOWN_BUCKET. Clients take it as stale metadata and look the partition up by its name.
+        """
         found = self._by_id.get(partition_id)
         if found is not None and self._is_sure():
             return found
-        row = await self._meta.row(_BY_ID, partition_id)
+        drops = None
+        row = None
+        while drops != self._drops:
+            # A drop during the read may be of this partition: remembered, it would be opened again.
+            drops = self._drops
+            row = await self._meta.row(_BY_ID, partition_id)
         if row is None:
-            raise StreamFailure(Reason.NO_PARTITION, f"no such partition. partition_id={partition_id}")
+            self._by_id.pop(partition_id, None)
+            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"unknown partition. partition_id={partition_id}")
         return self._by_id.setdefault(partition_id, Partition(*row))
 
     async def by_name(self, table: StreamTable, name: str) -> Partition:
-        """The partition, whoever asks. Reasons: NOT_PARTITIONED, NO_PARTITION."""
+        """The partition, without a permission check. Reasons: NOT_PARTITIONED, NO_PARTITION."""
         _check_partitioned(table)
         row = await self._meta.row(_BY_NAME, table.id, name)
         if row is None:
-            raise StreamFailure(Reason.NO_PARTITION, f"no such partition. table={table.path} partition={name}")
+            raise _no_partition(table, name)
         return Partition(*row)
 
     async def of(self, table: StreamTable) -> Sequence[Partition]:
@@ -192,7 +205,7 @@ class Partitions:
         table = await self._tables.by_path(database, name)
         wanted = partition_name(table, spec)
         if not await self.remove(caller, table, wanted) and not ignore_if_not_exists:
-            raise StreamFailure(Reason.NO_PARTITION, f"no such partition. table={table.path} partition={wanted}")
+            raise _no_partition(table, wanted)
 
     async def remove(self, caller: Caller, table: StreamTable, name: str) -> bool:
         """Remove a partition for who was admitted to that; False if there is none of the name."""
@@ -221,10 +234,16 @@ class Partitions:
         partition_id = await self._meta.transact(work)
         if partition_id is None:
             return False
+        self._drops += 1
         self._by_id.pop(partition_id, None)
         for told in self._on_dropped:
             await told(table.id, partition_id)
         return True
+
+
+def _no_partition(table: StreamTable, name: str) -> StreamFailure:
+    """The failure of a lookup by name, in the words of Fluss: its clients show and compare them."""
+    return StreamFailure(Reason.NO_PARTITION, f"Table partition '{table.path}(p={name})' does not exist.")
 
 
 def _check_partitioned(table: StreamTable) -> None:

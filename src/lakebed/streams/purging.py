@@ -10,7 +10,7 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore, Transaction
 
-from .buckets import BucketStore
+from .buckets import Buckets
 
 __all__ = ["Purging"]
 
@@ -27,14 +27,14 @@ class Purging:
     def __init__(
         self,
         meta: MetaStore,
-        store: BucketStore,
+        buckets: Buckets,
         is_home: Callable[[], bool],
         confirm_ownership: Callable[[], Awaitable[None]],
     ) -> None:
         """`confirm_ownership` raises ForeignStore if the local folder is another deployment's."""
         self._confirm_ownership = confirm_ownership
         self._meta = meta
-        self._store = store
+        self._buckets = buckets
         self._is_home = is_home
         self._news = asyncio.Event()
 
@@ -62,7 +62,7 @@ class Purging:
         dropped = await self._meta.rows(_DROPPED)
         for table_id, partition_id in dropped:
             await self._confirm_ownership()
-            await self._store.remove(table_id, partition_id or None)
+            await self._buckets.remove(table_id, partition_id or None)
             log.info(
                 "files of dropped table deleted", extra={"table_id": table_id, "partition_id": partition_id or None}
             )

@@ -67,6 +67,8 @@ class Tables:
         self._by_id: dict[int, StreamTable] = {}
         self._ids: dict[TablePath, int] = {}
         self._schemas: dict[tuple[int, int], Schema] = {}
+        self._changes = 0
+        """Grows with each change and drop: a row that was read before one may be out of date."""
         self._on_dropped: list[Dropped] = []
         self._on_changed: list[Changed] = []
         self._is_sure: Callable[[], bool] = lambda: True
@@ -90,13 +92,21 @@ class Tables:
         return self._by_id.get(table_id)
 
     async def by_id(self, table_id: int) -> StreamTable:
-        """The table, whoever asks. Reasons: UNKNOWN_BUCKET, which clients answer by looking the table up anew."""
+        """The table, without a permission check.
+
+        Reasons: UNKNOWN_BUCKET. Clients take it as stale metadata and look the table up by its name.
+        """
         found = self._by_id.get(table_id)
         if found is not None and self._is_sure():
             return found
-        row = await self._meta.row(_BY_ID, table_id)
+        changes = None
+        row = None
+        while changes != self._changes:
+            changes = self._changes
+            row = await self._meta.row(_BY_ID, table_id)
         if row is None:
-            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"no such table. table_id={table_id}")
+            self._discard(table_id)
+            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"unknown table. table_id={table_id}")
         return self._remember(_table_from(row))
 
     async def by_path(self, database: str, name: str) -> StreamTable:
@@ -104,7 +114,11 @@ class Tables:
         known = self._ids.get(TablePath(database, name))
         if known is not None and self._is_sure():
             return self._by_id[known]
-        return self._remember(await self.find(self._meta, database, name))
+        while True:
+            changes = self._changes
+            found = await self.find(self._meta, database, name)
+            if changes == self._changes:
+                return self._remember(found)
 
     async def all(self) -> list[StreamTable]:
         """All of them, whoever asks, by id."""
@@ -127,12 +141,12 @@ class Tables:
 
     def forget(self, table_id: int) -> None:
         """Look it up anew the next time: somebody has changed it."""
-        found = self._by_id.pop(table_id, None)
-        if found is not None:
-            self._ids.pop(found.path, None)
+        self._changes += 1
+        self._discard(table_id)
 
     def forget_all(self) -> None:
         """Look everything up anew: another may have been the home."""
+        self._changes += 1
         self._by_id.clear()
         self._ids.clear()
         self._schemas.clear()
@@ -247,6 +261,11 @@ class Tables:
         self.forget(table_id)
         for told in self._on_dropped:
             await told(table_id)
+
+    def _discard(self, table_id: int) -> None:
+        found = self._by_id.pop(table_id, None)
+        if found is not None and self._ids.get(found.path) == table_id:
+            del self._ids[found.path]
 
     def _remember(self, table: StreamTable) -> StreamTable:
         self._by_id[table.id] = table

@@ -36,9 +36,6 @@ VISIT_SECONDS: Final = 3600.0
 AGAIN_SECONDS: Final = 300.0
 """How long it is until one is visited again that could not be opened, or not be copied: it may have been in passing."""
 
-_GONE: Final = frozenset({Reason.UNKNOWN_BUCKET, Reason.NO_PARTITION})
-"""It was dropped while we came to it."""
-
 _Work = Callable[[OpenBucket], Awaitable[None]]
 
 
@@ -128,8 +125,8 @@ class Tending:
         try:
             await work()
         except LakebedError as error:
-            if isinstance(error, StreamFailure) and error.reason in _GONE:
-                return 0
+            if isinstance(error, StreamFailure) and error.reason is Reason.UNKNOWN_BUCKET:
+                return 0  # dropped meanwhile
             log.warning("a log could not be looked after", extra={"bucket": str(bucket)}, exc_info=error)
             return 1
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -46,8 +47,9 @@ class Place:
         self._logs = cast(Any, LogCalls)(tables, None, self, gate, None, ManualClock())
         self._keys = cast(Any, KeyCalls)(tables, self, gate, None)
 
-    async def get(self, table: object, partition_id: int | None, number: int) -> Place:
-        return self
+    @asynccontextmanager
+    async def using(self, table: object, partition_id: int | None, number: int) -> AsyncIterator[Place]:
+        yield self
 
     async def _replicate(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
         await self.is_back.wait()

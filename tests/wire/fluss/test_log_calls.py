@@ -1,77 +1,156 @@
-"""Fetches that wait: for records, for their time to be over, and never in the way of others."""
+"""Fetches that wait: for records, for their time to be over, and for a bucket that is closed meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from lakebed.core.clock import ManualClock
-from lakebed.streams.buckets import OpenBucket
+import pytest
+
+from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.log.memory import MemoryLog
+from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import Acks, TableBucket
+from lakebed.streams.table import StreamTable
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.contracts.stream_log import plain_batch
+from tests.streams.world import StreamWorld
 
-NOT_LEADER = 12
+NOT_LEADER, UNKNOWN_TABLE_OR_BUCKET = 12, 21
+LONGER_THAN_A_TEST_MS = 60_000
+
+
+class WatchedLog(MemoryLog):
+    """A log that says when a fetch waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_watched = asyncio.Event()
+
+    def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
+        self.is_watched.set()
+        return super().watch(offset, told)
+
+
+class LogsInMemory:
+    """A `BucketStore` of empty logs."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TableBucket, WatchedLog] = {}
+
+    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+        self.logs[bucket] = WatchedLog()
+        return OpenBucket(bucket, self.logs[bucket])
+
+    async def close(self, opened: OpenBucket) -> None:
+        await opened.log.close()
+
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        """Nothing is stored."""
 
 
 class Rig:
-    """Logs by the number of their bucket, and the calls on them."""
+    """The calls on logs in memory."""
 
-    def __init__(self, *logs: MemoryLog) -> None:
-        table: Any = SimpleNamespace(path=("fluss", "t"), id=1, table_id=1)
+    def __init__(self, world: StreamWorld) -> None:
+        async def pass_(*_: object) -> None:
+            """There is room."""
 
-        async def pass_(*_: object, **__: object) -> None:
-            """Nobody is kept out, and whoever asks for room has it."""
-
-        async def get(table: Any, partition_id: int | None, number: int) -> OpenBucket:
-            return OpenBucket(TableBucket(1, None, number), logs[number])
-
-        unused: Any = None
+        self.store = LogsInMemory()
+        self.buckets = Buckets(self.store, world.tables, world.partitions)
+        self._world = world
         self._room: Any = SimpleNamespace(turn=pass_, ready=pass_)
-        self._calls = LogCalls(
-            SimpleNamespace(known=lambda _: table),  # type: ignore[arg-type]  # all that a fetch asks of these
-            unused,
-            SimpleNamespace(get=get),  # type: ignore[arg-type]
-            SimpleNamespace(check=pass_),  # type: ignore[arg-type]
-            unused,
-            ManualClock(),
-        )
-        self._count = len(logs)
+        unused: Any = None
+        self._calls = LogCalls(world.tables, world.partitions, self.buckets, world.gate, unused, world.clock)
 
-    async def fetch(self, wait_ms: int) -> pb.FetchLogResponse:
+    async def fetch(self, table: StreamTable, *buckets: tuple[int | None, int], wait_ms: int) -> list[pb.FetchedBucket]:
+        """Fetch from these buckets, by partition id and number; what is answered of each."""
         request = pb.FetchLogRequest(follower_server_id=-1, max_bytes=1 << 20, min_bytes=1, max_wait_ms=wait_ms)
-        asked = request.tables.add(table_id=1, projection_pushdown_enabled=False)
-        for number in range(self._count):
-            asked.buckets.add(bucket_id=number, fetch_offset=0, max_fetch_bytes=1 << 20)
-        caller: Any = SimpleNamespace(principal=None, request_id="r", connection=None)
+        asked = request.tables.add(table_id=table.id, projection_pushdown_enabled=False)
+        for partition_id, number in buckets:
+            bucket = asked.buckets.add(bucket_id=number, fetch_offset=0, max_fetch_bytes=1 << 20)
+            if partition_id is not None:
+                bucket.partition_id = partition_id
+        caller: Any = SimpleNamespace(principal=self._world.root.principal, request_id="r", connection=None)
         answer: Any = await self._calls.fetch(caller, memoryview(request.SerializeToString()), 0, self._room)
-        return pb.FetchLogResponse.FromString(b"".join(answer))
+        return list(pb.FetchLogResponse.FromString(b"".join(answer)).tables[0].buckets)
+
+    async def waiting(
+        self, table: StreamTable, *buckets: tuple[int | None, int]
+    ) -> asyncio.Task[list[pb.FetchedBucket]]:
+        """A fetch that waits for these buckets."""
+        for partition_id, number in buckets:
+            await self.buckets.get(table, partition_id, number)
+        fetching = asyncio.create_task(self.fetch(table, *buckets, wait_ms=LONGER_THAN_A_TEST_MS))
+        for log in self.store.logs.values():
+            await log.is_watched.wait()
+        return fetching
 
 
-async def test_a_log_that_is_closed_is_waited_for_without_holding_up_others() -> None:
-    log = MemoryLog()
-    fetching = asyncio.create_task(Rig(log).fetch(200))
-    await asyncio.sleep(0)
-    await log.close()
-    turns = 0
-    while not fetching.done():
-        await asyncio.sleep(0.001)
-        turns += 1
-    assert turns > 5, "nothing else was done while it waited"
-    (bucket,) = fetching.result().tables[0].buckets
+@pytest.fixture
+def rig(light_world: StreamWorld) -> Rig:
+    return Rig(light_world)
+
+
+async def test_a_fetch_whose_bucket_is_closed_is_answered_not_leader_at_once(
+    light_world: StreamWorld, rig: Rig
+) -> None:
+    fetching = await rig.waiting(await light_world.table(), (None, 0))
+    await rig.buckets.close()
+    (bucket,) = await asyncio.wait_for(fetching, 30)
     assert bucket.error_code == NOT_LEADER
 
 
-async def test_what_others_have_is_answered_though_a_log_is_closed() -> None:
-    closed, other = MemoryLog(), MemoryLog()
-    fetching = asyncio.create_task(Rig(closed, other).fetch(60_000))
-    await asyncio.sleep(0)
+async def test_records_of_other_buckets_come_with_the_failure_of_a_closed_one(
+    light_world: StreamWorld, rig: Rig
+) -> None:
+    table = await light_world.table(bucket_count=2)
+    fetching = await rig.waiting(table, (None, 0), (None, 1))
+    closed, other = (rig.store.logs[TableBucket(table.id, None, number)] for number in range(2))
     await closed.close()
-    await asyncio.sleep(0)
     await other.append(plain_batch(3), Acks.ALL)
-    first, second = (await fetching).tables[0].buckets
+    first, second = await asyncio.wait_for(fetching, 30)
     assert (first.error_code, second.error_code, second.high_watermark) == (NOT_LEADER, 0, 3)
     assert second.records
+
+
+async def test_a_fetch_of_a_partition_that_is_dropped_while_it_waits_is_answered_21_at_once(
+    light_world: StreamWorld, rig: Rig
+) -> None:
+    table = await light_world.table(partition_key=["name"])
+    for name in ("EU", "US"):
+        await light_world.partitions.add(light_world.root, table, name)
+    eu, us = [each.id for each in await light_world.partitions.of(table)]
+    fetching = await rig.waiting(table, (eu, 0), (us, 0))
+    await light_world.partitions.remove(light_world.root, table, "EU")
+    dropped, other = await asyncio.wait_for(fetching, 30)
+    assert (dropped.partition_id, dropped.error_code) == (eu, UNKNOWN_TABLE_OR_BUCKET)
+    assert (other.partition_id, other.error_code) == (us, 0)
+
+
+async def test_a_fetch_of_a_table_that_is_dropped_while_it_waits_is_answered_21_at_once(
+    light_world: StreamWorld, rig: Rig
+) -> None:
+    table = await light_world.table()
+    fetching = await rig.waiting(table, (None, 0))
+    await light_world.tables.drop(light_world.root, *table.path)
+    (bucket,) = await asyncio.wait_for(fetching, 30)
+    assert bucket.error_code == UNKNOWN_TABLE_OR_BUCKET
+
+
+async def test_a_fetch_of_a_partition_that_was_dropped_before_waits_with_its_failure(
+    light_world: StreamWorld, rig: Rig
+) -> None:
+    """Released clients send it again without a pause."""
+    table = await light_world.table(partition_key=["name"])
+    await light_world.partitions.add(light_world.root, table, "EU")
+    partition = await light_world.partitions.by_name(table, "EU")
+    await light_world.partitions.remove(light_world.root, table, "EU")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    (bucket,) = await rig.fetch(table, (partition.id, 0), wait_ms=50)
+    assert bucket.error_code == UNKNOWN_TABLE_OR_BUCKET
+    assert loop.time() - began >= 0.05

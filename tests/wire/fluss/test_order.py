@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,13 +31,16 @@ class Begun:
     def __init__(self) -> None:
         self.order: list[tuple[int, bytes]] = []
 
-    async def get(self, table: object, partition_id: int | None, number: int) -> Any:  # Any: of a bucket, its log
+    @asynccontextmanager
+    async def using(
+        self, table: object, partition_id: int | None, number: int
+    ) -> AsyncIterator[Any]:  # Any: of a bucket, its log
         async def append(records: memoryview, acks: Acks) -> Appended:
             self.order.append((number, bytes(records)))
             await asyncio.sleep(0)
             return Appended(0, 1)
 
-        return SimpleNamespace(log=SimpleNamespace(append=append))
+        yield SimpleNamespace(log=SimpleNamespace(append=append))
 
 
 async def nothing(*_: object, **__: object) -> None:

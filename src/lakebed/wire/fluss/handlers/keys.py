@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from google.protobuf.message import Message
@@ -71,11 +73,10 @@ class KeyCalls:
         await self._gate.check(caller.principal, need, *table.path, request_id=caller.request_id)
         return table
 
-    async def _keys(self, table: StreamTable, partition_id: int | None, number: int) -> BucketKeys:
-        opened = await self._buckets.get(table, partition_id, number)
-        if opened.keys is None:
-            raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
-        return opened.keys
+    @asynccontextmanager
+    async def _keys(self, table: StreamTable, partition_id: int | None, number: int) -> AsyncIterator[BucketKeys]:
+        async with self._buckets.using(table, partition_id, number) as opened:
+            yield _keys_of(table, opened)
 
     # -- putting --------------------------------------------------------------------------------------------------
 
@@ -106,8 +107,7 @@ class KeyCalls:
         if part.partition_id is not None:
             done.partition_id = part.partition_id
         try:
-            async with Within(timeout_ms):
-                keys = await self._keys(table, part.partition_id, part.bucket)
+            async with Within(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
                 done.log_end_offset = await keys.put(put, acks)
             self._traffic.came(table.id, _PUT, len(part.records), said_count(part.records))
         except LakebedError as error:
@@ -133,15 +133,15 @@ class KeyCalls:
         for part in request.buckets:
             partition_id = part.partition_id if part.HasField("partition_id") else None
             try:
-                keys = await self._keys(table, partition_id, part.bucket_id)
-                if inserts:
-                    if request.HasField("acks") and request.acks not in _ACKS:
-                        raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
-                    # Whatever acks it asks for: a row is told when it is there.
-                    async with Within(request.timeout_ms):
-                        values = await keys.lookup_or_insert(list(part.keys))
-                else:
-                    values = await keys.lookup(list(part.keys))
+                async with self._keys(table, partition_id, part.bucket_id) as keys:
+                    if inserts:
+                        if request.HasField("acks") and request.acks not in _ACKS:
+                            raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+                        # Whatever acks it asks for: a row is told when it is there.
+                        async with Within(request.timeout_ms):
+                            values = await keys.lookup_or_insert(list(part.keys))
+                    else:
+                        values = await keys.lookup(list(part.keys))
                 found = looked_up(partition_id, part.bucket_id, values, part.original_partition_name)
                 answer.append(found)
                 self._traffic.went(table.id, _LOOKUP, len(found))
@@ -168,11 +168,11 @@ class KeyCalls:
             if part.HasField("partition_id"):
                 partition_id = found.partition_id = part.partition_id
             try:
-                keys = await self._keys(table, partition_id, part.bucket_id)
                 before = left
-                for values in await keys.lookup_prefixes(list(part.keys), left):
-                    found.value_lists.add(values=values)
-                    left -= sum(map(len, values))
+                async with self._keys(table, partition_id, part.bucket_id) as keys:
+                    for values in await keys.lookup_prefixes(list(part.keys), left):
+                        found.value_lists.add(values=values)
+                        left -= sum(map(len, values))
                 self._traffic.went(table.id, _PREFIX_LOOKUP, before - left)
             except LakebedError as error:
                 self._traffic.failed(table.id, _PREFIX_LOOKUP)
@@ -188,9 +188,9 @@ class KeyCalls:
         try:
             table = await self._table(caller, request.table_id, Need.READ)
             partition_id = request.partition_id if request.HasField("partition_id") else None
-            opened = await self._buckets.get(table, partition_id, request.bucket_id)
-            await room.turn()
-            records = await _some(opened, max(request.limit, 0))
+            async with self._buckets.using(table, partition_id, request.bucket_id) as opened:
+                await room.turn()
+                records = await _some(opened, max(request.limit, 0))
             self._traffic.went(table.id, _LIMIT_SCAN, sum(map(len, records)))
         except LakebedError as error:
             self._traffic.failed(None if table is None else table.id, _LIMIT_SCAN)
@@ -203,17 +203,30 @@ class KeyCalls:
 
         async def find(bucket: TableBucket) -> BucketKeys:
             table = await self._table(caller, bucket.table_id, Need.READ)
-            return await self._keys(table, bucket.partition_id, bucket.bucket)
+            return _keys_of(table, await self._buckets.get(table, bucket.partition_id, bucket.bucket))
 
         await room.turn()
+        call = _scan_call(request)
         try:
-            page = await self._cursors.call(_scan_call(request), find)
+            try:
+                page = await self._cursors.call(call, find)
+            except StreamFailure:
+                # Of a scan that is open the client hears that it expired, as it does when the leader moves.
+                if call.bucket is not None:
+                    await self._buckets.check_exists(call.bucket)
+                raise
             # Of no table: whoever goes on with a scan does not say which it is of.
             self._traffic.went(None, _SCAN, sum(map(len, page.records or ())))
         except LakebedError as error:
             self._traffic.failed(None, _SCAN)
             return pb.ScanKvResponse(error_code=error_code(error), error_message=str(error))
         return scan_answer(page)
+
+
+def _keys_of(table: StreamTable, opened: OpenBucket) -> BucketKeys:
+    if opened.keys is None:
+        raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
+    return opened.keys
 
 
 def _refused(part: RecordsFor, error: LakebedError) -> pb.PutBucket:

@@ -1,7 +1,9 @@
 """Calls about logs: append, fetch, offsets, the last records, ids for writers.
 
 A fetch that finds nothing waits without a thread or a task for a bucket: one future, which the logs it looks at settle.
-Its failures wait as well, until its time is over: some clients ask again at once.
+Its failures wait as well, until its time is over: some clients ask again at once. A bucket that is closed while a fetch
+waits for it ends the wait: the client learns at once that the partition was dropped, or that the leader moved. If it
+asks for that bucket again, the failure waits.
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ class _Asked:
     """Where the reader goes on, if it was given records here."""
 
     answer: FetchedBucket | None = None
+    was_closed: bool = False
+    """The bucket was closed during the fetch."""
 
     @property
     def partition_id(self) -> int | None:
@@ -140,9 +144,8 @@ class LogCalls:
         if part.partition_id is not None:
             produced.partition_id = part.partition_id
         try:
-            async with Within(timeout_ms):
-                # Without a wait in between once the bucket is open: so batches are in the order in which they came.
-                opened = await self._buckets.get(table, part.partition_id, part.bucket)
+            # Without a wait in between once the bucket is open: so batches are in the order in which they came.
+            async with Within(timeout_ms), self._buckets.using(table, part.partition_id, part.bucket) as opened:
                 appended = await opened.log.append(part.records, acks)
         except LakebedError as error:
             self._traffic.failed(table.id, _PRODUCE)
@@ -171,11 +174,11 @@ class LogCalls:
         least = max(request.min_bytes, 1)
         asked = [(table.table_id, await self._resolve(caller, table)) for table in request.tables]
         parts = [part for _, some in asked for part in some]
-        while not _has_news(parts) and await _wait(parts, deadline):
+        while not _has_news(parts) and await self._wait(parts, deadline):
             pass
         await room.turn()
         while await self._read(parts, min(request.max_bytes, MAX_FETCH_BYTES)) < least:
-            if not await _wait(parts, deadline):
+            if not await self._wait(parts, deadline):
                 break
         return fetch_answer([(table_id, [self._answered(part) for part in some]) for table_id, some in asked])
 
@@ -235,6 +238,7 @@ class LogCalls:
     async def _read(self, parts: Sequence[_Asked], most: int) -> int:
         """Read what can be read of all, up to `most` bytes together; how many bytes there are."""
         total = 0
+        await self._fail_closed(parts)
         for part in parts:
             if part.opened is None:
                 continue
@@ -245,8 +249,7 @@ class LogCalls:
                     part, log, min(part.request.max_fetch_bytes, most - total), is_readable
                 )
             except LakebedError as error:
-                part.fail(error)
-                part.opened = None
+                await self._fail(part, error)
                 continue
             # Of nothing but batches that are left out the reader hears at once, too: it goes on behind them.
             total += len(part.answer.records) or bool(part.answer.remote) or part.answer.filtered_end > part.offset
@@ -296,6 +299,30 @@ class LogCalls:
             return None
         return found
 
+    async def _wait(self, parts: Sequence[_Asked], deadline: float) -> bool:
+        """Wait until one of the logs has more than it had; False if there is nothing to wait for."""
+        await self._fail_closed(parts)
+        if any(part.was_closed for part in parts):
+            return False
+        return await _wait(parts, deadline)
+
+    async def _fail_closed(self, parts: Sequence[_Asked]) -> None:
+        """Answer for the buckets that were closed during the fetch."""
+        for part in parts:
+            if part.opened is not None and part.opened.log.is_closed:
+                await self._fail(part, StreamFailure(Reason.NOT_LEADER, "the bucket was closed during the fetch"))
+
+    async def _fail(self, part: _Asked, error: LakebedError) -> None:
+        """Answer with what is wrong with an open bucket: with UNKNOWN_BUCKET if it was dropped during the fetch."""
+        if part.opened is not None and part.opened.log.is_closed:
+            part.was_closed = True
+            try:
+                await self._buckets.check_exists(part.opened.bucket)
+            except LakebedError as dropped:
+                error = dropped
+        part.fail(error)
+        part.opened = None
+
     # -- offsets --------------------------------------------------------------------------------------------------
 
     async def list_offsets(self, caller: Caller, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
@@ -307,8 +334,8 @@ class LogCalls:
         for number in request.bucket_id:
             listed = answer.buckets.add(bucket_id=number)
             try:
-                opened = await self._buckets.get(table, partition_id, number)
-                listed.offset = await self._offset(opened.log, request)
+                async with self._buckets.using(table, partition_id, number) as opened:
+                    listed.offset = await self._offset(opened.log, request)
             except LakebedError as error:
                 _set_error(listed, error)
         return answer
@@ -335,12 +362,7 @@ def _has_news(parts: Sequence[_Asked]) -> bool:
 
 
 async def _wait(parts: Sequence[_Asked], deadline: float) -> bool:
-    """Wait until one of the logs has more than it had; False if the time was over first."""
-    for part in parts:
-        if part.opened is not None and part.opened.log.is_closed:
-            # It would say at once that there is news, for ever.
-            part.fail(StreamFailure(Reason.NOT_LEADER, "the bucket was closed while it was waited for"))
-            part.opened = None
+    """Wait until one of the logs has more than it had, or is closed; False if the time was over first."""
     loop = asyncio.get_running_loop()
     left = deadline - loop.time()
     if left <= 0:

@@ -50,13 +50,28 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
                 raise
             _add_partition(answer, table, partition, node)
         for partition_id in request.partitions_id:
-            partition = await partitions.by_id(partition_id)
-            table = await tables.by_id(partition.table_id)
+            table, partition = await _by_id(tables, partitions, partition_id)
             await tables.get(caller, *table.path)  # whether the caller may see it
             _add_partition(answer, table, partition, node)
         return answer
 
     return (Call(1012, "GET_METADATA", pb.GetMetadataRequest, metadata),)
+
+
+async def _by_id(tables: Tables, partitions: Partitions, partition_id: int) -> tuple[StreamTable, Partition]:
+    """A partition and its table. Reasons: NO_PARTITION.
+
+    Not UNKNOWN_BUCKET, as for other calls by id: here clients take that for a server that is away, and ask no more of
+    it. NO_PARTITION they ignore while they scan, and go on with other partitions.
+    """
+    try:
+        partition = await partitions.by_id(partition_id)
+        return await tables.by_id(partition.table_id), partition
+    except StreamFailure as failure:
+        if failure.reason is not Reason.UNKNOWN_BUCKET:
+            raise
+        message = f"The partition id '{partition_id}' does not exist or you don't have permission to access it."
+        raise StreamFailure(Reason.NO_PARTITION, message) from failure
 
 
 def _check_count(what: str, count: int, most: int) -> None:

@@ -1,0 +1,39 @@
+"""Tables: what is remembered of them is never older than their last change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.table import StreamTable
+from lakebed.streams.tables import Tables
+
+from .slow_reads import SlowReads
+from .world import StreamWorld
+
+LOOKUPS: dict[str, Callable[[Tables, StreamTable], Awaitable[StreamTable]]] = {
+    "id": lambda tables, table: tables.by_id(table.id),
+    "path": lambda tables, table: tables.by_path(*table.path),
+}
+REASONS = {"id": Reason.UNKNOWN_BUCKET, "path": Reason.NO_TABLE}
+
+
+@pytest.mark.parametrize("by", LOOKUPS)
+async def test_a_table_that_is_dropped_while_it_is_looked_up_is_not_remembered(
+    light_world: StreamWorld, by: str
+) -> None:
+    world, reads = light_world, SlowReads(light_world.store)
+    tables = Tables(reads, world.outbox, world.clock, world.gate, world.configs)
+    table = await world.table()
+    reads.is_held = True
+    looking = asyncio.ensure_future(LOOKUPS[by](tables, table))
+    await reads.has_read.wait()
+    await tables.drop(world.root, *table.path)
+    reads.may_return.set()
+    for found in (looking, LOOKUPS[by](tables, table)):
+        with pytest.raises(StreamFailure) as raised:
+            await found
+        assert raised.value.reason is REASONS[by]
