@@ -268,13 +268,13 @@ class LogContract:
         assert (again.base_offset, again.end_offset, again.is_repeated) == (0, 2, True)
 
     async def test_a_writer_that_is_not_known_begins_at_zero(self, log: BucketLog) -> None:
-        with refused(Reason.OUT_OF_ORDER):
+        with refused(Reason.UNKNOWN_WRITER):
             await log.append(plain_batch(writer_id=1, sequence=3), Acks.ALL)
 
     async def test_writers_are_forgotten_after_a_week(self, log: BucketLog, clock: ManualClock) -> None:
         await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)
         clock.advance(8 * 24 * 3600)
-        with refused(Reason.OUT_OF_ORDER):
+        with refused(Reason.UNKNOWN_WRITER):
             await log.append(plain_batch(writer_id=1, sequence=1), Acks.ALL)
         assert (await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)).base_offset == 1
 

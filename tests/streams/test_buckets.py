@@ -32,6 +32,8 @@ class Shelf:
         self.removed: list[tuple[int, int | None]] = []
         self.refuses = False
         self.is_opening = asyncio.Event()
+        self.may_close = asyncio.Event()
+        self.may_close.set()
         self.calls: list[str] = []
 
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
@@ -44,6 +46,7 @@ class Shelf:
         return OpenBucket(bucket, RefusingLog())
 
     async def close(self, opened: OpenBucket) -> None:
+        await self.may_close.wait()
         self.calls.append("close")
         await opened.log.close()
         self.closed.append(opened.bucket)
@@ -316,6 +319,24 @@ async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket
     assert not buckets._openings
 
 
+async def test_files_are_not_removed_under_a_bucket_that_is_still_closing(
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+) -> None:
+    """A database is dropped with all its tables, whose buckets are closed one after the other."""
+    table = await light_world.table()
+    await buckets.get(table, None, 0)
+    shelf.may_close.clear()
+    dropping = asyncio.create_task(light_world.tables.drop(light_world.root, *table.path))
+    while list(buckets):
+        await asyncio.sleep(0)
+    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True).purge())
+    await asyncio.wait({purging}, timeout=0.1)  # long enough to show that files are removed too early, if they are
+    shelf.may_close.set()
+    await dropping
+    assert await purging == 1
+    assert shelf.calls == ["open", "close", "remove"]
+
+
 async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_as_not_leader_if_the_leader_moves(
     light_world: StreamWorld, buckets: Buckets
 ) -> None:
@@ -335,6 +356,27 @@ async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_
     with pytest.raises(StreamFailure) as raised:
         await append(us, buckets.close())
     assert raised.value.reason is Reason.NOT_LEADER
+
+
+async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_partition_replaces_a_dropped_one(
+    light_world: StreamWorld, buckets: Buckets
+) -> None:
+    table = await light_world.table(partition_key=["name"])
+
+    async def append() -> None:
+        partition = await light_world.partitions.by_name(table, "EU")
+        async with buckets.using(table, partition.id, 0) as opened:
+            await opened.log.append(plain_batch(writer_id=1, sequence=3), Acks.ALL)
+
+    await light_world.partitions.add(light_world.root, table, "EU")
+    with pytest.raises(StreamFailure) as raised:
+        await append()
+    assert raised.value.reason is Reason.OUT_OF_ORDER
+    await light_world.partitions.remove(light_world.root, table, "EU")
+    await light_world.partitions.add(light_world.root, table, "EU")
+    with pytest.raises(StreamFailure) as raised:
+        await append()
+    assert raised.value.reason is Reason.UNKNOWN_WRITER
 
 
 async def test_a_visited_bucket_is_let_go_of_again(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:

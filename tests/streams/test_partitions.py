@@ -70,3 +70,20 @@ async def test_a_partition_that_is_dropped_while_it_is_looked_up_is_not_remember
         with pytest.raises(StreamFailure) as raised:
             await found
         assert raised.value.reason is Reason.UNKNOWN_BUCKET
+
+
+async def test_dropped_names_are_remembered_as_long_as_writers(world: StreamWorld) -> None:
+    table = await world.table(partition_key=["name"])
+
+    async def make_again(name: str) -> int | None:
+        await world.partitions.add(world.root, table, name)
+        return (await world.partitions.by_name(table, name)).predecessor_dropped_ms
+
+    assert await make_again("EU") is None
+    await world.partitions.remove(world.root, table, "EU")
+    assert await make_again("EU") == world.clock.now_ms()
+    assert await make_again("US") is None
+    await world.partitions.remove(world.root, table, "EU")
+    world.clock.advance(8 * 24 * 3600)
+    await world.partitions.remove(world.root, table, "US")  # drops forget what is too long ago
+    assert await make_again("EU") is None

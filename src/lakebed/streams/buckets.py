@@ -92,6 +92,7 @@ class Buckets:
         self._visited: dict[_Key, OpenBucket] = {}
         self._openings: dict[_Key, _Opening] = {}
         self._unopened: dict[TableBucket, str] = {}
+        self._closing: dict[asyncio.Future[None], TableBucket] = {}
         self._is_home = is_home
         self._on_closed: list[Callable[[TableBucket], None]] = []
         tables.when_dropped(self._table_dropped)
@@ -140,10 +141,24 @@ class Buckets:
         opened = await self.get(table, partition_id, number)
         try:
             yield opened
-        except LakebedError:
+        except LakebedError as error:
             if opened.log.is_closed:
                 await self.check_exists(opened.bucket)
+            if isinstance(error, StreamFailure) and error.reason is Reason.UNKNOWN_WRITER:
+                await self._refuse_unknown_writer(opened.bucket, error)
             raise
+
+    async def _refuse_unknown_writer(self, bucket: TableBucket, failure: StreamFailure) -> None:
+        """Raise OUT_OF_ORDER, unless the partition replaces a dropped one of its name (ADR 47).
+
+        Clients send a batch again after OUT_OF_ORDER: the batches before it may be late. After UNKNOWN_WRITER they fail
+        it and begin to number again. Batches that they numbered for the dropped partition would be late for ever.
+        """
+        if bucket.partition_id is not None:
+            partition = await self._partitions.by_id(bucket.partition_id)
+            if partition.predecessor_dropped_ms is not None:
+                return
+        raise StreamFailure(Reason.OUT_OF_ORDER, str(failure)) from failure
 
     async def check_exists(self, bucket: TableBucket) -> None:
         """Raises UNKNOWN_BUCKET if the table or the partition was dropped."""
@@ -246,12 +261,19 @@ class Buckets:
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove all that is stored of a dropped table, or of one of its dropped partitions. Idempotent.
 
-        A request that began before the drop may still be opening a bucket. It finishes first: it would create again
-        what is removed.
+        A request that began before the drop may still be opening a bucket, and a bucket may still be closing. Both
+        finish first: they would create again what is removed.
         """
-        for key in [each for each in self._openings if each[0] == table_id and partition_id in (None, each[1])]:
+
+        def is_meant(bucket: TableBucket) -> bool:
+            return bucket.table_id == table_id and partition_id in (None, bucket.partition_id)
+
+        for key in [each for each in self._openings if is_meant(TableBucket(*each))]:
             async with self._turn(key):
                 pass
+        await self._close_where(is_meant)
+        if closing := [done for done, bucket in self._closing.items() if is_meant(bucket)]:
+            await asyncio.wait(closing)
         await self._store.remove(table_id, partition_id)
 
     async def close(self) -> None:
@@ -277,7 +299,13 @@ class Buckets:
             return
         for told in self._on_closed:
             told(opened.bucket)
-        await self._store.close(opened)
+        done = asyncio.get_running_loop().create_future()
+        self._closing[done] = opened.bucket
+        try:
+            await self._store.close(opened)
+        finally:
+            del self._closing[done]
+            done.set_result(None)
 
 
 def _unknown(table: StreamTable, partition_id: int | None, number: int) -> StreamFailure:

@@ -18,6 +18,7 @@ from .configs import ClusterConfigs
 from .events import tell
 from .failures import Reason, StreamFailure
 from .gate import Gate, Need
+from .log.writers import FORGET_WRITERS_AFTER_MS
 from .names import check_partition_value
 from .table import StreamTable
 from .tables import Tables
@@ -26,10 +27,13 @@ __all__ = ["Partition", "Partitions", "partition_name"]
 
 SEPARATOR: Final = "$"
 
-_COLUMNS: Final = "SELECT id, table_id, name, created_ms FROM stream_partitions"
-_BY_NAME: Final = f"{_COLUMNS} WHERE table_id = ? AND name = ?"
-_BY_ID: Final = f"{_COLUMNS} WHERE id = ?"
-_OF_TABLE: Final = f"{_COLUMNS} WHERE table_id = ? ORDER BY id"
+_COLUMNS: Final = """
+SELECT p.id, p.table_id, p.name, p.created_ms, d.dropped_ms FROM stream_partitions p
+LEFT JOIN stream_dropped_partitions d ON d.table_id = p.table_id AND d.name = p.name
+"""
+_BY_NAME: Final = f"{_COLUMNS} WHERE p.table_id = ? AND p.name = ?"
+_BY_ID: Final = f"{_COLUMNS} WHERE p.id = ?"
+_OF_TABLE: Final = f"{_COLUMNS} WHERE p.table_id = ? ORDER BY p.id"
 _COUNT: Final = "SELECT COUNT(*) FROM stream_partitions WHERE table_id = ?"
 _INSERT: Final = """
 INSERT INTO stream_partitions (table_id, name, created_ms) VALUES (?, ?, ?)
@@ -41,6 +45,11 @@ INSERT INTO stream_dropped (table_id, partition_id, database_name, table_name, p
 VALUES (?, ?, ?, ?, ?, ?)
 """
 _DELETE: Final = "DELETE FROM stream_partitions WHERE id = ?"
+_NOTE_DROPPED: Final = """
+INSERT INTO stream_dropped_partitions (table_id, name, dropped_ms) VALUES (?, ?, ?)
+ON CONFLICT (table_id, name) DO UPDATE SET dropped_ms = excluded.dropped_ms
+"""
+_FORGET_DROPPED: Final = "DELETE FROM stream_dropped_partitions WHERE table_id = ? AND dropped_ms < ?"
 
 Dropped = Callable[[int, int], Awaitable[None]]
 
@@ -53,6 +62,8 @@ class Partition:
     table_id: int
     name: str
     created_ms: int
+    predecessor_dropped_ms: int | None = None
+    """When the last partition of this name was dropped, if that is not longer ago than writers are remembered."""
 
     def values(self, table: StreamTable) -> Mapping[str, str]:
         """Its values by partition key."""
@@ -218,6 +229,8 @@ class Partitions:
             partition = Partition(*row)
             await tx.run(_LEAVE, table.id, partition.id, *table.path, name, now_ms)
             await tx.run(_DELETE, partition.id)
+            await tx.run(_FORGET_DROPPED, table.id, now_ms - FORGET_WRITERS_AFTER_MS)
+            await tx.run(_NOTE_DROPPED, table.id, name, now_ms)
             await tell(
                 self._outbox,
                 tx,

@@ -127,7 +127,7 @@ class BucketLog(Protocol):
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
         """Append batches as their writer sent them, once their checksums and sequences were looked at.
 
-        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, RECORD_TOO_LARGE, NO_SCHEMA, LOG_STORAGE, NOT_LEADER.
+        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, UNKNOWN_WRITER, RECORD_TOO_LARGE, NO_SCHEMA, LOG_STORAGE, NOT_LEADER.
         """
         ...
 
@@ -237,8 +237,8 @@ class BucketKeys(Protocol):
     async def put(self, put: Put, acks: Acks) -> int:
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them.
 
-        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, NO_SCHEMA, INVALID_TARGET_COLUMN, DELETION_DISABLED, KEY_STORAGE,
-        and those of `BucketLog.append`.
+        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, UNKNOWN_WRITER, NO_SCHEMA, INVALID_TARGET_COLUMN, DELETION_DISABLED,
+        KEY_STORAGE, and those of `BucketLog.append`.
         """
         ...
 

@@ -102,6 +102,7 @@ class Tables:
         changes = None
         row = None
         while changes != self._changes:
+            # A change during the read may be of this table: what was read must not outlast it.
             changes = self._changes
             row = await self._meta.row(_BY_ID, table_id)
         if row is None:

@@ -50,7 +50,7 @@ class Admission:
     def admit(self, records: Buffer) -> Admitted:
         """Look at batches and give them their places: all of them or, if one cannot be taken, none.
 
-        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, NO_SCHEMA, OUT_OF_ORDER.
+        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, NO_SCHEMA, OUT_OF_ORDER, UNKNOWN_WRITER.
         """
         batches = check_batches(records, self._max_batch_bytes)
         for batch in batches:

@@ -15,11 +15,11 @@ from lakebed.streams.failures import Reason, StreamFailure
 
 from .batches import Batch
 
-__all__ = ["REMEMBERED_BATCHES", "Writers", "WrittenBatch"]
+__all__ = ["FORGET_WRITERS_AFTER_MS", "REMEMBERED_BATCHES", "Writers", "WrittenBatch"]
 
 REMEMBERED_BATCHES: Final = 5
+FORGET_WRITERS_AFTER_MS: Final = 7 * 24 * 3600 * 1000
 
-_FORGET_AFTER_MS: Final = 7 * 24 * 3600 * 1000
 _GREATEST: Final = 2**31 - 1
 _WRITER: Final = struct.Struct("<qqi")
 _BATCH: Final = struct.Struct("<iqq")
@@ -54,18 +54,19 @@ class Writers:
     def find_repeated(self, batch: Batch, now_ms: int) -> WrittenBatch | None:
         """Where the batch is, if it was appended before; None if it is to be appended now.
 
-        Raises OUT_OF_ORDER: then clients send it again once those before it are there.
+        Raises OUT_OF_ORDER for a gap, UNKNOWN_WRITER for a first batch that is not number 0.
         """
         if batch.writer_id < 0:
             return None
         writer = self._writers.get(batch.writer_id)
-        if writer is not None and now_ms - writer.timestamp_ms > _FORGET_AFTER_MS:
+        if writer is not None and now_ms - writer.timestamp_ms > FORGET_WRITERS_AFTER_MS:
             writer = None
         if writer is None:
-            # Of two that are on the way the second may have overtaken the first. It has to be told as any other: who is
-            # told that its writer is not known gives the batch up.
             if batch.sequence != 0:
-                raise _out_of_order(batch, 0)
+                raise StreamFailure(
+                    Reason.UNKNOWN_WRITER,
+                    f"first batch of a writer is not number 0. writer={batch.writer_id} sequence={batch.sequence}",
+                )
             return None
         expected = _after(writer.batches[-1].sequence)
         if batch.sequence == expected:
@@ -88,7 +89,7 @@ class Writers:
 
     def forget_idle(self, now_ms: int) -> None:
         """Let go of those who wrote nothing for a week."""
-        idle = [key for key, writer in self._writers.items() if now_ms - writer.timestamp_ms > _FORGET_AFTER_MS]
+        idle = [key for key, writer in self._writers.items() if now_ms - writer.timestamp_ms > FORGET_WRITERS_AFTER_MS]
         for key in idle:
             del self._writers[key]
 
