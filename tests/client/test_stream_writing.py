@@ -49,6 +49,8 @@ class Server:
             self.made.append(name)
             return {}
         bucket = read_fields(text(fields, {1014: 4, 1016: 5}[key]))
+        if 1 in bucket and number(bucket, 1) not in self.partitions.values():
+            return read_fields(write_fields({1: write_fields({2: number(bucket, 2), 3: 21, 4: "unknown partition"})}))
         self.written[number(bucket, 1) if 1 in bucket else None] += 1
         self.puts += key == 1016
         return read_fields(write_fields({1: write_fields({2: number(bucket, 2), 5: 0})}))
@@ -137,6 +139,7 @@ def test_what_was_listed_is_not_asked_for_again() -> None:
             return super().call(key, message)
 
     server: Any = Forgetful()
+    server.partitions["EU"] = 5
     known = table(LOG, "region", partitions=(Partition(5, "EU", ("EU",)),))
     StreamWriter(server, known).write(rows("EU"))
     assert server.written == {5: 1}
@@ -168,3 +171,39 @@ def test_rows_of_a_lake_that_is_not_known_are_refused_at_once() -> None:
     with pytest.raises(StreamFailure) as failed:
         StreamWriter(Server(), table(KEYED, datalake__format="hudi"))
     assert failed.value.reason is Reason.INVALID_TABLE
+
+
+@pytest.mark.parametrize("schema", [LOG, KEYED])
+@pytest.mark.parametrize("is_there_again", [True, False])
+def test_a_partition_that_was_dropped_is_looked_up_again_or_made(schema: Schema, is_there_again: bool) -> None:
+    server = Server("EU")
+    writer = StreamWriter(server, table(schema, "region"))
+    writer.write(rows("EU"))
+    del server.partitions["EU"]
+    server.partitions["US"] = 2
+    if is_there_again:
+        server.partitions["EU"] = 7
+    writer.write(rows("EU"))
+    assert dict(server.written) == {1: 1, server.partitions["EU"]: 1}
+    assert server.made == ([] if is_there_again else ["EU"])
+
+
+def test_deletes_in_a_partition_that_was_dropped_go_to_the_one_of_its_name_if_there_is_one() -> None:
+    server = Server("EU")
+    writer = StreamWriter(server, table(KEYED, "region"))
+    writer.delete(rows("EU"))
+    del server.partitions["EU"]
+    writer.delete(rows("EU"))
+    server.partitions["EU"] = 7
+    writer.delete(rows("EU"))
+    assert dict(server.written) == {1: 1, 7: 1}
+    assert server.made == []
+
+
+def test_rows_for_a_partition_that_was_dropped_are_refused_where_none_is_made() -> None:
+    server = Server()
+    server.partitions["EU"] = 1
+    writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
+    writer.write(rows("EU"))
+    server.partitions.clear()
+    assert refused(writer, rows("EU")) is Reason.NO_PARTITION

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pyarrow as pa
 
@@ -71,24 +72,47 @@ class StreamWriter:
 
         No row is sent before there is a partition for each. Reasons: INVALID_PARTITION; NO_PARTITION if none is made.
         """
-        for partition_id, part in [(self._found(values), part) for values, part in self._parts(rows)]:
-            if self._table.schema.is_keyed:
-                self._key_writer(partition_id).upsert(part)
-            elif self._placing is None:
-                self._log_writer(partition_id).append(part)
-            else:
-                for bucket, numbers in self._placing.by_bucket(part).items():
-                    self._log_writer(partition_id).append(part.take(pa.array(numbers)), bucket)
+        parts = list(self._parts(rows))
+        for values, _ in parts:
+            self._found(values)
+        for values, part in parts:
+            self._retry_if_dropped(values, partial(self._write_part, values, part))
+
+    def _write_part(self, values: Sequence[str] | None, part: pa.RecordBatch) -> None:
+        partition_id = self._found(values)
+        if self._table.schema.is_keyed:
+            self._key_writer(partition_id).upsert(part)
+        elif self._placing is None:
+            self._log_writer(partition_id).append(part)
+        else:
+            for bucket, numbers in self._placing.by_bucket(part).items():
+                self._log_writer(partition_id).append(part.take(pa.array(numbers)), bucket)
 
     def delete(self, rows: pa.RecordBatch) -> None:
         """Have no rows of these keys; that is on stable storage then. Reasons: NOT_KEYED, INVALID_PARTITION."""
         if not self._table.schema.is_keyed:
             raise StreamFailure(Reason.NOT_KEYED, f"rows of a log table are not deleted. table={self._table.path}")
         for values, part in list(self._parts(rows)):
-            partition_id = self._known(values)
-            # In a partition that is not there no row is: none is made for that.
-            if values is None or partition_id is not None:
-                self._key_writer(partition_id).delete(part)
+            self._retry_if_dropped(values, partial(self._delete_part, values, part))
+
+    def _delete_part(self, values: Sequence[str] | None, part: pa.RecordBatch) -> None:
+        partition_id = self._known(values)
+        # In a partition that is not there no row is: none is made for that.
+        if values is None or partition_id is not None:
+            self._key_writer(partition_id).delete(part)
+
+    def _retry_if_dropped(self, values: Sequence[str] | None, write: Callable[[], None]) -> None:
+        """Write, and once more if the partition was dropped since its id was looked up.
+
+        What was written of the rows before is gone with the dropped partition.
+        """
+        try:
+            write()
+        except StreamFailure as failure:
+            if values is None or failure.reason is not Reason.UNKNOWN_BUCKET:
+                raise
+            self._forget("$".join(values))
+            write()
 
     def _parts(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...] | None, pa.RecordBatch]]:
         """The rows of each partition; without a partition, all of a table that has none."""
@@ -137,6 +161,14 @@ class StreamWriter:
             return None
         self._table = replace(table, partitions=(*table.partitions, Partition(found, name, tuple(values))))
         return found
+
+    def _forget(self, name: str) -> None:
+        """Look a partition up again when it is next written to."""
+        for dropped in [each for each in self._table.partitions if each.name == name]:
+            self._key_writers.pop(dropped.id, None)
+            self._log_writers.pop(dropped.id, None)
+        left = tuple(each for each in self._table.partitions if each.name != name)
+        self._table = replace(self._table, partitions=left)
 
     def _check_time(self, values: Sequence[str]) -> None:
         """Where partitions come and go by time, one of a time that is over would go at once, with its rows."""
