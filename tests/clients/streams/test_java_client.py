@@ -81,6 +81,12 @@ def test_records(streams: StreamServer, tmp_path: Path) -> None:
     assert "all is well" in done.stdout
 
 
+def test_partitions_are_dropped_under_a_scanner_a_writer_and_a_lookuper(streams: StreamServer, tmp_path: Path) -> None:
+    done = _run("Drops", tmp_path, streams.address, streams.server.access_key, streams.server.secret_key)
+    assert done.returncode == 0, done.stdout
+    assert "all is well" in done.stdout
+
+
 async def test_snapshots_of_keys_are_read_by_their_files(tmp_path: Path) -> None:
     path, data = fluss.TablePath("fluss", "keys"), tmp_path / "data"
     schema = pa.schema([("id", pa.int32()), ("name", pa.string())])
