@@ -358,6 +358,25 @@ async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_
     assert raised.value.reason is Reason.NOT_LEADER
 
 
+async def test_a_server_that_lost_the_lead_answers_not_leader_without_the_metadata_store(
+    light_world: StreamWorld, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store may be out of its reach, and clients are to go to the new leader at once."""
+    is_home = True
+    buckets = Buckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
+    table = await light_world.table()
+    opened = await buckets.get(table, None, 0)
+    light_world.tables.forget_all()
+    is_home = False
+    await buckets.close()
+
+    async def away(*_: object) -> None:
+        raise AssertionError("the metadata store is out of reach")
+
+    monkeypatch.setattr(light_world.store, "row", away)
+    assert await buckets.why_dropped(opened.bucket) is None
+
+
 async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_partition_replaces_a_dropped_one(
     light_world: StreamWorld, buckets: Buckets
 ) -> None:

@@ -142,8 +142,8 @@ class Buckets:
         try:
             yield opened
         except LakebedError as error:
-            if opened.log.is_closed:
-                await self.check_exists(opened.bucket)
+            if opened.log.is_closed and (dropped := await self.why_dropped(opened.bucket)) is not None:
+                raise dropped from error
             if isinstance(error, StreamFailure) and error.reason is Reason.UNKNOWN_WRITER:
                 await self._refuse_unknown_writer(opened.bucket, error)
             raise
@@ -160,11 +160,22 @@ class Buckets:
                 return
         raise StreamFailure(Reason.OUT_OF_ORDER, str(failure)) from failure
 
-    async def check_exists(self, bucket: TableBucket) -> None:
-        """Raises UNKNOWN_BUCKET if the table or the partition was dropped."""
-        await self._tables.by_id(bucket.table_id)
-        if bucket.partition_id is not None:
-            await self._partitions.by_id(bucket.partition_id)
+    async def why_dropped(self, bucket: TableBucket) -> StreamFailure | None:
+        """UNKNOWN_BUCKET if the table or the partition of a bucket that was closed is dropped; else None.
+
+        None on a server that does not lead: it may not reach the metadata store, and its clients need the new leader.
+        """
+        if not self._is_home():
+            return None
+        try:
+            await self._tables.by_id(bucket.table_id)
+            if bucket.partition_id is not None:
+                await self._partitions.by_id(bucket.partition_id)
+        except StreamFailure as failure:
+            return failure
+        except LakebedError:
+            return None  # what the request failed with says more than that the metadata store is away
+        return None
 
     async def _open_in_turn(self, key: _Key, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
         async with self._turn(key) as opening:

@@ -210,10 +210,10 @@ class KeyCalls:
         try:
             try:
                 page = await self._cursors.call(call, find)
-            except StreamFailure:
+            except StreamFailure as failure:
                 # Of a scan that is open the client hears that it expired, as it does when the leader moves.
-                if call.bucket is not None:
-                    await self._buckets.check_exists(call.bucket)
+                if call.bucket is not None and (dropped := await self._buckets.why_dropped(call.bucket)) is not None:
+                    raise dropped from failure
                 raise
             # Of no table: whoever goes on with a scan does not say which it is of.
             self._traffic.went(None, _SCAN, sum(map(len, page.records or ())))

@@ -316,10 +316,7 @@ class LogCalls:
         """Answer with what is wrong with an open bucket: with UNKNOWN_BUCKET if it was dropped during the fetch."""
         if part.opened is not None and part.opened.log.is_closed:
             part.was_closed = True
-            try:
-                await self._buckets.check_exists(part.opened.bucket)
-            except LakebedError as dropped:
-                error = dropped
+            error = await self._buckets.why_dropped(part.opened.bucket) or error
         part.fail(error)
         part.opened = None
 
