@@ -306,7 +306,7 @@ async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket
         await light_world.partitions.remove(light_world.root, table, "EU")
     else:
         await light_world.tables.drop(light_world.root, *table.path)
-    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True).purge())
+    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True, confirmed).purge())
     opening = buckets._openings[table.id, partition.id, 0]
     while opening.waiting < 2 and not purging.done():
         await asyncio.sleep(0)
@@ -329,7 +329,7 @@ async def test_files_are_not_removed_under_a_bucket_that_is_still_closing(
     dropping = asyncio.create_task(light_world.tables.drop(light_world.root, *table.path))
     while list(buckets):
         await asyncio.sleep(0)
-    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True).purge())
+    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True, confirmed).purge())
     await asyncio.wait({purging}, timeout=0.1)  # long enough to show that files are removed too early, if they are
     shelf.may_close.set()
     await dropping
