@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakebed.core.access import ANONYMOUS
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.grantees import Grant
-from lakebed.governance.policy_document import MAX_POLICY_BYTES, check_identity_policy, parse_policy
+from lakebed.governance.policy_document import MAX_POLICY_BYTES, parse_policy
 
 from .documents import policy, statement
 
@@ -193,19 +193,6 @@ def without(element: str) -> dict[str, object]:
 def test_malformed_document_is_refused_with_the_reason(document: bytes, reason: str) -> None:
     with pytest.raises(InvalidPolicy, match=reason):
         parse_policy(document)
-
-
-def test_identity_policy_names_no_principal() -> None:
-    with pytest.raises(InvalidPolicy, match="must not name a Principal"):
-        check_identity_policy(policy(statement(principal="*")))
-    with pytest.raises(InvalidPolicy, match="must not name a Principal"):
-        check_identity_policy(policy(statement(effect="Deny", NotPrincipal="*")))
-
-
-def test_identity_policy_has_unique_statement_ids() -> None:
-    with pytest.raises(InvalidPolicy, match="unique"):
-        check_identity_policy(policy(statement(Sid="a"), statement(effect="Deny", Sid="a")))
-    assert check_identity_policy(policy(statement(), statement(Sid=""), statement(Sid="a"))).grants
 
 
 @settings(deadline=None)

@@ -127,6 +127,8 @@ async def test_unsound_policy_is_not_stored(principals: Principals) -> None:
     await principals.create_user("bob")
     with pytest.raises(InvalidPolicy):
         await principals.put_policy("bob", "own", policy(statement(principal="*")))
+    with pytest.raises(InvalidPolicy, match='did you mean "s3:DeleteObject"'):
+        await principals.put_policy("bob", "own", policy(statement(effect="Deny", action="s3:DeletObject")))
     with pytest.raises(InvalidName):
         await principals.put_policy("bob", "a/b", READ)
     with pytest.raises(NoSuchPrincipal, match="canned"):

@@ -16,7 +16,7 @@ from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, Unavailabl
 from lakebed.governance import AccessKeys, Principals, Sessions
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.delegations import DelegationKind, Delegations, Purpose
-from lakebed.governance.policy_document import check_identity_policy
+from lakebed.governance.identity_policy import check_identity_policy
 from lakebed.governance.sessions import DEFAULT_POLICY_BYTES
 from lakebed.governance.vending import Vending, directory_policy, outermost, plain_text
 from lakebed.meta.seam import MetaStore

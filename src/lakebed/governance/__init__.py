@@ -5,8 +5,8 @@ from .authorizer import PolicyAuthorizer
 from .bucket_policy import check_bucket_policy, is_public
 from .canned import CANNED_POLICIES
 from .credentials import Credentials
+from .identity_policy import check_identity_policy
 from .model import AccessKey, NewAccessKey, User, UserPolicy
-from .policy_document import check_identity_policy
 from .principals import Principals
 from .recorded_keys import confirm_master_keys
 from .sessions import Sessions, TemporaryKey

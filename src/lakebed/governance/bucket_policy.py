@@ -10,6 +10,7 @@ from typing import Final
 
 from lakebed.core.errors import InvalidPolicy
 
+from .actions import KNOWN_ACTIONS, nearest_name
 from .condition_keys import ADDRESS_KEYS, carriers
 from .conditions import Condition, Quantifier, parse_network
 from .policy_document import Policy, Statement, parse_policy
@@ -95,12 +96,17 @@ def _check_principal(statement: Statement) -> None:
 
 def _check_actions(statement: Statement, kinds: Sequence[_Kind]) -> None:
     services = tuple(f"{kind.service}:" for kind in kinds)
-    for action in statement.actions:
+    for action, written in zip(statement.actions, statement.written_actions, strict=True):
         if not action.text.startswith(services) and action.text != "*":
             named = " or ".join(kind.service for kind in kinds)
-            raise InvalidPolicy(f"a bucket policy's action must be one of {named}. action={action.text}")
+            raise InvalidPolicy(f"a bucket policy's action must be one of {named}. action={written}")
         if not any(_any_match(action, kind.actions) for kind in kinds):
-            raise InvalidPolicy(f"unknown action. action={action.text}")
+            raise InvalidPolicy(f'unknown action "{written}"{nearest_name(written, _spellings(kinds))}')
+
+
+def _spellings(kinds: Sequence[_Kind]) -> Iterable[str]:
+    """The actions of these kinds as they are written."""
+    return (name for kind in kinds for name in KNOWN_ACTIONS[kind.service] if name.lower() in kind.actions)
 
 
 def _check_resources(statement: Statement, bucket: str, kinds: Sequence[_Kind]) -> None:

@@ -3,7 +3,8 @@
 A key that is not here is refused when a policy is put, and so is one that stands beside an action that never carries
 it: what depends on a value that no request has denies nothing, or grants nothing, and its author does not notice.
 Keys of what is no bucket and no object (batch jobs, access grants, storage lens) are not here: no action of a bucket
-policy carries them. Identity policies are not held to this table; they speak of other services too.
+policy carries them. Identity policies name these and those of other requests (`key_problem`), beside any action: AWS
+accepts `s3:prefix` beside `s3:GetObject` there, and pasted policies rely on it.
 
 A key may be here and never have a value on this server (`aws:SourceVpc`, `s3:DataAccessPointArn`, …): its conditions
 are evaluated as for every request that lacks a key. The tags of a bucket (`s3:BucketTag/…`, `aws:ResourceTag/…`) are
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from .actions import nearest_name
 from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
 from .table_actions import IN_NAMESPACE, ON_NAME, TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 
@@ -138,3 +140,32 @@ def _folded() -> Iterator[tuple[str, frozenset[str]]]:
 
 
 _CARRIERS: Final = dict(_folded())
+
+_OF_IDENTITIES: Final = (
+    # Batch jobs, replication and access points of S3,
+    "s3:ExistingJobOperation s3:ExistingJobPriority s3:JobSuspendedCause s3:RequestJobOperation s3:RequestJobPriority",
+    "s3:destinationRegion s3:AccessGrantsLocationScope",
+    # encryption and tags of S3 Tables,
+    "s3tables:KMSKeyArn s3tables:SSEAlgorithm s3tables:tableBucketTag/",
+    # and the session that STS is asked for.
+    "sts:AWSServiceName sts:DurationSeconds sts:ExternalId sts:RequestContext/ sts:RequestContextProviders",
+    "sts:RoleSessionName sts:SourceIdentity sts:TaskPolicyArn sts:TransitiveTagKeys",
+    "aws:SignInSessionArn",
+)
+"""Keys that no bucket policy can name and an identity policy can."""
+
+_IDENTITY_KEYS: Final = {
+    key.lower(): key for keys in (*(keys for keys, _ in _TABLE), *_OF_IDENTITIES) for key in keys.split()
+}
+_KEY_SERVICES: Final = frozenset(key.partition(":")[0] for key in _IDENTITY_KEYS) | {"lakebed", "streams"}
+
+
+def key_problem(key: str) -> str | None:
+    """Why an identity policy must not name a condition key; None for one that it may name.
+
+    Keys of services that this server does not have are accepted, as their actions are.
+    """
+    family, slash, name = key.partition("/")
+    if family.partition(":")[0] not in _KEY_SERVICES or (family + slash in _IDENTITY_KEYS and (name or not slash)):
+        return None
+    return f'unknown condition key "{key}"{nearest_name(family + slash, _IDENTITY_KEYS.values())}'

@@ -1,7 +1,8 @@
 """The AWS policy language: JSON documents compiled to statements that answer questions.
 
 Versions 2012-10-17 and 2008-10-17 (the older one has no variables). Compiling is pure and remembered by the document's
-bytes. What a document may say depends on where it stands: `check_identity_policy` here, `bucket_policy` for buckets.
+bytes. What a document may say depends on what it is attached to: `identity_policy` for users and sessions,
+`bucket_policy` for buckets.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class Statement:
     """Written as NotPrincipal; so for the two below."""
     excludes_actions: bool = False
     excludes_resources: bool = False
+    written_actions: tuple[str, ...] = ()
+    """The actions as the document spells them, for errors."""
     indispensable: tuple[Variable, ...] = ()
     """Variables that the statement negates. Without a value they match nothing, and the negation of nothing is
     everything: a denial may err on that side, a grant may not."""
@@ -125,19 +128,6 @@ def parse_policy(document: bytes) -> Policy:
     )
 
 
-def check_identity_policy(document: bytes) -> Policy:
-    """Compile a document that belongs to a user or a session. Raises InvalidPolicy with the reason."""
-    policy = parse_policy(document)
-    sids: set[str] = set()
-    for statement in policy.statements:
-        if statement.principal is not None:
-            raise InvalidPolicy("an identity policy must not name a Principal")
-        if statement.sid and statement.sid in sids:
-            raise InvalidPolicy(f"statement ids must be unique. sid={statement.sid}")
-        sids.add(statement.sid)
-    return policy
-
-
 def _load(document: bytes) -> object:
     try:
         return json.loads(document.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
@@ -173,7 +163,7 @@ def _parse_statement(written: object, *, variables: bool) -> Statement:
     principal_name = _either(written, "Principal", "NotPrincipal", required=False)
     action_name = _either(written, "Action", "NotAction")
     resource_name = _either(written, "Resource", "NotResource")
-    actions = tuple(_parse_action(text) for text in _texts(written[action_name], action_name))
+    written_actions = tuple(_texts(written[action_name], action_name))
     resources = tuple(
         _parse_resource(text, variables=variables) for text in _texts(written[resource_name], resource_name)
     )
@@ -184,13 +174,14 @@ def _parse_statement(written: object, *, variables: bool) -> Statement:
     return Statement(
         sid=_text(written.get("Sid", ""), "Sid"),
         allows=effect == "Allow",
-        actions=actions,
+        actions=tuple(_parse_action(text) for text in written_actions),
         resources=resources,
         conditions=conditions,
         principal=parse_grantees(written[principal_name]) if principal_name else None,
         excludes_principal=principal_name == "NotPrincipal",
         excludes_actions=action_name == "NotAction",
         excludes_resources=resource_name == "NotResource",
+        written_actions=written_actions,
         indispensable=tuple(variable for pattern in negated for variable in pattern.variables),
     )
 

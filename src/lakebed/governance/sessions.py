@@ -43,8 +43,9 @@ from lakebed.core.errors import (
 from lakebed.core.ids import new_access_key_id
 from lakebed.core.secrets import Secret
 
+from .identity_policy import check_identity_policy
 from .model import TEMPORARY_KEY_PREFIX
-from .policy_document import MAX_POLICY_BYTES, check_identity_policy
+from .policy_document import MAX_POLICY_BYTES
 from .remembered import Remembered
 from .vault import MasterKeys, Vault
 

@@ -13,6 +13,7 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
+from lakebed.governance.stored_policies import stored_policy_problems
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
 from lakebed.tables.upkeep.planner import Planned
 
@@ -26,6 +27,8 @@ log = logging.getLogger("lakebed.server")
 _PURGE_PAUSE_SECONDS: Final = 5.0
 _UPKEEP_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
+_FIRST_WORKER: Final = 0
+"""What is logged once per start of a server is logged by this child."""
 
 
 def serve(station: Station) -> int:
@@ -67,6 +70,8 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(parts.worker_starter.run()),
             asyncio.create_task(parts.trace.run()),
         ]
+        if child.station.number == _FIRST_WORKER:
+            chores.append(asyncio.create_task(_check_stored_policies(parts)))
         await child.wait_for_stop(connections.adopt)
         await connections.drain(settings.server.shutdown_grace)
         await end_chores(chores)
@@ -184,6 +189,19 @@ async def _schedule_upkeep(parts: Parts) -> None:
         except Exception:
             log.exception("the planning of upkeep crashed; it is tried again", extra={"chore": "upkeep"})
         await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
+
+
+async def _check_stored_policies(parts: Parts) -> None:
+    """Warn of actions in stored user policies that match no request."""
+    try:
+        async for found in stored_policy_problems(parts.meta):
+            log.warning(
+                "stored policy has no effect as written: %s; correct it with `lakebed policy put`",
+                found.problem,
+                extra={"principal": found.principal, "policy": found.policy},
+            )
+    except LakebedError as error:
+        log.warning("stored policies could not be checked", exc_info=error)
 
 
 async def _repeat(name: str, seconds: float, parts: Parts, work: Callable[[], Awaitable[None]]) -> None:
