@@ -10,7 +10,8 @@ import pytest
 from lakebed.core.errors import SelectFailure
 from lakebed.select import json_input
 from lakebed.select.json_scanner import load_library
-from lakebed.select.model import AvroInput, CsvOutput, JsonOutput
+from lakebed.select.failures import SelectCode
+from lakebed.select.model import AvroInput, CsvOutput, JsonInput, JsonOutput, Output
 
 from .running import DOCUMENT, LINES, objects, rows, select
 
@@ -165,3 +166,43 @@ def test_avro_is_read_by_what_is_in_it() -> None:
         with pytest.raises(SelectFailure) as raised:
             select("SELECT COUNT(*) FROM S3Object s WHERE s.a > 0", damaged, AvroInput())
         assert raised.value.code == "UnrecognizedFormatException"
+
+
+def _nested(opening: str, closing: str, depth: int) -> str:
+    return opening * depth + "1" + closing * depth
+
+
+DEEP = {
+    "a list": _nested("[", "]", 100_000),
+    "an object": _nested('{"a":', "}", 100_000),
+    "as deep as the stack": _nested("[", "]", 960),
+}
+
+
+@pytest.mark.parametrize("nested", DEEP.values(), ids=DEEP)
+@pytest.mark.parametrize("before", [0, 2000], ids=["in the sample", "after the sample"])
+@pytest.mark.parametrize("write", [CsvOutput(), JsonOutput()], ids=["csv", "json"])
+@pytest.mark.parametrize(
+    ("read", "expression"),
+    [
+        *((LINES, f"SELECT {what} FROM S3Object s") for what in ("*", "s.name", "s.deep", "s.deep[0]", "COUNT(*)")),
+        (LINES, "SELECT s.name FROM S3Object s WHERE s.deep IS NOT MISSING"),
+        (LINES, "SELECT s.a FROM S3Object[*].deep s"),
+        (LINES, "SELECT * FROM S3Object[*].deep[*] s"),
+        *((DOCUMENT, f"SELECT {what} FROM S3Object s") for what in ("*", "s.name", "s.deep", "COUNT(*)")),
+        (DOCUMENT, "SELECT * FROM S3Object[*].deep s"),
+        (DOCUMENT, "SELECT * FROM S3Object[*].deep[*] s"),
+        (DOCUMENT, "SELECT * FROM S3Object[*].name s"),
+    ],
+)
+def test_deep_nesting_is_read_or_refused_as_json(
+    expression: str, read: JsonInput, write: Output, before: int, nested: str
+) -> None:
+    records = b'{"name":"x","deep":[[1]]}\n' * before + b'{"name":"y","deep":%b}\n' % nested.encode()
+    try:
+        found = select(expression, records, read, write)
+    except SelectFailure as refused:
+        assert refused.code == SelectCode.JSON_PARSING_ERROR
+        assert "nested too deeply" in str(refused)
+    else:
+        assert found or not before

@@ -149,4 +149,9 @@ def failure(code: SelectCode, message: str) -> SelectFailure:
     return SelectFailure(message, code=code)
 
 
-__all__ = ["SelectCode", "SelectFailure", "failure"]
+def nested_too_deeply() -> SelectFailure:
+    """A JSON value has more levels than can be read."""
+    return failure(SelectCode.JSON_PARSING_ERROR, "a JSON value is nested too deeply to be read")
+
+
+__all__ = ["SelectCode", "SelectFailure", "failure", "nested_too_deeply"]

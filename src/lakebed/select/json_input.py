@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakebed.core.errors import Unavailable
 
 from .blocks import Blocks, check_lengths, cut_after, first_record, resolve_range
-from .failures import SelectCode, SelectFailure, failure
+from .failures import SelectCode, SelectFailure, failure, nested_too_deeply
 from .json_documents import DocumentScanner
 from .json_reader import TypedLines, typed_lines
 from .json_scanner import RECORD_COLUMN, JsonLibrary, LineScanner, line_scanner, load_library
@@ -32,7 +32,7 @@ _BATCH_VALUES: Final = 16_384
 _BOM: Final = b"\xef\xbb\xbf"
 
 _decoder: Final = msgspec.json.Decoder()
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class JsonRelation:
@@ -328,6 +328,8 @@ def _decode(text: bytes, line: int | None = None) -> object:
 
 
 def _malformed(text: bytes, error: Exception, line: int | None) -> SelectFailure:
+    if isinstance(error, RecursionError):
+        return nested_too_deeply()
     if "utf-8" in str(error).lower():
         return failure(SelectCode.INVALID_TEXT_ENCODING, "the object is not UTF-8")
     near = text[:40].decode("utf-8", "replace")

@@ -45,7 +45,7 @@ class TypedLines:
         try:
             records = self._decoder.decode_lines(block)
             fields = [_array(list(map(take, records)), type_) for take, type_ in self._fields]
-        except (msgspec.DecodeError, UnicodeDecodeError, pa.ArrowException, OverflowError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, pa.ArrowException, OverflowError):
             return None
         return pa.RecordBatch.from_arrays([make(fields[number]) for number, make in self._columns], names=self.wanted)
 

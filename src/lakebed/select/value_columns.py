@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from .failures import SelectCode, failure
+from .failures import SelectCode, failure, nested_too_deeply
 from .paths import MISSING, Name, Path, Step, follow
 from .relation import Column, Field, Kind, View
 
@@ -39,8 +39,11 @@ _encoder: Final = msgspec.json.Encoder(enc_hook=_plain, decimal_format="number")
 
 
 def to_json(value: object) -> str:
-    """A value as JSON."""
-    return _encoder.encode(value).decode()
+    """A value as JSON. Raises SelectFailure for one that is nested too deeply."""
+    try:
+        return _encoder.encode(value).decode()
+    except RecursionError as error:
+        raise nested_too_deeply() from error
 
 
 def to_text(value: object) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import ipc, parquet
 
+from .failures import nested_too_deeply
 from .model import ArrowOutput, CsvOutput, JsonOutput, ParquetOutput, QuoteFields
 from .model import Output as Format
 from .query import Output
@@ -100,7 +101,10 @@ class CsvWriter:
 
     def _record(self, text: str) -> str:
         """A record of a format without columns: the values that it has."""
-        record = msgspec.json.decode(text)
+        try:
+            record = msgspec.json.decode(text)
+        except RecursionError as error:
+            raise nested_too_deeply() from error
         values = list(record.values()) if isinstance(record, dict) else [record]
         column = pa.array([None if value is None else to_text(value) for value in values], pa.string())
         return self._options.field_delimiter.join(value or "" for value in self._fields(column).to_pylist())
