@@ -130,7 +130,7 @@ async def test_connections_that_come_are_served_in_order(
         assert await heard(ours) == child.READY
         for client in clients:
             client.setblocking(False)
-            await loop.sock_sendall(client, b"GET / HTTP/1.1\r\n\r\n")
+            await loop.sock_sendall(client, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
             assert (await loop.sock_recv(client, 1000)).endswith(b"hello")
             client.close()
         assert not serving.done()

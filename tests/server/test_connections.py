@@ -157,7 +157,7 @@ async def test_a_client_that_stopped_inside_its_body_is_closed() -> None:
 
     async with served(read) as (connections, connect):
         client = connect()
-        await client.send(b"PUT / HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf")
+        await client.send(b"PUT / HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n\r\nhalf")
         await wait_until(lambda: connections.count == 1)
         for _ in range(10):
             await asyncio.sleep(0)
@@ -171,7 +171,7 @@ async def test_a_client_that_has_its_last_answer_has_little_time_left() -> None:
 
     async with served(refuse) as (connections, connect):
         client = connect()
-        await client.send(b"PUT / HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n")
+        await client.send(b"PUT / HTTP/1.1\r\nHost: here\r\nContent-Length: 10000000\r\n\r\n")
         assert (await client.receive()).startswith(b"HTTP/1.1 403 ")
         connections.close_stalled(asyncio.get_running_loop().time() + LINGER_SECONDS + 1)
         await wait_until(lambda: connections.count == 0)

@@ -48,7 +48,7 @@ async def test_a_chunked_body_that_nobody_reads_stops_the_client_too() -> None:
         return Response(403)
 
     async with serving(application) as server, await server.connect() as client:
-        await client.send(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await client.send(b"PUT / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n")
         chunk = b"100000\r\n" + b"x" * MIB + b"\r\n"
         sent = await client.send_until_stuck(chunk, 64 * len(chunk))
         assert sent < 64 * len(chunk)

@@ -9,14 +9,18 @@ from lakebed.wire.http.head import MAX_HEADERS, HeadRefused, RequestHead
 TOKEN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 
-def parse(text: str | bytes) -> RequestHead:
+def parse(text: str | bytes, *, host: str | None = "h") -> RequestHead:
+    """Parse a head, with a `Host` in front of its headers unless it has one."""
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    if host is not None and b"\nhost:" not in data.lower():
+        line, _, rest = data.partition(b"\r\n")
+        data = b"%b\r\nHost: %b\r\n%b" % (line, host.encode(), rest)
     return RequestHead(data, data.find(b"\r\n\r\n") + 4)
 
 
-def refusal(text: str | bytes) -> int:
+def refusal(text: str | bytes, *, host: str | None = "h") -> int:
     with pytest.raises(HeadRefused) as refused:
-        parse(text).body()
+        parse(text, host=host).body()
     return refused.value.fault.status
 
 
@@ -43,7 +47,66 @@ def test_header_bytes_that_are_not_utf_8_come_back_unchanged() -> None:
 
 def test_repeated_headers_are_joined_in_order() -> None:
     head = parse("GET / HTTP/1.1\r\nX-A: 1\r\nX-B: 2\r\nx-a: 3\r\nX-A:\r\n\r\n")
-    assert head.headers == {"x-a": "1,3,", "x-b": "2"}
+    assert head.headers == {"host": "h", "x-a": "1,3,", "x-b": "2"}
+
+
+@pytest.mark.parametrize(
+    "host", ["h", "h:9000", "bucket.h.example:443", "127.0.0.1:80", "[::1]", "[::1]:9000", "", "a_b", "h:", "%41", "h "]
+)
+def test_valid_hosts_are_kept(host: str) -> None:
+    assert parse(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").headers["host"] == host.rstrip()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "a b",
+        "a/b",
+        "h:x",
+        "h:1:2",
+        "h:99999",
+        "u@h",
+        "http://h",
+        "h?x",
+        "h#x",
+        "h\\x",
+        "[::1",
+        "::1",
+        "[:::]",
+        "h%4",
+        "[v1.x]",
+        "h<",
+        "né",
+        "h" * 2000,
+    ],
+)
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_invalid_hosts_are_refused(host: str, version: str) -> None:
+    assert refusal(f"GET / HTTP/{version}\r\nHost: {host}\r\n\r\n") == 400
+
+
+def test_a_request_of_1_1_names_its_host_once() -> None:
+    assert refusal("GET / HTTP/1.1\r\n\r\n", host=None) == 400
+    assert refusal("GET http://h/ HTTP/1.1\r\n\r\n", host=None) == 400
+    for second in ("h", "other", ""):
+        for version in ("1.0", "1.1"):
+            assert refusal(f"GET / HTTP/{version}\r\nHost: h\r\nX-A: 1\r\nhost: {second}\r\n\r\n") == 400
+
+
+def test_a_request_of_1_0_may_name_no_host() -> None:
+    assert "host" not in parse("GET / HTTP/1.0\r\n\r\n", host=None).headers
+
+
+def test_the_host_of_an_absolute_target_replaces_that_of_the_header() -> None:
+    assert parse("GET http://b.h:9000/k HTTP/1.1\r\nHost: other\r\n\r\n").headers["host"] == "b.h:9000"
+    assert refusal("GET http://b.h/k HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == 400
+    assert refusal("GET http://b.h/k HTTP/1.1\r\nHost: a/b\r\n\r\n") == 400
+    for target in ("http:///k", "http://u:p@h/k", "http://h:x/k", "https://", "http://?x=1"):
+        assert refusal(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n") == 400
+
+
+def test_a_client_of_1_0_has_no_transfer_codings() -> None:
+    assert refusal("PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") == 400
 
 
 @pytest.mark.parametrize(
@@ -141,7 +204,7 @@ def test_a_coding_besides_chunked_is_not_implemented() -> None:
 
 
 def test_more_headers_than_anybody_needs_are_refused() -> None:
-    most = "".join(f"H{number}: v\r\n" for number in range(MAX_HEADERS))
+    most = "".join(f"H{number}: v\r\n" for number in range(MAX_HEADERS - 1))
     assert len(parse(f"GET / HTTP/1.1\r\n{most}\r\n").headers) == MAX_HEADERS
     assert refusal(f"GET / HTTP/1.1\r\n{most}One-More: v\r\n\r\n") == 431
 
@@ -172,7 +235,7 @@ def test_only_a_client_of_1_1_waits_for_our_word() -> None:
 
 
 def test_bytes_behind_the_head_are_none_of_its_business() -> None:
-    data = b"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nGET /x HTTP/1.1\r\n\r\n"
+    data = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nGET /x HTTP/1.1\r\n\r\n"
     assert RequestHead(data, data.find(b"\r\n\r\n") + 4).path == "/"
 
 
@@ -197,7 +260,7 @@ def test_what_was_written_is_read(method: str, path: str, headers: list[tuple[st
     for name, value in sent:
         expected.setdefault(name.lower(), []).append(value)
     found = {name: value.encode("utf-8", "surrogateescape") for name, value in head.headers.items()}
-    assert found == {name: b",".join(values) for name, values in expected.items()}
+    assert found == {"host": b"h"} | {name: b",".join(values) for name, values in expected.items()}
     assert not known & set(found)
 
 

@@ -87,7 +87,7 @@ async def test_a_head_over_the_limit_is_refused_and_the_client_reads_why() -> No
     async with serving(echo) as server:
         for filling in (MAX_HEAD_BYTES, 4 * MAX_HEAD_BYTES):
             async with await server.connect() as client:
-                answer = await client.ask(b"GET / HTTP/1.1\r\nX: " + b"v" * filling + b"\r\n\r\n")
+                answer = await client.ask(b"GET / HTTP/1.1\r\nHost: here\r\nX: " + b"v" * filling + b"\r\n\r\n")
                 assert (answer.status, answer.header("connection")) == (431, "close")
                 assert answer.header("x-request-id")
                 assert await client.is_ended()
@@ -95,7 +95,7 @@ async def test_a_head_over_the_limit_is_refused_and_the_client_reads_why() -> No
 
 async def test_a_head_without_an_end_is_refused_at_the_limit() -> None:
     async with serving(echo) as server, await server.connect() as client:
-        await client.send(*[b"GET / HTTP/1.1\r\nX: " + b"v" * 1000] * (MAX_HEAD_BYTES // 1000 + 1))
+        await client.send(*[b"GET / HTTP/1.1\r\nHost: here\r\nX: " + b"v" * 1000] * (MAX_HEAD_BYTES // 1000 + 1))
         assert (await client.receive()).status == 431
 
 
@@ -103,10 +103,10 @@ async def test_a_head_without_an_end_is_refused_at_the_limit() -> None:
     "noise",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET / HTTP/1.1\r\nBad Header: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: here\r\nBad Header: x\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-        b"CONNECT h:443 HTTP/1.1\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: here\r\nContent-Length: x\r\n\r\n",
+        b"CONNECT h:443 HTTP/1.1\r\nHost: here\r\n\r\n",
         b"GET /\r\n\r\n",
     ],
 )
@@ -119,7 +119,7 @@ async def test_what_is_no_request_is_refused_and_the_connection_ends(noise: byte
 
 async def test_nothing_behind_a_refused_head_is_served() -> None:
     async with serving(echo) as server, await server.connect() as client:
-        await client.send(b"GET / HTTP/1.1\r\nBad Header: x\r\n\r\n" + request_of("GET", "/smuggled"))
+        await client.send(b"GET / HTTP/1.1\r\nHost: here\r\nBad Header: x\r\n\r\n" + request_of("GET", "/smuggled"))
         assert (await client.receive()).status == 400
         assert await client.is_ended()
 

@@ -11,6 +11,7 @@ from typing import Final
 import httptools
 
 from .body import RequestBody
+from .host import is_valid_host, split_absolute
 from .message import RAW_ERRORS, HeadFault
 
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -39,7 +40,7 @@ class HeadRefused(Exception):
 class RequestHead:
     """What a request says before its body."""
 
-    __slots__ = ("_url", "headers", "keep_alive", "method", "path", "query", "version_1_0")
+    __slots__ = ("_repeats_host", "_url", "headers", "keep_alive", "method", "path", "query", "version_1_0")
 
     def __init__(self, data: bytes, end: int) -> None:
         """Parse the first `end` bytes of `data`, which end with an empty line. Raises HeadRefused."""
@@ -48,6 +49,7 @@ class RequestHead:
         self.headers: dict[str, str] = {}
         """Names in lower case; values of repeated headers joined by commas."""
         self._url = b""
+        self._repeats_host = False
         parser = httptools.HttpRequestParser(self)
         try:
             parser.feed_data(data if end == len(data) else memoryview(data)[:end])
@@ -66,7 +68,10 @@ class RequestHead:
         self.keep_alive = not self.version_1_0 if said is None else said == "keep-alive" or self._keeps_alive(said)
         self.method: str = parser.get_method().decode()
         path, _, self.query = self._url.decode("utf-8", RAW_ERRORS).partition("?")
-        self.path = path if path.startswith("/") else _path_of_absolute(path)
+        self.path = path
+        if not path.startswith("/"):
+            self._read_absolute(path)
+        self._check_host()
 
     def on_url(self, url: bytes) -> None:
         """The parser has a piece of the target."""
@@ -77,12 +82,49 @@ class RequestHead:
         field = _known_names.get(name) or _lower_name(name)
         text = value.decode("utf-8", RAW_ERRORS)
         headers = self.headers
-        headers[field] = f"{headers[field]},{text}" if field in headers else text
+        if field in headers:
+            headers[field] = f"{headers[field]},{text}"
+            self._repeats_host |= field == "host"
+        else:
+            headers[field] = text
+
+    def _read_absolute(self, target: str) -> None:
+        """Take path and host from an absolute-form target. Raises HeadRefused."""
+        found = split_absolute(target)
+        if found is None:
+            return
+        authority, self.path = found
+        if not authority or not is_valid_host(authority):
+            raise HeadRefused(400, "the host in the request target is not valid")
+        if "host" in self.headers and not self._repeats_host and is_valid_host(self.headers["host"].strip(" \t")):
+            # The target's host counts, whatever the header says (RFC 9112 §3.2.2).
+            self.headers["host"] = authority
+
+    def _check_host(self) -> None:
+        """Refuse a request whose host is missing, repeated or invalid (RFC 9112 §3.2). Raises HeadRefused.
+
+        A proxy that picks another one of two hosts than this server would have its access rules applied to the wrong
+        bucket.
+        """
+        host = self.headers.get("host")
+        if host is None:
+            if not self.version_1_0:
+                raise HeadRefused(400, "the request has no Host header, which HTTP/1.1 requires")
+        elif self._repeats_host:
+            raise HeadRefused(400, "the request has more than one Host header")
+        elif not is_valid_host(host):
+            stripped = host.strip(" \t")
+            if not is_valid_host(stripped):
+                raise HeadRefused(400, "the Host header is not a host name or address with an optional port")
+            self.headers["host"] = stripped
 
     def body(self) -> RequestBody:
         """The body that follows, none of it received yet. Raises HeadRefused."""
         headers = self.headers
         if "transfer-encoding" in headers:
+            if self.version_1_0:
+                # RFC 9112 §6.1: what forwarded it may not know chunks, and see another end of the body.
+                raise HeadRefused(400, "HTTP/1.0 has no transfer codings")
             if headers["transfer-encoding"].strip().lower() != "chunked":
                 raise HeadRefused(501, "this transfer coding is not supported")
             return RequestBody(None, chunked=True)
@@ -110,12 +152,3 @@ def _lower_name(name: bytes) -> str:
     if len(_known_names) < _MAX_KNOWN_NAMES and len(field) <= 64:
         _known_names[name] = field
     return field
-
-
-def _path_of_absolute(target: str) -> str:
-    """The path of an absolute-form target (`http://host/path`), as proxies send it."""
-    scheme, separator, rest = target.partition("://")
-    if not separator or scheme.lower() not in ("http", "https"):
-        return target
-    slash = rest.find("/")
-    return "/" if slash < 0 else rest[slash:]

@@ -71,6 +71,27 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
         "BadRequest",
         lambda s: s.raw("PUT", "/a/b", "transfer-encoding: chunked", "content-length: 5", body=b"0\r\n\r\n"),
     ),
+    ("no host", 400, "BadRequest", lambda s: b"GET / HTTP/1.1\r\nx-a: b\r\n\r\n"),
+    (
+        "no host beside an absolute target",
+        400,
+        "BadRequest",
+        lambda s: f"GET http://{s.signer.host}/ HTTP/1.1\r\nx-a: b\r\n\r\n".encode(),
+    ),
+    ("two hosts", 400, "BadRequest", lambda s: s.raw("GET", "/", "host: other")),
+    ("the same host twice", 400, "BadRequest", lambda s: s.raw("GET", "/", f"Host: {s.signer.host}")),
+    ("host with a path", 400, "BadRequest", lambda s: b"GET / HTTP/1.1\r\nhost: a/b\r\n\r\n"),
+    ("host with a blank", 400, "BadRequest", lambda s: b"GET / HTTP/1.1\r\nhost: a b\r\n\r\n"),
+    ("host with a user", 400, "BadRequest", lambda s: b"GET / HTTP/1.1\r\nhost: a@b\r\n\r\n"),
+    ("host with two ports", 400, "BadRequest", lambda s: b"GET / HTTP/1.1\r\nhost: a:1:2\r\n\r\n"),
+    ("invalid host of 1.0", 400, "BadRequest", lambda s: b"GET / HTTP/1.0\r\nhost: a/b\r\n\r\n"),
+    ("absolute target with a user", 400, "BadRequest", lambda s: s.raw("GET", "http://a@b/")),
+    ("absolute target without a host", 400, "BadRequest", lambda s: s.raw("GET", "http:///a")),
+    ("line feed alone after the request line", 400, "BadRequest", lambda s: b"GET / HTTP/1.1\nhost: x\r\n\r\n"),
+    ("line feeds alone at the end", 400, "BadRequest", lambda s: s.raw("GET", "/", "x-a: b\n\nGET /c HTTP/1.1")),
+    ("carriage return alone", 400, "BadRequest", lambda s: s.raw("GET", "/", "x-a: b\rcontent-length: 5")),
+    ("chunks of 1.0", 400, "BadRequest", lambda s: b"PUT /a/b HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+    ("chunks twice", 400, "BadRequest", lambda s: s.raw("PUT", "/a", *(["transfer-encoding: chunked"] * 2))),
     ("unknown coding", 501, "NotImplemented", lambda s: s.raw("PUT", "/a/b", "transfer-encoding: gzip, chunked")),
 )
 def test_head_that_cannot_be_read_is_refused_and_the_connection_ends(site: Site, case: Case) -> None:
@@ -171,6 +192,22 @@ def test_blank_lines_before_a_request_are_passed_over(site: Site, blank: bytes) 
         connection.send(blank + request + blank + request)
         assert connection.receive().body == b"kept bytes"
         assert connection.receive().body == b"kept bytes"
+
+
+def test_a_client_of_1_0_needs_no_host(site: Site) -> None:
+    with site.connect() as connection:
+        assert_refused(connection.ask(b"GET / HTTP/1.0\r\n\r\n"), 403, "AccessDenied")
+        assert connection.is_ended()
+
+
+def test_absolute_target_is_served_under_its_own_host(site: Site) -> None:
+    """A proxy sends the target as the client wrote it; what `Host` says beside it does not count."""
+    path = f"/{BUCKET}/{KEPT}"
+    headers = site.signer.headers("GET", path)
+    target = f"http://{site.signer.host}{path}"
+    for host in (site.signer.host, "other.example"):
+        assert site.ask(request_bytes("GET", target, headers | {"host": host})).body == b"kept bytes"
+    assert_refused(site.ask(request_bytes("GET", f"http://other.example{path}", headers)), 403, "SignatureDoesNotMatch")
 
 
 def test_offer_to_upgrade_is_passed_over(site: Site) -> None:
