@@ -276,6 +276,14 @@ class Authorizer(Protocol):
         """
         ...
 
+    def could_allow(self, request: AccessRequest, rules: ResourceRules) -> bool:
+        """Whether `authorize` could allow some request with this action, by this caller.
+
+        Asked before a request is read whole: its resource may be empty and its context is not complete. Never false
+        where `authorize` would allow; true says nothing.
+        """
+        ...
+
     async def visible(
         self, request: AccessRequest, rules: ResourceRules, targets: Sequence[Target]
     ) -> Sequence[Target]:

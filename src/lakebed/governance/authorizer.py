@@ -21,7 +21,7 @@ from lakebed.core.errors import AccessDenied, Corrupted, InvalidPolicy
 from .bucket_policy import check_bucket_policy, is_public
 from .grantees import Grant
 from .policy_document import Policy, parse_policy
-from .questions import Question
+from .questions import Possibility, Question
 
 _OWN_POLICY_ACTIONS: Final = frozenset({"s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"})
 """What root of the owning account may always do, so that no bucket policy locks everybody out."""
@@ -62,6 +62,10 @@ class PolicyAuthorizer:
         if caller.is_root and rules.policy is None and caller.session is None and caller.account == rules.owner:
             return
         _raise(_refusal(Question(request, self._clock), rules), request)
+
+    def could_allow(self, request: AccessRequest, rules: ResourceRules) -> bool:
+        """Whether some request with this action could be allowed, as far as policies and grants say."""
+        return _refusal(Possibility(request, self._clock), rules) is None
 
     def check_limits(self, request: AccessRequest, rules: ResourceRules) -> bool:
         """Raise AccessDenied if something refuses, whoever may allow: a denial, or a session policy that is silent.
@@ -188,8 +192,8 @@ def _stored(document: bytes) -> Policy:
 
 
 def _denies(policy: Policy, question: Question) -> bool:
-    for statement in policy.denials:
-        if statement.denies(question.caller) and statement.applies(question.action, question.resource, question.values):
+    for statement in policy.denials:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
+        if statement.denies(question.caller) and question.denied_by(statement):
             return True
     return False
 
@@ -201,7 +205,7 @@ def _grant(policy: Policy, question: Question) -> Grant:
         granted = statement.grant(question.caller)
         if granted is Grant.NONE or granted is strongest:
             continue
-        if not statement.applies(question.action, question.resource, question.values):
+        if not question.allowed_by(statement):
             continue
         if granted is Grant.DIRECT:
             return granted

@@ -68,8 +68,9 @@ _TABLE_ACTIONS: Final = frozenset(name.lower() for name in TABLE_ACTIONS)
 _TABLE_BUCKET_ACTIONS: Final = frozenset(name.lower() for name in TABLE_BUCKET_ACTIONS)
 
 
+@lru_cache(maxsize=256)
 def check_bucket_policy(document: bytes, bucket: str, table_bucket: str = "") -> Policy:
-    """Compile a document that is to stand on `bucket`. Raises InvalidPolicy with the reason.
+    """Compile a document that is to stand on `bucket`; the same arguments once. Raises InvalidPolicy with the reason.
 
     `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables: its policy may then speak of these too.
     """

@@ -74,6 +74,17 @@ class Statement:
                 return False
         return True
 
+    def could_apply(self, action: str, resource: str, values: Values) -> bool:
+        """Whether it applies to some request with this action: conditions and what is not known of it may hold.
+
+        An empty `resource` is not known.
+        """
+        if any_matches(self.actions, action, values) is self.excludes_actions:
+            return False
+        if not resource or any(pattern.variables for pattern in self.resources):
+            return True
+        return any_matches(self.resources, resource, values) is not self.excludes_resources
+
     def denies(self, caller: Principal) -> bool:
         """Whether, standing on a resource and denying, it hits the caller."""
         if self.principal is None:

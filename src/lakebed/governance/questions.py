@@ -77,11 +77,52 @@ class Question:
             and grants.covers(request.securable, request.privileges)
         )
 
+    def denied_by(self, statement: Statement) -> bool:
+        """Whether a denial is about it. Who is denied is not looked at."""
+        return statement.applies(self.action, self.resource, self.values)
+
+    def allowed_by(self, statement: Statement) -> bool:
+        """Whether a grant is about it. Who is granted it is not looked at."""
+        return statement.applies(self.action, self.resource, self.values)
+
     def _meets(self, statements: tuple[Statement, ...]) -> bool:
         for statement in statements:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
             if statement.applies(self.action, self.resource, self.values):
                 return True
         return False
+
+
+class Possibility(Question):
+    """A request of which only the action is known for certain: whether any such request could be allowed.
+
+    Its resource may be empty, for one that is not known yet. A denial counts only if nothing unknown can lift it.
+    """
+
+    __slots__ = ()
+
+    def is_denied_by(self, policy: Policy) -> bool:
+        """Whether an identity or session policy denies all such requests."""
+        return any(map(self.denied_by, policy.denials))
+
+    def is_allowed_by(self, policy: Policy) -> bool:
+        """Whether an identity or session policy allows some such request."""
+        return any(map(self.allowed_by, policy.grants))
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether the caller has roles, which may hold what it takes."""
+        return self.asks_for_privileges and self.caller.grants is not None
+
+    def denied_by(self, statement: Statement) -> bool:
+        """Whether a denial is about all such requests."""
+        if statement.conditions or any(pattern.variables for pattern in statement.resources):
+            return False
+        is_unlimited = not statement.excludes_resources and any(one.text == "*" for one in statement.resources)
+        return (bool(self.resource) or is_unlimited) and super().denied_by(statement)
+
+    def allowed_by(self, statement: Statement) -> bool:
+        """Whether a grant is about some such request."""
+        return statement.could_apply(self.action, self.resource, self.values)
 
 
 def _facts(caller: Principal) -> dict[str, tuple[str, ...]]:

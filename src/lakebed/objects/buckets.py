@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from lakebed.core.access import ResourceRules
 from lakebed.core.errors import (
     BucketAlreadyExists,
     BucketAlreadyOwned,
@@ -95,6 +96,20 @@ class Buckets:
             return bucket
 
         return await f.meta.transact(work)
+
+    def precheck_creation(self, caller: Caller, name: str) -> None:
+        """Refuse, before a request is read whole, a caller that may make no such bucket. Raises AccessDenied."""
+        rules = ResourceRules(owner=caller.principal.account)
+        self._f.precheck(caller, rules, ("s3:CreateBucket",), f"arn:aws:s3:::{name}")
+
+    async def precheck(self, caller: Caller, name: str, *actions: str, key: str | None = None) -> None:
+        """Refuse, before a request is read whole, a caller that may do none of the actions to anything in the bucket.
+
+        With a key: to this one, or to the bucket itself if it is empty. Raises NoSuchBucket, AccessDenied.
+        """
+        bucket = await self._f.bucket(self._f.meta, name)
+        resource = "" if key is None else f"arn:aws:s3:::{name}/{key}" if key else f"arn:aws:s3:::{name}"
+        self._f.precheck(caller, bucket.access_rules, actions, resource)
 
     async def head(self, caller: Caller, name: str) -> Bucket:
         """The bucket, if the caller may list it. Raises NoSuchBucket."""

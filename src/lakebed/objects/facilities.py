@@ -133,6 +133,20 @@ class Facilities:
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
         await self.ask(caller, bucket.access_rules, action, resource, extra)
 
+    def precheck(self, caller: Caller, rules: ResourceRules, actions: Sequence[str], resource: str = "") -> None:
+        """Refuse a caller to whom no request with one of these actions could be allowed. Raises AccessDenied.
+
+        For requests whose bodies say more of what is asked: before those are read. `authorize` decides after it. An
+        empty resource is not known yet.
+        """
+        principal = caller.principal
+        if any(self.authorizer.could_allow(AccessRequest(principal, one, resource), rules) for one in actions):
+            return
+        who = "anonymous" if principal.is_anonymous else principal.caller_arn
+        raise AccessDenied(
+            f"no policy allows it. principal={who} action={' or '.join(actions)} resource={resource or 'any'}"
+        )
+
     async def ask(
         self,
         caller: Caller,

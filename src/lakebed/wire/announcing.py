@@ -23,6 +23,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.parsing import parse_body
 
 from .governed_routes import OPERATION_OF
 from .intents import operations_of, read_intents
@@ -78,15 +79,19 @@ class Announcer:
             return await perform()
         operation = OPERATION_OF[route]
         if route in self._asked_routes:
-            await self._listeners.ask(read_intents(route, operation, request, self._clock.now_ms()))
+            await self._listeners.ask(await self._intents(route, operation, request))
         if route in self._changing_routes:
             response = await _stamped(operation, perform)
         else:
             response = await perform()
         if route in self._told_routes:
-            intents = read_intents(route, operation, request, self._clock.now_ms())
+            intents = await self._intents(route, operation, request)
             await self._tell([intent for intent in intents if intent.operation in self._told])
         return response
+
+    async def _intents(self, route: str, operation: Operation, request: CatalogRequest) -> Sequence[Intent]:
+        now_ms = self._clock.now_ms()
+        return await parse_body(lambda _: read_intents(route, operation, request, now_ms), request.body)
 
     async def around_catalog_deletion(self, caller: Caller, catalog: str, perform: Perform) -> Response:
         """The same for a catalog that goes with its bucket, which is deleted as any bucket is."""

@@ -89,7 +89,7 @@ def read_intents(route: str, operation: Op, request: CatalogRequest, now_ms: int
     intended = [(operation, named)]
     if route == "commitTransaction":
         # Whoever minds a change of one of the tables minds the whole.
-        for change in read_transaction(request).table_changes:
+        for change in read_transaction(request.body).table_changes:
             identifier = change.identifier.identifier
             table = Named(named.catalog, identifier.namespace, identifier.name)
             intended.append((Op.CREATE_TABLE if _creates(change.requirements) else Op.UPDATE_TABLE, table))

@@ -63,6 +63,12 @@ class DelegatingAuthorizer:
                 f"resource={request.resource}"
             )
 
+    def could_allow(self, request: AccessRequest, rules: ResourceRules) -> bool:
+        """Whether some request with this action could be allowed. The decision point is not asked."""
+        if self._mode is DecisionMode.AND or _is_exempt(request.principal):
+            return self._policies.could_allow(request, rules)
+        return True
+
     async def visible(
         self, request: AccessRequest, rules: ResourceRules, targets: Sequence[Target]
     ) -> Sequence[Target]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AlreadyAnswered, LakebedError, Unauthenticated
+from lakebed.core.errors import AlreadyAnswered, InvalidInput, LakebedError, Unauthenticated
 from lakebed.objects.model import Caller
 from lakebed.tables.idempotency import Answer, RequestKey
 from lakebed.wire.http.message import Request, Response
@@ -17,7 +17,7 @@ from lakebed.wire.s3.authenticate import Authenticated
 
 from .errors import CATALOG_ERRORS, JSON, Refusal, error_document, error_response, refusal_of
 from .loading import replayed
-from .request import CatalogRequest, check_text, read_body
+from .request import CatalogRequest, read_body
 from .routes import Found, Mount
 from .services import CatalogServices
 
@@ -71,7 +71,8 @@ class CatalogApplication:
             found = mount.routes.find(request.method, request.raw_path[len(mount.base) :])
             operation = found.route.name
             response = await self._answer(request, mount.base, found)
-        except LakebedError as error:
+        except (LakebedError, RecursionError) as caught:
+            error = caught if isinstance(caught, LakebedError) else _nested_too_deeply(caught)
             refusal = refusal_of(error)
             if self._refused is not None:
                 subject = named_by_path(found.names).subject if found is not None else request.raw_path
@@ -97,8 +98,7 @@ class CatalogApplication:
                 "the request has no token and no signature: send a bearer token, or sign it with SigV4"
             )
         request.principal = who.principal.name
-        body = await read_body(request, who)
-        check_text(body)
+        body = await read_body(request, who, is_large=found.route.is_large)
         asked = CatalogRequest(request, _caller(request, who), mount, found.names, body)
         key = asked.mutation.key if found.route.changes else None
         if key is None:
@@ -132,6 +132,14 @@ class CatalogApplication:
         if refusal.status in _KEPT_REFUSALS and not isinstance(error, AlreadyAnswered):
             document = error_document(refusal, _told(error, refusal))
             await self._services.keys.keep_refusal(key, Answer(refusal.status, body=document))
+
+
+def _nested_too_deeply(error: RecursionError) -> InvalidInput:
+    """A document within the bounds of its text can still be deeper than the code that walks it goes."""
+    log.warning("request document is nested too deeply", exc_info=error)
+    refused = InvalidInput("the request document is nested too deeply")
+    refused.__cause__ = error
+    return refused
 
 
 def _caller(request: Request, who: Authenticated) -> Caller:

@@ -7,23 +7,30 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
 import msgspec
 
-from lakebed.core.errors import IntegrityMismatch, InvalidInput
+from lakebed.core.errors import IntegrityMismatch, InvalidInput, TooLarge
+from lakebed.core.json_bounds import MAX_VALUES, check_json_bounds
 from lakebed.objects.model import Caller
 from lakebed.tables.idempotency import Mutation, RequestKey
 from lakebed.tables.identifiers import SEPARATOR, Identifier, Levels, check_identifier
 from lakebed.wire.http.message import RAW_ERRORS, Request
+from lakebed.wire.parsing import parse_body
 from lakebed.wire.s3.authenticate import Authenticated
 
 T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
-"""Largest request document: a commit of a hundred tables with wide schemas fits many times."""
+"""Largest document of a route that is large: a commit of a hundred tables with wide schemas fits many times."""
+
+_SMALL_BODY_BYTES: Final = 1024 * 1024
+_SMALL_VALUES: Final = 50_000
+"""Bounds of all other documents, which are parsed on the event loop: within a few milliseconds."""
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 
@@ -119,17 +126,39 @@ def decode_segment(raw: str) -> str:
     return decoded
 
 
-async def read_body(request: Request, who: Authenticated) -> bytes:
-    """The whole body, checked against what was signed. Raises TooLarge, IntegrityMismatch, InvalidInput."""
-    if who.body is not None:
-        return who.body
+async def read_body(request: Request, who: Authenticated, *, is_large: bool) -> bytes:
+    """The whole body, checked against what was signed and against the bounds of the route.
+
+    Raises TooLarge, IntegrityMismatch, InvalidInput. To be called once it is known who sends it.
+    """
+    limit = MAX_BODY_BYTES if is_large else _SMALL_BODY_BYTES
+    if who.body is None:
+        body = await _signed_body(request, who, limit)
+    elif len(who.body) > limit:
+        raise TooLarge(f"body too large. size={len(who.body)} limit={limit}")
+    else:
+        body = who.body
+    await parse_body(partial(_check, max_values=MAX_VALUES if is_large else _SMALL_VALUES), body)
+    return body
+
+
+async def _signed_body(request: Request, who: Authenticated, limit: int) -> bytes:
     claim = who.payload
     if claim.streaming is not None:
         raise InvalidInput("catalog requests are not sent in signed chunks", argument="x-amz-content-sha256")
-    body = await request.body.read(MAX_BODY_BYTES)
-    if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, hashlib.sha256(body).hexdigest()):
+    body = await request.body.read(limit)
+    if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, await parse_body(_sha256, body)):
         raise IntegrityMismatch("the body is not the one that was signed", digest="sha256-payload")
     return body
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _check(body: bytes, *, max_values: int) -> None:
+    check_text(body)
+    check_json_bounds(body, max_values=max_values)
 
 
 def check_text(body: bytes) -> None:

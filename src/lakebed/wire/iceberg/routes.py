@@ -33,6 +33,8 @@ class Route(NamedTuple):
     """Whether a repeated request with the same Idempotency-Key gets the first one's answer."""
     replay: Replay | None = None
     """How that answer is made of the table or view with an id, where it is not as the contract's answers are."""
+    is_large: bool = False
+    """Whether its documents hold whole schemas or lists of changes. Its handler parses them off the event loop."""
 
     @property
     def endpoint(self) -> str:

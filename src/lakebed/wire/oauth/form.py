@@ -15,6 +15,7 @@ from lakebed.wire.http.message import Request, decode_component
 from .errors import OAuthFault
 
 MAX_BODY_BYTES: Final = 64 * 1024
+_MAX_FIELDS: Final = 100
 _FORM: Final = "application/x-www-form-urlencoded"
 _BASIC: Final = "basic "
 
@@ -53,7 +54,10 @@ def parse_form(body: bytes) -> dict[str, str]:
     """The fields of a form. Raises OAuthFault for one that is there twice, or whose text cannot be read."""
     fields: dict[str, str] = {}
     try:
-        for pair in body.decode("utf-8").split("&"):
+        pairs = body.decode("utf-8").split("&")
+        if len(pairs) > _MAX_FIELDS:
+            raise OAuthFault("invalid_request", f"a request has at most {_MAX_FIELDS} parameters")
+        for pair in pairs:
             if not pair:
                 continue
             name, _, value = pair.partition("=")

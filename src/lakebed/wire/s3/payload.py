@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
 
 from lakebed.core.checksums import (
     DEFAULT_ALGORITHM,
@@ -16,11 +18,20 @@ from lakebed.core.checksums import (
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
 from lakebed.objects.digests import Digests, Expectations
 from lakebed.wire.http.message import Request
+from lakebed.wire.parsing import parse_body
 
 from .authenticate import Authenticated
 from .chunked import MIN_CHUNK_BYTES, AwsChunkedDecoder, MalformedTrailer
 from .errors import S3Fault
 from .numbers import whole_number
+
+T = TypeVar("T")
+
+LIST_BYTES: Final = 8 * 1024 * 1024
+"""Largest list of objects or parts: more than 1,000 keys to delete or 10,000 parts to complete take."""
+
+SETTING_BYTES: Final = 2 * 1024 * 1024
+"""Largest document of any other kind: more than 1,000 lifecycle rules take."""
 
 _THREAD_BYTES: Final = 64 * 1024
 """Signed chunks from this size on are hashed in a thread."""
@@ -120,8 +131,18 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
     return ChunkedPayload(request, decoder, length, signed=claim.streaming.is_signed), expected
 
 
-async def read_document(request: Request, who: Authenticated, limit: int) -> bytes:
-    """A whole small body, checked against all that was said of it. Raises S3Fault, TooLarge, IntegrityMismatch."""
+async def read_parsed(
+    request: Request, who: Authenticated, parse: Callable[[bytes], T], limit: int = SETTING_BYTES
+) -> T:
+    """A whole document, checked and parsed: large ones off the event loop.
+
+    Raises what `parse` raises, and what `read_document` does. To be called once the caller is authorized.
+    """
+    return await parse_body(parse, await read_document(request, who, limit))
+
+
+async def read_document(request: Request, who: Authenticated, limit: int = SETTING_BYTES) -> bytes:
+    """A whole body, checked against the digests in its headers. Raises S3Fault, TooLarge, IntegrityMismatch."""
     if who.body is not None:
         return who.body
     refuse_streaming(who)
@@ -133,10 +154,14 @@ async def read_document(request: Request, who: Authenticated, limit: int) -> byt
     expected = Expectations(
         md5=md5, sha256=who.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
     )
+    await parse_body(partial(_verify, expected), body)
+    return body
+
+
+def _verify(expected: Expectations, body: bytes) -> None:
     digests = Digests(expected)
     digests.update(body)
     digests.verify(expected)
-    return body
 
 
 def refuse_streaming(who: Authenticated) -> None:

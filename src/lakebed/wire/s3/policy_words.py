@@ -13,6 +13,9 @@ from typing import Any, Final
 from lakebed.core.access import PolicyLanguage
 from lakebed.core.errors import InvalidPolicy
 
+MAX_POLICY_BYTES: Final = 20 * 1024
+"""Longer policies are refused for their length alone."""
+
 _VERSION: Final = "2012-10-17"
 _OPERANDS: Final = ("x", "1", "true", "2026-01-02T03:04:05Z", "192.0.2.0/24", "eA==", "arn:aws:s3:::x")
 """One of these suits any operator that there is."""
@@ -25,6 +28,8 @@ def why_refused(policies: PolicyLanguage, document: bytes, bucket: str, table_bu
 
     `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables.
     """
+    if len(document) > MAX_POLICY_BYTES:
+        return None
     try:
         top = json.loads(document)
     except (ValueError, RecursionError):

@@ -16,7 +16,6 @@ from .errors import S3Fault
 from .numbers import signed_number
 from .xml import MalformedDocument, parse_time
 
-MAX_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
 _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 

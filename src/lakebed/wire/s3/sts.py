@@ -22,6 +22,7 @@ from .xml import escape, iso_time
 _NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 _VERSION: Final = "2011-06-15"
 _MAX_BODY_BYTES: Final = 64 * 1024
+_MAX_FIELDS: Final = 500
 _UNKNOWN_KEY: Final = frozenset({"InvalidAccessKeyId", "InvalidToken"})
 """What S3 says of keys and tokens that are not good: STS has one code for both."""
 
@@ -91,9 +92,12 @@ class TokenService:
 
     async def answer(self, request: Request, who: Authenticated, caller: Caller) -> Response:
         """One STS call: a form in the body or the query. `caller` says what policies may ask of the request."""
-        body = await read_document(request, who, _MAX_BODY_BYTES)
-        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)) if body else dict(request.query)
         try:
+            if caller.principal.is_anonymous:
+                # Before the body is read: no action is open to callers without credentials.
+                raise S3Fault(403, "MissingAuthenticationToken", "Request is missing Authentication Token")
+            body = await read_document(request, who, _MAX_BODY_BYTES)
+            form = _read_form(body) if body else dict(request.query)
             return await self._dispatch(form, caller, request.request_id)
         except LakebedError as error:
             return _error(error, request.request_id)
@@ -102,8 +106,6 @@ class TokenService:
         action, principal = form.get("Action", ""), caller.principal
         if form.get("Version", _VERSION) != _VERSION:
             raise S3Fault(400, "InvalidAction", f"Could not find operation for version {form['Version'][:32]}.")
-        if principal.is_anonymous:
-            raise S3Fault(403, "MissingAuthenticationToken", "Request is missing Authentication Token")
         if action == "GetCallerIdentity":
             return _caller_identity(principal, request_id)
         if action == "AssumeRole":
@@ -166,6 +168,14 @@ def refuse_unknown(fault: S3Fault, request_id: str) -> Response:
     if fault.code in _UNKNOWN_KEY:
         fault = S3Fault(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
     return _error(fault, request_id)
+
+
+def _read_form(body: bytes) -> dict[str, str]:
+    """The fields of a form. Raises S3Fault."""
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    except ValueError as error:
+        raise S3Fault(400, "ValidationError", f"A request has at most {_MAX_FIELDS} parameters.") from error
 
 
 def _tags(form: Mapping[str, str]) -> dict[str, str]:

@@ -35,9 +35,16 @@ __all__ = [
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 MAX_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
-"""More than 1,000 keys to delete or 10,000 parts to complete take."""
+
+MAX_ELEMENTS: Final = 20_000
+"""Elements of a document whose schema does not say how many it can have. A parser stops at the first one beyond."""
 
 _MAX_DEPTH: Final = 32
+_SLICE_BYTES: Final = 64 * 1024
+"""How much is parsed at a time: between slices, other threads get their turn."""
+
+_MAX_MARKUP_BYTES: Final = 2 * _SLICE_BYTES
+"""Longest tag or comment, which expat reads whole before it reports anything of it."""
 
 T = TypeVar("T")
 
@@ -143,31 +150,38 @@ def parse_int(name: str, text: str) -> int:
     return int(text)
 
 
-def parse_document(body: bytes | bytearray | memoryview, *roots: str) -> Element:
+def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elements: int = MAX_ELEMENTS) -> Element:
     """Read a document whose outermost element is one of `roots`. Raises MalformedDocument for everything else.
 
-    UTF-8 only, no DOCTYPE and so no entities but XML's own five, at most 8 MiB and 32 levels.
+    UTF-8 only, no DOCTYPE and so no entities but XML's own five, at most 8 MiB, 32 levels and `max_elements`.
     """
     if len(body) > MAX_DOCUMENT_BYTES:
         raise MalformedDocument(f"document is too long. bytes={len(body)} limit={MAX_DOCUMENT_BYTES}")
     current = top = Element("")
     above: list[Element] = []
+    texts: list[list[str]] = [[]]
+    count = 0
 
     def begin(name: str, _: object) -> None:
-        nonlocal current
+        nonlocal current, count
         if len(above) >= _MAX_DEPTH:
             raise MalformedDocument(f"document is nested too deeply. limit={_MAX_DEPTH}")
+        count += 1
+        if count > max_elements:
+            raise MalformedDocument(f"document has too many elements. limit={max_elements}")
         element = Element(name.rpartition(":")[2] if ":" in name else name)
         current.children.append(element)
         above.append(current)
+        texts.append([])
         current = element
 
     def end(_: str) -> None:
         nonlocal current
+        current.text = "".join(texts.pop())
         current = above.pop()
 
     def characters(text: str) -> None:
-        current.text += text
+        texts[-1].append(text)
 
     def refuse_doctype(*_: object) -> None:
         raise MalformedDocument("document has a DOCTYPE, which is not accepted")
@@ -180,7 +194,12 @@ def parse_document(body: bytes | bytearray | memoryview, *roots: str) -> Element
     parser.CharacterDataHandler = characters
     parser.StartDoctypeDeclHandler = refuse_doctype
     try:
-        parser.Parse(bytes(body), True)
+        data = memoryview(body)
+        for start in range(0, len(data), _SLICE_BYTES):
+            parser.Parse(bytes(data[start : start + _SLICE_BYTES]), False)
+            if start + _SLICE_BYTES - parser.CurrentByteIndex > _MAX_MARKUP_BYTES + _SLICE_BYTES:
+                raise MalformedDocument(f"document has a tag that is too long. limit={_MAX_MARKUP_BYTES}")
+        parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise MalformedDocument(f"document is not well-formed. {error}") from error
     (found,) = top.children

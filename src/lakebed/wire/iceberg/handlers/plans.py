@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.scanning import Planned
 from lakebed.wire.http.message import Response
+from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content, ok
 from ..delegation import delegate, vend_copy
@@ -24,7 +27,7 @@ class TaskDocument(msgspec.Struct, rename="kebab"):
 
 async def plan_table_scan(services: CatalogServices, request: CatalogRequest) -> Response:
     """Which files a query reads."""
-    document = parse_document(request.body, dict[str, object])
+    document = await parse_body(partial(parse_document, kind=dict[str, object]), request.body)
     planned = await services.scans.plan(request.caller, request.warehouse, request.table, document)
     return await _answer(services, request, planned)
 
@@ -75,7 +78,7 @@ async def _answer(services: CatalogServices, request: CatalogRequest, planned: P
 _TABLE = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
 
 ROUTES = (
-    Route("planTableScan", "POST", _TABLE + "/plan", plan_table_scan),
+    Route("planTableScan", "POST", _TABLE + "/plan", plan_table_scan, is_large=True),
     Route("fetchPlanningResult", "GET", _TABLE + "/plan/{plan-id}", fetch_planning_result),
     Route("cancelPlanning", "DELETE", _TABLE + "/plan/{plan-id}", cancel_planning),
     Route("fetchScanTasks", "POST", _TABLE + "/tasks", fetch_scan_tasks),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response
+from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content, ok
 from ..request import CatalogRequest, parse_document
@@ -30,7 +32,7 @@ class ReportHead(msgspec.Struct, rename="kebab"):
 
 async def report_metrics(services: CatalogServices, request: CatalogRequest) -> Response:
     """Keep a report."""
-    head = parse_document(request.body, ReportHead)
+    head = await parse_body(partial(parse_document, kind=ReportHead), request.body)
     if head.report_type not in KINDS:
         raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
     await services.reports.keep(request.caller, request.warehouse, request.table, head.report_type, request.body)
@@ -66,6 +68,6 @@ async def list_metrics(services: CatalogServices, request: CatalogRequest) -> Re
 _PATH = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/metrics"
 
 ROUTES = (
-    Route("reportMetrics", "POST", _PATH, report_metrics),
+    Route("reportMetrics", "POST", _PATH, report_metrics, is_large=True),
     Route("listMetrics", "GET", _PATH, list_metrics, is_standard=False),
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac import OPERATIONS
-from lakebed.tables.committing import CommitOptions, read_change
+from lakebed.tables.committing import CommitOptions, TableChange, read_change
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier, path_of
 from lakebed.tables.metadata import parse_create_table
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.parsing import parse_body
 
 from ..answers import identifiers, no_content, ok
 from ..delegation import delegate
@@ -19,7 +22,7 @@ from ..errors import JSON
 from ..extensions import Location, Word
 from ..loading import commit_response, table_response
 from ..paging import read_page
-from ..request import CatalogRequest
+from ..request import CatalogRequest, parse_document
 from ..routes import Route
 from ..services import CatalogServices
 
@@ -89,7 +92,7 @@ async def list_names(services: CatalogServices, request: CatalogRequest, kind: E
 
 async def create_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make a table, or say what it would be."""
-    asked = parse_create_table(request.body)
+    asked = await parse_body(parse_create_table, request.body)
     if asked.stage_create:
         staged = await services.creation.stage(request.mutation, request.warehouse, request.namespace, asked)
         granted = await delegate(
@@ -134,17 +137,24 @@ async def table_exists(services: CatalogServices, request: CatalogRequest) -> Re
     return no_content()
 
 
-async def update_table(services: CatalogServices, request: CatalogRequest) -> Response:
-    """Commit to a table."""
-    asked = request.document(CommitDocument)
-    identifier = request.table
+def _read_commit(identifier: Identifier, body: bytes) -> tuple[CommitDocument, TableChange | None]:
+    """The body of a commit, and the change in it; None for one that names the new metadata file instead."""
+    asked = parse_document(body, CommitDocument)
     if asked.identifier is not None and asked.identifier.identifier != identifier:
         raise InvalidInput("the identifier in the document is not the one in the path", argument="identifier")
     if asked.new_metadata_location is not None:
-        return await _move_pointer(services, request, identifier, asked)
+        return asked, None
     if not bytes(asked.requirements) or not bytes(asked.updates):
         raise InvalidInput("a commit has requirements and updates, both of them lists")
-    change = read_change(identifier, bytes(asked.requirements), bytes(asked.updates))
+    return asked, read_change(identifier, bytes(asked.requirements), bytes(asked.updates))
+
+
+async def update_table(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Commit to a table."""
+    identifier = request.table
+    asked, change = await parse_body(partial(_read_commit, identifier), request.body)
+    if change is None:
+        return await _move_pointer(services, request, identifier, asked)
     commit_id = asked.commit_id or asked.idempotency_key
     committed = await services.commits.commit(
         request.mutation, request.warehouse, change, CommitOptions(commit_id, asked.operation, asked.writer)
@@ -215,10 +225,10 @@ _ONE = _ALL + "/{table}"
 
 ROUTES = (
     Route("listTables", "GET", _ALL, list_tables),
-    Route("createTable", "POST", _ALL, create_table, changes=True),
+    Route("createTable", "POST", _ALL, create_table, changes=True, is_large=True),
     Route("loadTable", "GET", _ONE, load_table),
     Route("tableExists", "HEAD", _ONE, table_exists),
-    Route("updateTable", "POST", _ONE, update_table, changes=True),
+    Route("updateTable", "POST", _ONE, update_table, changes=True, is_large=True),
     Route("dropTable", "DELETE", _ONE, drop_table, changes=True),
     Route("unregisterTable", "POST", _ONE + "/unregister", unregister_table, changes=True),
     Route("renameTable", "POST", "/v1/{warehouse}/tables/rename", rename_table, changes=True),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.committing import read_change
+from lakebed.tables.committing import TableChange, read_change
 from lakebed.wire.http.message import Response
+from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content
-from ..request import CatalogRequest
+from ..request import CatalogRequest, parse_document
 from ..routes import Route
 from ..services import CatalogServices
 from .tables import Name
@@ -32,23 +33,35 @@ class TransactionDocument(msgspec.Struct, rename="kebab"):
     table_changes: list[TableChangeDocument]
 
 
-def read_transaction(request: CatalogRequest) -> TransactionDocument:
+def read_transaction(body: bytes) -> TransactionDocument:
     """The body of commitTransaction. Raises InvalidInput."""
-    asked = request.document(TransactionDocument)
+    asked = parse_document(body, TransactionDocument)
     if not 1 <= len(asked.table_changes) <= MAX_TABLES:
         raise InvalidInput(f"a transaction changes 1 to {MAX_TABLES} tables", argument="table-changes")
     return asked
 
 
+def _read_changes(body: bytes) -> list[TableChange]:
+    return [
+        read_change(one.identifier.identifier, bytes(one.requirements), bytes(one.updates))
+        for one in read_transaction(body).table_changes
+    ]
+
+
 async def commit_transaction(services: CatalogServices, request: CatalogRequest) -> Response:
     """Commit to all of these tables, or to none."""
-    asked = read_transaction(request)
-    changes = [
-        read_change(one.identifier.identifier, bytes(one.requirements), bytes(one.updates))
-        for one in asked.table_changes
-    ]
+    changes = await parse_body(_read_changes, request.body)
     await services.commits.commit_all(request.mutation, request.warehouse, changes)
     return no_content()
 
 
-ROUTES = (Route("commitTransaction", "POST", "/v1/{warehouse}/transactions/commit", commit_transaction, changes=True),)
+ROUTES = (
+    Route(
+        "commitTransaction",
+        "POST",
+        "/v1/{warehouse}/transactions/commit",
+        commit_transaction,
+        changes=True,
+        is_large=True,
+    ),
+)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import check_identifier
-from lakebed.tables.metadata import parse_create_view, parse_view_requirements, parse_view_updates
+from lakebed.tables.identifiers import Identifier, check_identifier
+from lakebed.tables.metadata import (
+    Requirement,
+    Update,
+    parse_create_view,
+    parse_view_requirements,
+    parse_view_updates,
+)
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content
 from ..loading import view_response
-from ..request import CatalogRequest
+from ..request import CatalogRequest, parse_document
 from ..routes import Route
 from ..services import CatalogServices
 from .tables import Name, RegisterDocument, RenameDocument, list_names
@@ -35,7 +44,7 @@ async def list_views(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def create_view(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make a view."""
-    asked = parse_create_view(request.body)
+    asked = await parse_body(parse_create_view, request.body)
     made = await services.views.create(request.mutation, request.warehouse, request.namespace, asked)
     return view_response(made.entry, made.metadata)
 
@@ -61,19 +70,18 @@ async def view_exists(services: CatalogServices, request: CatalogRequest) -> Res
     return no_content()
 
 
-async def replace_view(services: CatalogServices, request: CatalogRequest) -> Response:
-    """Commit to a view."""
-    asked = request.document(ReplaceDocument)
-    identifier = request.view
+def _read_replacement(identifier: Identifier, body: bytes) -> tuple[tuple[Requirement, ...], tuple[Update, ...]]:
+    asked = parse_document(body, ReplaceDocument)
     if asked.identifier is not None and asked.identifier.identifier != identifier:
         raise InvalidInput("the identifier in the document is not the one in the path", argument="identifier")
-    replaced = await services.views.replace(
-        request.mutation,
-        request.warehouse,
-        identifier,
-        parse_view_requirements(asked.requirements),
-        parse_view_updates(asked.updates),
-    )
+    return parse_view_requirements(asked.requirements), parse_view_updates(asked.updates)
+
+
+async def replace_view(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Commit to a view."""
+    identifier = request.view
+    requirements, updates = await parse_body(partial(_read_replacement, identifier), request.body)
+    replaced = await services.views.replace(request.mutation, request.warehouse, identifier, requirements, updates)
     return view_response(replaced.entry, replaced.metadata)
 
 
@@ -107,10 +115,10 @@ _ONE = _ALL + "/{view}"
 
 ROUTES = (
     Route("listViews", "GET", _ALL, list_views),
-    Route("createView", "POST", _ALL, create_view, changes=True),
+    Route("createView", "POST", _ALL, create_view, changes=True, is_large=True),
     Route("loadView", "GET", _ONE, load_view),
     Route("viewExists", "HEAD", _ONE, view_exists),
-    Route("replaceView", "POST", _ONE, replace_view, changes=True),
+    Route("replaceView", "POST", _ONE, replace_view, changes=True, is_large=True),
     Route("dropView", "DELETE", _ONE, drop_view, changes=True),
     Route("renameView", "POST", "/v1/{warehouse}/views/rename", rename_view, changes=True),
     Route("registerView", "POST", "/v1/{warehouse}/namespaces/{namespace}/register-view", register_view, changes=True),

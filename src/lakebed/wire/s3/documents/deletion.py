@@ -12,6 +12,8 @@ from ._parts import optional
 __all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "read_deletion", "write_deletion"]
 
 _MAX_KEYS: Final = 1000
+_MAX_ELEMENTS: Final = 8 * _MAX_KEYS
+"""An object has six elements with all its conditions. A list just too long is still refused with its length."""
 
 
 class ObjectToDelete(NamedTuple):
@@ -36,7 +38,7 @@ class Deletion:
 
 def read_deletion(body: bytes) -> Deletion:
     """Delete. Raises MalformedDocument, also for no keys or more than 1,000."""
-    root = parse_document(body, "Delete").only("Object", "Quiet")
+    root = parse_document(body, "Delete", max_elements=_MAX_ELEMENTS).only("Object", "Quiet")
     objects = tuple(_read_object(element) for element in root.all("Object"))
     if not 1 <= len(objects) <= _MAX_KEYS:
         raise MalformedDocument(f"deletion needs 1 to {_MAX_KEYS} keys. count={len(objects)}")

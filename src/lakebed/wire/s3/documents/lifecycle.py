@@ -22,6 +22,9 @@ from .tagging import read_tag, tag_elements
 
 __all__ = ["expiration_header", "read_lifecycle", "write_lifecycle"]
 
+_MAX_ELEMENTS: Final = 100_000
+"""1,000 rules, each with many tags."""
+
 _TRANSITIONS: Final = ("Transition", "NoncurrentVersionTransition")
 _CONDITIONS: Final = ("Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan")
 
@@ -31,7 +34,7 @@ def read_lifecycle(body: bytes, new_id: Callable[[], str]) -> LifecycleConfigura
 
     Raises MalformedDocument, InvalidInput, InvalidTag, and NotSupported for transitions to other storage classes.
     """
-    root = parse_document(body, "LifecycleConfiguration").only("Rule")
+    root = parse_document(body, "LifecycleConfiguration", max_elements=_MAX_ELEMENTS).only("Rule")
     if not root.children:
         raise MalformedDocument("lifecycle configuration has no rules")
     return LifecycleConfiguration(tuple(_read_rule(element, new_id) for element in root.children))

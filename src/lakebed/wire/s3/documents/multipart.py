@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 _MAX_PARTS: Final = 10_000
+_MAX_ELEMENTS: Final = 8 * _MAX_PARTS
+"""A part has four elements with its checksum. A list just too long is still refused with its length."""
 _ALGORITHMS: Final = {f"Checksum{algorithm}": algorithm for algorithm in ChecksumAlgorithm}
 
 
@@ -53,7 +55,7 @@ def read_completion(body: bytes) -> list[CompletedPart]:
 
     Raises MalformedDocument, and InvalidInput for a part number out of range and a checksum that cannot be read.
     """
-    root = parse_document(body, "CompleteMultipartUpload").only("Part")
+    root = parse_document(body, "CompleteMultipartUpload", max_elements=_MAX_ELEMENTS).only("Part")
     if not 1 <= len(root.children) <= _MAX_PARTS:
         raise MalformedDocument(f"completion needs 1 to {_MAX_PARTS} parts. count={len(root.children)}")
     return [_read_part(part) for part in root.children]

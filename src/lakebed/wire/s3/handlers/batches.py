@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from lakebed.core.errors import AccessDenied, LakebedError
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
@@ -11,19 +12,30 @@ from lakebed.wire.http.message import Response
 
 from ..documents.deletion import DeletedRow, FailedRow, ObjectToDelete, read_deletion, write_deletion
 from ..errors import S3Fault, render
-from ..payload import CHECKSUM_HEADERS, read_document
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import CHECKSUM_HEADERS, LIST_BYTES, read_parsed
+from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
+
+_ACTIONS: Final = ("s3:DeleteObject", "s3:DeleteObjectVersion")
+_ANONYMOUS_BYTES: Final = 2 * 1024 * 1024
+"""Largest list that is read of a caller without credentials: 1,000 keys of the longest kind."""
 
 
 async def delete_objects(services: S3Services, request: S3Request) -> Response:
     """Delete up to 1,000 keys; each succeeds or fails alone."""
+    anonymous = request.caller.principal.is_anonymous
+    if anonymous:
+        await services.buckets.precheck(request.caller, request.bucket, *_ACTIONS)
+    else:
+        # Signed callers are answered key by key, as S3 does: without any permission, with an error for each.
+        await services.buckets.find(request.bucket)
     _require_digest(request)
-    deletion = read_deletion(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    limit = _ANONYMOUS_BYTES if anonymous else LIST_BYTES
+    deletion = await read_parsed(request.http, request.who, read_deletion, limit)
     doomed = [_doomed(item) for item in deletion.objects]
     outcomes = await services.deleter.delete_many(request.caller, request.bucket, doomed)
-    if request.caller.principal.is_anonymous:
+    if anonymous:
         _refuse_if_none_may(outcomes)
     deleted: list[DeletedRow] = []
     failed: list[FailedRow] = []

@@ -11,8 +11,8 @@ from ..documents.access import write_access_control_policy
 from ..documents.buckets import read_bucket_creation, write_location
 from ..errors import S3Fault
 from ..object_headers import acl_fault, refuse_unsupported
-from ..payload import read_document
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import read_document, read_parsed
+from ..request import S3Request
 from ..services import S3Services
 from .listings import owner_of, xml_response
 
@@ -23,8 +23,8 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
     ownership = request.headers.get("x-amz-object-ownership")
     if ownership is not None:
         _check_ownership(ownership)
-    body = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
-    creation = read_bucket_creation(body) if body else None
+    services.buckets.precheck_creation(request.caller, request.bucket)
+    creation = await read_parsed(request.http, request.who, lambda body: read_bucket_creation(body) if body else None)
     if creation is not None and creation.location is not None:
         wanted = "us-east-1" if creation.location in ("", "US") else creation.location
         if wanted != services.region and creation.location != "EU":
@@ -120,7 +120,7 @@ async def put_acl(services: S3Services, request: S3Request) -> Response:
         )
     else:
         bucket = await services.buckets.read(request.caller, request.bucket, "s3:PutBucketAcl")
-    await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    await read_document(request.http, request.who)
     refuse_unsupported(request)
     if request.headers.get("x-amz-acl") is None:
         raise acl_fault()

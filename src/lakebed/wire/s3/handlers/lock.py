@@ -9,6 +9,7 @@ from lakebed.objects.bucket import Bucket, BucketSettings
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.versioning import Versioning
 from lakebed.wire.http.message import Response
+from lakebed.wire.parsing import parse_body
 
 from ..documents.object_lock import (
     read_legal_hold,
@@ -19,8 +20,8 @@ from ..documents.object_lock import (
     write_retention,
 )
 from ..errors import S3Fault
-from ..payload import read_document
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import read_document, read_parsed
+from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
 
@@ -36,10 +37,10 @@ async def get_lock_configuration(services: S3Services, request: S3Request) -> Re
 async def put_lock_configuration(services: S3Services, request: S3Request) -> Response:
     """Lock a versioned bucket, or change the default retention."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketObjectLockConfiguration")
-    body = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    body = await read_document(request.http, request.who)
     if not body:
         raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
-    config = read_object_lock(body)
+    config = await parse_body(read_object_lock, body)
 
     def change(bucket: Bucket) -> BucketSettings:
         if bucket.versioning != Versioning.ENABLED:
@@ -60,8 +61,8 @@ async def get_retention(services: S3Services, request: S3Request) -> Response:
 
 async def put_retention(services: S3Services, request: S3Request) -> Response:
     """Keep a version until a date."""
-    await services.buckets.find(request.bucket)
-    retention = read_retention(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    await services.buckets.precheck(request.caller, request.bucket, "s3:PutObjectRetention", key=request.key)
+    retention = await read_parsed(request.http, request.who, read_retention)
     if retention is not None:
         check_retention_date(retention, services.clock.now_ms())
     await services.annotations.set_retention(
@@ -78,8 +79,8 @@ async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
 
 async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
     """Put a version on legal hold, or take it off."""
-    await services.buckets.find(request.bucket)
-    hold = read_legal_hold(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    await services.buckets.precheck(request.caller, request.bucket, "s3:PutObjectLegalHold", key=request.key)
+    hold = await read_parsed(request.http, request.who, read_legal_hold)
     await services.annotations.set_legal_hold(
         request.caller, request.bucket, request.key, request.annotated_version, hold is LegalHold.ON
     )

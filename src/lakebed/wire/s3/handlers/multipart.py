@@ -20,6 +20,7 @@ from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.parsing import parse_body
 
 from ..documents.multipart import (
     PartRow,
@@ -32,8 +33,8 @@ from ..documents.multipart import (
 from ..errors import S3Fault
 from ..numbers import whole_number
 from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
-from ..payload import open_payload, refuse_streaming, stated_checksum
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import LIST_BYTES, open_payload, refuse_streaming, stated_checksum
+from ..request import S3Request
 from ..services import S3Services
 from .copies import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
 from .listings import MAX_PAGE, owner_of, xml_response
@@ -181,8 +182,8 @@ def _copy_range(request: S3Request) -> ByteRange | None:
 async def complete_upload(services: S3Services, request: S3Request) -> Response:
     """Make the object of its parts."""
     await services.uploads.admit(request.caller, request.bucket, request.key)
-    body = await _completion_body(request)
-    parts = [ListedPart(part.number, part.etag, part.checksum) for part in read_completion(body)]
+    listed = await parse_body(read_completion, await _completion_body(request))
+    parts = [ListedPart(part.number, part.etag, part.checksum) for part in listed]
     stated_size = request.headers.get("x-amz-mp-object-size")
     size = None if stated_size is None else whole_number(stated_size)
     if stated_size is not None and size is None:
@@ -238,15 +239,19 @@ def _completion_problem(error: InvalidInput, completion: Completion) -> str | No
 async def _completion_body(request: S3Request) -> bytes:
     """The list of parts. Checksum headers here speak of the object, not of this document."""
     refuse_streaming(request.who)
-    body = await request.http.body.read(MAX_DOCUMENT_BYTES)
+    body = await request.http.body.read(LIST_BYTES)
     claim = request.who.payload.sha256
-    if claim is not None and hashlib.sha256(body).hexdigest() != claim:
+    if claim is not None and await parse_body(_sha256, body) != claim:
         raise S3Fault(
             400,
             "XAmzContentSHA256Mismatch",
             "The provided 'x-amz-content-sha256' header does not match what was computed.",
         )
     return body
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 async def abort_upload(services: S3Services, request: S3Request) -> Response:

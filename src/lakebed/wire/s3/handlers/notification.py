@@ -8,8 +8,8 @@ from uuid import uuid4
 from lakebed.wire.http.message import Response
 
 from ..documents.notification import read_notification, write_notification
-from ..payload import read_document
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import read_parsed
+from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
 
@@ -29,7 +29,7 @@ async def put_notification(services: S3Services, request: S3Request) -> Response
     """Replace it whole."""
     # Who may not is told so, whatever the document holds.
     await services.notifications.admit(request.caller, request.bucket)
-    configuration = read_notification(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES), _new_rule_id)
+    configuration = await read_parsed(request.http, request.who, lambda body: read_notification(body, _new_rule_id))
     await services.notifications.put(
         request.caller,
         request.bucket,

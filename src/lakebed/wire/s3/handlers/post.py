@@ -56,6 +56,8 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     reader = FormReader(request.headers.get("content-type"), request.http.body)
     if request.who.is_signed:
         raise S3Fault(400, "InvalidRequest", "A form is authenticated by its own fields, not by the request around it.")
+    # Before anything of the form is read. Of its 20 KiB in front of the file, the fields say who sends it.
+    await services.buckets.find(request.bucket)
     form = await reader.read()
     if "key" not in form.fields:
         raise _missing("key")

@@ -15,8 +15,8 @@ from lakebed.wire.http.message import Headers, Response
 
 from ..errors import S3Fault
 from ..object_headers import CUSTOMER_KEY, customer_key_fault, encryption_headers
-from ..payload import read_document
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import read_parsed
+from ..request import S3Request
 from ..select.answering import SelectAnswer, render_failure
 from ..select.document import read_select
 from ..services import S3Services
@@ -30,7 +30,8 @@ async def select_object_content(services: S3Services, request: S3Request) -> Res
     async def begin(selects: Selecting, asked: SelectRequest) -> Running:
         return await selects.open(request.caller, request.bucket, request.key, asked, version=request.version)
 
-    return await _answer(services, request, begin)
+    action = "s3:GetObject" if request.version is None else "s3:GetObjectVersion"
+    return await _answer(services, request, action, begin)
 
 
 async def select_objects(services: S3Services, request: S3Request) -> Response:
@@ -40,12 +41,22 @@ async def select_objects(services: S3Services, request: S3Request) -> Response:
     async def begin(selects: Selecting, asked: SelectRequest) -> Running:
         return await selects.open_all(request.caller, request.bucket, prefix, asked)
 
-    return await _answer(services, request, begin)
+    return await _answer(services, request, "s3:ListBucket", begin)
+
+
+def _read_checked(body: bytes) -> SelectRequest:
+    asked = read_select(body)
+    check_request(asked)
+    return asked
 
 
 async def _answer(
-    services: S3Services, request: S3Request, begin: Callable[[Selecting, SelectRequest], Awaitable[Running]]
+    services: S3Services,
+    request: S3Request,
+    action: str,
+    begin: Callable[[Selecting, SelectRequest], Awaitable[Running]],
 ) -> Response:
+    """Check the caller by the action that the select takes, then read the document and run it."""
     if services.selects is None:
         raise NotSupported("SelectObjectContent is not supported by this server.")
     if request.query.get("select-type") != "2":
@@ -60,8 +71,9 @@ async def _answer(
         raise failure(SelectCode.UNSUPPORTED_RANGE_HEADER, "Range header is not supported for this operation.")
     if any(name.startswith(CUSTOMER_KEY) for name in request.headers):
         raise customer_key_fault()
-    asked = read_select(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
-    check_request(asked)  # here, so that what is wrong with a request is told before anything is said of the object
+    await services.buckets.precheck(request.caller, request.bucket, action, key=request.key)
+    # Checked here, so that what is wrong with a request is answered before anything is said of the object.
+    asked = await read_parsed(request.http, request.who, _read_checked)
     try:
         running = await begin(services.selects, asked)
         answer = SelectAnswer(running, services.clock, progress=asked.progress, ended=services.select_ended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,9 +19,9 @@ from lakebed.wire.http.message import Response
 
 from ..documents import access, buckets, cors, lifecycle, tagging
 from ..errors import S3Fault, method_not_allowed
-from ..payload import read_document
+from ..payload import read_document, read_parsed
 from ..policy_words import why_refused
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
 
@@ -56,7 +57,7 @@ class Setting:
         """Replace it."""
         # Who may not is told so, whatever the document holds.
         await services.buckets.read(request.caller, request.bucket, f"s3:Put{self.action}")
-        value = self.read(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+        value = await read_parsed(request.http, request.who, self.read)
 
         def change(bucket: Bucket) -> BucketSettings:
             if self.check is not None:
@@ -159,8 +160,8 @@ async def get_policy(services: S3Services, request: S3Request) -> Response:
 
 async def put_policy(services: S3Services, request: S3Request) -> Response:
     """Replace the bucket policy. A public one is refused where the bucket blocks them."""
-    await services.buckets.read(request.caller, request.bucket, "s3:PutBucketPolicy")
-    document = await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:PutBucketPolicy")
+    document = await read_document(request.http, request.who)
     if not document:
         raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
 
@@ -174,11 +175,13 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
             )
         return msgspec.structs.replace(bucket.settings, policy=document)
 
+    table_bucket = _as_table_bucket(bucket)
     try:
+        # Long policies take long to check. The check inside the transaction finds the result of this one.
+        await asyncio.to_thread(services.policies.check_bucket_policy, document, bucket.name, table_bucket)
         await services.buckets.change(request.caller, request.bucket, "s3:PutBucketPolicy", change)
     except InvalidPolicy as error:
-        table_bucket = _as_table_bucket(await services.buckets.find(request.bucket))
-        words = why_refused(services.policies, document, request.bucket, table_bucket)
+        words = await asyncio.to_thread(why_refused, services.policies, document, request.bucket, table_bucket)
         raise S3Fault(400, "MalformedPolicy", words or str(error)) from error
     return Response(204)
 
@@ -222,7 +225,7 @@ async def get_request_payment(services: S3Services, request: S3Request) -> Respo
 async def put_request_payment(services: S3Services, request: S3Request) -> Response:
     """Setting what already holds succeeds."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketRequestPayment")
-    check_payer(access.read_request_payment(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES)))
+    check_payer(await read_parsed(request.http, request.who, access.read_request_payment))
     return Response(200)
 
 
@@ -241,7 +244,7 @@ async def get_logging(services: S3Services, request: S3Request) -> Response:
 async def put_logging(services: S3Services, request: S3Request) -> Response:
     """Turning logging off succeeds, because it is; turning it on is not supported."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketLogging")
-    access.read_logging(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    await read_parsed(request.http, request.who, access.read_logging)
     return Response(200)
 
 

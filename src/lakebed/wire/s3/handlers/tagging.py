@@ -8,8 +8,8 @@ from lakebed.objects.model import StoredObject
 from lakebed.wire.http.message import Headers, Response
 
 from ..documents.tagging import read_object_tagging, write_tagging
-from ..payload import read_document
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import read_parsed
+from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
 
@@ -24,7 +24,11 @@ async def get_object_tagging(services: S3Services, request: S3Request) -> Respon
 
 async def put_object_tagging(services: S3Services, request: S3Request) -> Response:
     """Replace the tags of a version."""
-    tags = read_object_tagging(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    # An empty set removes the tags, which is another permission.
+    verbs = ("Put", "Delete")
+    actions = (f"s3:{verb}Object{'' if request.version is None else 'Version'}Tagging" for verb in verbs)
+    await services.buckets.precheck(request.caller, request.bucket, *actions, key=request.key)
+    tags = await read_parsed(request.http, request.who, read_object_tagging)
     bucket, found = await services.annotations.set_tags(
         request.caller, request.bucket, request.key, request.version, tags
     )

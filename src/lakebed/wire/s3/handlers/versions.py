@@ -8,8 +8,8 @@ from lakebed.wire.http.message import Response
 
 from ..documents.buckets import read_versioning, write_versioning
 from ..errors import S3Fault
-from ..payload import read_document
-from ..request import MAX_DOCUMENT_BYTES, S3Request
+from ..payload import read_parsed
+from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
 
@@ -25,7 +25,7 @@ async def put_versioning(services: S3Services, request: S3Request) -> Response:
     if "x-amz-mfa" in request.headers:
         raise S3Fault(501, "NotImplemented", "MFA delete is not supported.")
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketVersioning")
-    status = read_versioning(await read_document(request.http, request.who, MAX_DOCUMENT_BYTES))
+    status = await read_parsed(request.http, request.who, read_versioning)
     try:
         await services.buckets.set_versioning(request.caller, request.bucket, status)
     except InvalidBucketState as error:

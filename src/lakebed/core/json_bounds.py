@@ -1,0 +1,50 @@
+"""Bounds of a JSON document, checked on its text: how many values it has and how deep they are nested.
+
+A parser makes an object of every value in one go, and holds the interpreter for as long as it takes; code that walks
+what came of it recurses. So both are bounded before anything is parsed. The text is counted with a few passes in C, a
+millisecond per MiB; whether it is JSON is for the parser to say.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Final
+
+from .errors import InvalidInput
+
+MAX_DEPTH: Final = 900
+"""Levels of objects and lists. Parsers recurse up to here; filters whose conditions are nested are the deepest
+documents that clients send."""
+
+MAX_VALUES: Final = 500_000
+"""Values of a document: a hundred tables with a thousand columns each."""
+
+_SEPARATORS: Final = b",[{"
+"""Each value but the first follows one of these. Those inside of text are counted with them."""
+
+_BRACKETS: Final = b"[{]}"
+_OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
+_STEPS: Final = [1 if byte in b"[{" else -1 for byte in range(256)]
+
+
+def check_json_bounds(text: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES) -> None:
+    """Raise InvalidInput for a document with too many values or levels."""
+    values = len(text) - len(text.translate(None, _SEPARATORS)) + 1
+    if values > max_values:
+        raise InvalidInput(f"the document has too many values. limit={max_values}")
+    # Brackets in strings may make it look deeper than it is; only then the strings are left out, which costs more.
+    if _depth(text) > max_depth and _depth(_without_strings(text, max_values)) > max_depth:
+        raise InvalidInput(f"the document is nested too deeply. limit={max_depth}")
+
+
+def _depth(text: bytes) -> int:
+    brackets = text.translate(None, _OTHERS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+
+
+def _without_strings(text: bytes, max_values: int) -> bytes:
+    unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # A field has two strings, each between two quotes. More of them cannot be JSON with so few separators.
+    if unescaped.count(b'"') > 4 * max_values:
+        raise InvalidInput(f"the document has too many values. limit={max_values}")
+    return b"".join(unescaped.split(b'"')[::2])
