@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -83,3 +84,18 @@ async def test_tags_and_the_session_s_name_are_seen_too(lake: Lake) -> None:
     assert (await ask(lake, keys, **(team | {"Tags.member.1.Value": "red"}))).status == 403
     assert (await ask(lake, keys, **team, **{"Tags.member.2.Key": "rank", "Tags.member.2.Value": "1"})).status == 403
     assert (await ask(lake, keys, RoleSessionName="other", **team)).status == 403
+
+
+async def test_session_policy_with_an_unknown_action_is_refused_with_the_nearest_name(lake: Lake) -> None:
+    keys = await lake.user("ann", allow("s3:*"))
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [deny("s3:DeletObject") | {"Condition": {}}]})
+    refused = await ask(lake, keys, Policy=policy)
+    assert refused.status == 400
+    assert b"<Code>MalformedPolicyDocument</Code>" in refused.body
+    assert b'did you mean "s3:DeleteObject"?' in refused.body
+
+
+async def test_a_request_has_a_limited_number_of_parameters(lake: Lake) -> None:
+    keys = await lake.user("ann")
+    refused = await lake.send("POST", "/", b"a=b&" * 1000, keys=keys)
+    assert (refused.status, b"<Code>ValidationError</Code>" in refused.body) == (400, True)

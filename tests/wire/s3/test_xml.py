@@ -191,3 +191,46 @@ def test_any_text_is_a_time_or_malformed(text: str) -> None:
 
 def test_public_names_are_all_there() -> None:
     assert all(hasattr(xml, name) for name in xml.__all__)
+
+
+def test_parsing_stops_at_the_first_element_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted(Element):
+        def __init__(self, name: str) -> None:
+            made.append(name)
+            super().__init__(name)
+
+    monkeypatch.setattr(xml, "Element", Counted)
+    body = b"<Delete>" + b"<a/>" * 2_000_000 + b"</Delete>"
+    with pytest.raises(MalformedDocument, match=r"too many elements. limit=100"):
+        parse_document(body, "Delete", max_elements=100)
+    assert len(made) == 1 + 100
+    within = b"<Delete>" + b"<a/>" * 99 + b"</Delete>"
+    assert len(parse_document(within, "Delete", max_elements=100).children) == 99
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        b"<a " + b" ".join(b'a%x=""' % number for number in range(500_000)) + b"/>",
+        b'<a b="' + b"x" * 5_000_000 + b'"/>',
+        b"<!--" + b"x" * 5_000_000 + b"-->",
+        b"<" + b"x" * 5_000_000,
+    ],
+    ids=["attributes", "attribute", "comment", "name"],
+)
+def test_markup_of_megabytes_is_refused_before_it_is_read_whole(markup: bytes) -> None:
+    with pytest.raises(MalformedDocument, match="tag that is too long"):
+        parse_document(b"<Delete>" + markup + b"</Delete>", "Delete")
+
+
+@pytest.mark.parametrize("text", ["x" * 5_000_000, "\n" * 1_000_000, "&amp;" * 1_000_000], ids=["x", "lines", "amp"])
+def test_long_text_is_read_whole(text: str) -> None:
+    root = parse_document(f"<Delete><Key>{text}</Key></Delete>".encode(), "Delete")
+    assert root.text_of("Key") == text.replace("&amp;", "&")
+
+
+def test_text_between_elements_is_that_of_the_outer_one() -> None:
+    root = parse_document(b"<Delete>a<Key>b</Key>c</Delete>", "Delete")
+    assert (root.text, root.text_of("Key")) == ("ac", "b")

@@ -73,3 +73,18 @@ def test_malformed_policy_is_refused(site: Site, policy: bytes) -> None:
 def test_document_over_the_limit_is_refused_before_it_is_read(site: Site) -> None:
     headers = site.signer.headers("POST", f"/{BUCKET}?delete", {"content-length": str(64 << 20)}, payload_hash=HEX)
     assert_refused(site.ask(request_bytes("POST", f"/{BUCKET}?delete", headers)), 400, "EntityTooLarge")
+
+
+@pytest.mark.parametrize("kind", ["LINES", "DOCUMENT"])
+@pytest.mark.parametrize("deep", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000])
+def test_select_of_deeply_nested_json_is_refused_as_json(site: Site, kind: str, deep: str) -> None:
+    body = f'{{"name":"x","deep":{deep}}}'.encode()
+    assert site.ask(site.put(None, body, key="deep")).status == 200
+    document = (
+        "<SelectObjectContentRequest><Expression>SELECT s.deep FROM S3Object s</Expression>"
+        f"<ExpressionType>SQL</ExpressionType><InputSerialization><JSON><Type>{kind}</Type></JSON></InputSerialization>"
+        "<OutputSerialization><JSON/></OutputSerialization></SelectObjectContentRequest>"
+    ).encode()
+    answer = site.ask(site.signed("POST", f"/{BUCKET}/deep?select&select-type=2", None, document))
+    assert_refused(answer, 400, "JSONParsingError")
+    assert site.ask(site.signed("DELETE", f"/{BUCKET}/deep")).status == 204
