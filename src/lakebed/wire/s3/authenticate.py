@@ -11,6 +11,7 @@ from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Princip
 from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.wire.http.message import RAW_ERRORS, Request
+from lakebed.wire.parsing import parse_body
 
 from . import sigv4
 from .chunked import ChunkSigner, StreamingKind
@@ -123,7 +124,7 @@ class Authenticator:
             if scope.service == "s3" and not self._plain:
                 raise S3Fault(400, "InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
             body = await request.body.read(self._max_body_bytes)
-            content_hash = hashlib.sha256(body).hexdigest()
+            content_hash = await parse_body(_sha256, body)
         signed = parsed.signed
         if "host" not in signed.names:
             raise S3Fault(
@@ -382,6 +383,10 @@ def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "")
         ArgumentName="x-amz-content-sha256",
         ArgumentValue=content_hash[:200],
     )
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def _is_hex(text: str) -> bool:
