@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
@@ -25,6 +25,8 @@ def depth(document: Any) -> int:
 
 
 @given(DOCUMENTS)
+@example(["]", []])
+@example(['\\"]', {"[": [{}]}])
 def test_depth_is_that_of_the_document_whatever_its_strings_hold(document: Any) -> None:
     for text in (json.dumps(document), json.dumps(document, ensure_ascii=False, indent=1)):
         encoded = text.encode()

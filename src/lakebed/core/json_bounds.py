@@ -22,6 +22,7 @@ MAX_VALUES: Final = 500_000
 _SEPARATORS: Final = b",[{"
 """Each value but the first follows one of these. Those inside of text are counted with them."""
 
+_OPENING: Final = b"[{"
 _BRACKETS: Final = b"[{]}"
 _OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
 _STEPS: Final = [1 if byte in b"[{" else -1 for byte in range(256)]
@@ -32,14 +33,16 @@ def check_json_bounds(text: bytes, *, max_depth: int = MAX_DEPTH, max_values: in
     values = len(text) - len(text.translate(None, _SEPARATORS)) + 1
     if values > max_values:
         raise InvalidInput(f"the document has too many values. limit={max_values}")
-    # Brackets in strings may make it look deeper than it is; only then the strings are left out, which costs more.
-    if _depth(text) > max_depth and _depth(_without_strings(text, max_values)) > max_depth:
+    # Small documents have fewer brackets than there may be levels. Of others, strings are left out: brackets in them
+    # would hide levels or add some.
+    opened = len(text) - len(text.translate(None, _OPENING))
+    if opened <= max_depth:
+        return
+    brackets = _without_strings(text, max_values).translate(None, _OTHERS)
+    if len(brackets) > 2 * max_values:
+        raise InvalidInput(f"the document has too many brackets. limit={2 * max_values}")
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > max_depth:
         raise InvalidInput(f"the document is nested too deeply. limit={max_depth}")
-
-
-def _depth(text: bytes) -> int:
-    brackets = text.translate(None, _OTHERS)
-    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
 def _without_strings(text: bytes, max_values: int) -> bytes:
