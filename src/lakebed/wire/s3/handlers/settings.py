@@ -161,6 +161,7 @@ async def get_policy(services: S3Services, request: S3Request) -> Response:
 async def put_policy(services: S3Services, request: S3Request) -> Response:
     """Replace the bucket policy. A public one is refused where the bucket blocks them."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:PutBucketPolicy")
+    _require_own_account(request, bucket)
     document = await read_document(request.http, request.who)
     if not document:
         raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
