@@ -81,6 +81,7 @@ async def test_a_secret_may_hold_any_visible_character_wherever_it_is_sent(site:
             (400, "invalid_request"),
         ),
         ({}, {}, (400, "invalid_request")),
+        ({**CLIENT, **{f"x{number}": "" for number in range(100)}}, {}, (400, "invalid_request")),
         ({"grant_type": "password"}, {}, (400, "unsupported_grant_type")),
         ({"grant_type": "refresh_token"}, {}, (400, "unsupported_grant_type")),
         ({**CLIENT, "scope": "openid"}, {}, (400, "invalid_scope")),
