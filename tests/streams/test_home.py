@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest_asyncio
@@ -39,7 +39,7 @@ class Told:
 
 
 def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> Home:
-    advertised = Address.parse(address) if address else None
+    advertised = Address.parse(address or f"{name}:9123")
     return Home(
         meta,
         Leases(meta, clock),
@@ -47,7 +47,7 @@ def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") ->
         server=name,
         number=ord(name),
         advertised=advertised,
-        port=9123,
+        as_reached=not address,
         ttl_seconds=60.0,
     )
 
@@ -96,8 +96,10 @@ class SlowLeases(Leases):
         self._manual = clock
         self.seconds = seconds
 
-    async def acquire(self, name: str, holder: str, ttl_seconds: float) -> Lease | None:
-        taken = await super().acquire(name, holder, ttl_seconds)
+    async def acquire(
+        self, name: str, holder: str, ttl_seconds: float, *, is_own: Callable[[str], bool] | None = None
+    ) -> Lease | None:
+        taken = await super().acquire(name, holder, ttl_seconds, is_own=is_own)
         self._manual.advance(self.seconds)
         return taken
 
@@ -133,3 +135,48 @@ async def test_an_address_that_nobody_set_is_the_one_that_was_reached(meta: Meta
     assert str((await home.node("192.168.0.1")).address) == "192.168.0.1:9123"
     await home.begin()
     assert str((await home.node("192.168.0.2")).address) == "192.168.0.2:9123"
+
+
+async def test_clients_of_another_server_are_sent_to_the_address_that_was_derived(meta: MetaStore) -> None:
+    clock = ManualClock()
+    first, second = server(meta, clock, "a"), server(meta, clock, "b", "second:2")
+    await first.begin()
+    assert str((await second.node("10.0.0.7")).address) == "a:9123"
+    assert str((await first.node("10.0.0.7")).address) == "10.0.0.7:9123", "its own stay where they have reached it"
+
+
+async def test_clients_are_not_sent_to_a_server_whose_lease_is_over(meta: MetaStore) -> None:
+    clock = ManualClock()
+    first, second = server(meta, clock, "a", "first:1"), server(meta, clock, "b", "second:2")
+    await first.begin()
+    clock.advance(61.0)
+    node = await second.node("10.0.0.7")
+    assert (str(node.address), node.epoch) == ("second:2", 0)
+
+
+async def test_the_lease_counts_as_held_until_all_that_was_open_is_closed(meta: MetaStore) -> None:
+    clock = ManualClock()
+    first, second = server(meta, clock, "a"), server(meta, clock, "b")
+    held = []
+
+    async def ended() -> None:
+        held.append((first.is_here, first.holds_lease))
+
+    first.when_ended(ended)
+    await first.begin()
+    clock.advance(61.0)
+    await second.begin()
+    await first._step()
+    assert held == [(False, True)]
+    assert not first.holds_lease
+
+
+async def test_a_server_that_starts_again_at_another_address_takes_back_at_once_what_it_held(meta: MetaStore) -> None:
+    clock = ManualClock()
+    before, again = server(meta, clock, "a", "first:1"), server(meta, clock, "a", "second:2")
+    await before.begin()
+    await again.begin()
+    assert again.is_here
+    await before._step()
+    assert not before.is_here
+    assert str((await server(meta, clock, "b").node("10.0.0.7")).address) == "second:2"

@@ -6,6 +6,7 @@ the same: the token grows with every holder, and a transaction of an earlier one
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
@@ -42,8 +43,13 @@ class Leases:
         self._store = store
         self._clock = clock
 
-    async def acquire(self, name: str, holder: str, ttl_seconds: float) -> Lease | None:
-        """Take the lease if it is free, expired or the holder's own; None if somebody else has it."""
+    async def acquire(
+        self, name: str, holder: str, ttl_seconds: float, *, is_own: Callable[[str], bool] | None = None
+    ) -> Lease | None:
+        """Take the lease if it is free, expired or the holder's own; None if another has it.
+
+        `is_own` says of the name that holds it whether that is this holder under an earlier name.
+        """
         if not holder:
             raise ValueError("a lease needs the name of its holder")
 
@@ -51,7 +57,9 @@ class Leases:
             now_ms = self._clock.now_ms()
             current = await self.find(tx, name)
             if current is not None and current.holder != holder and current.expires_ms > now_ms:
-                return None
+                is_same = is_own is not None and is_own(current.holder)
+                if not is_same:
+                    return None
             expires_ms = now_ms + round(ttl_seconds * 1000)
             taken = await tx.row(_TAKE, name, holder, expires_ms)
             if taken is None:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import Fenced, LakebedError, Unavailable
-from lakebed.core.settings import Settings
+from lakebed.core.settings import Address, Settings
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.tokens import Attempts, Clients, SecretHashes
 from lakebed.governance.vault import MasterKeys
@@ -65,6 +65,7 @@ from .decisions import wire_decisions
 from .identity import Identity, root_credential
 from .metadata import open_metadata
 from .object_store import confirm_object_store, open_storage
+from .stream_address import advertised_address
 from .stream_administration import wire_administration
 from .stream_buckets import StoredBuckets
 from .stream_callers import StreamCallers
@@ -111,7 +112,7 @@ class _Ground(NamedTuple):
     logs: Logs
     server: str
     number: int
-    port: int
+    address: Address
     files: StreamFiles | None
 
 
@@ -121,6 +122,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
     folder = settings.server.data / STREAMS_FOLDER
+    address = advertised_address(settings, port)
     async with AsyncExitStack() as stack:
         meta = await open_metadata(settings, master)
         stack.push_async_callback(meta.close)
@@ -154,7 +156,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
             logs,
             server,
             number,
-            port,
+            address,
             files,
         )
         yield _wire(settings, identity, ground)
@@ -198,8 +200,8 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         clock,
         server=ground.server,
         number=ground.number,
-        advertised=settings.streams.advertise,
-        port=ground.port,
+        advertised=ground.address,
+        as_reached=settings.streams.advertise is None,
         ttl_seconds=settings.streams.lease,
     )
 

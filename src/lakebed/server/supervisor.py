@@ -42,6 +42,7 @@ from .responsiveness import Pulse
 from .restarts import Deaths, Starts, pause_after_life
 from .roles import Process, Role, roles_of
 from .selects import clear_spill
+from .stream_address import advertised_address
 
 log = logging.getLogger("lakebed.server")
 
@@ -68,6 +69,7 @@ def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
         if settings.streams.listen is not None:
             streams, address = listen("streams.listen", "--streams-listen", settings.streams.listen)
             settings = replace(settings, streams=replace(settings.streams, listen=address))
+            advertised_address(settings, address.port)  # checked before any child starts
         allow_many_descriptors()
         with tempfile.TemporaryDirectory(prefix="lakebed-run-") as run_folder:
             configure_logs(settings.log, sys.stderr)

@@ -19,13 +19,13 @@ from lakebed.core.settings import Address
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore
 
-__all__ = ["Home", "HomeNode"]
+__all__ = ["LEASE", "Home", "HomeNode", "Leader", "leader_of"]
 
 log = logging.getLogger("lakebed.streams")
 
 LEASE: Final = "streams"
-_SAID: Final = re.compile(r"\S+ (?P<number>\d+) (?P<address>\S+)")
-"""What a holder tells of itself, if it knows its address."""
+_HOLDER: Final = re.compile(r"(?P<server>\S+) (?P<number>\d+) (?P<address>\S+)")
+"""What the holder of a lease says of itself. Servers of earlier releases may leave the address out."""
 
 _RENEWALS: Final = 4
 """How often it is renewed within its time."""
@@ -40,6 +40,24 @@ class HomeNode:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The server that a lease names."""
+
+    server: str
+    number: int
+    address: Address
+    epoch: int
+
+
+def leader_of(lease: Lease) -> Leader | None:
+    """The holder of the lease of streams; None if it does not give its address."""
+    said = _HOLDER.fullmatch(lease.holder)
+    if said is None:
+        return None
+    return Leader(said["server"], int(said["number"]), Address.parse(said["address"]), lease.token)
+
+
 class Home:
     """What one server has to do with who the home is."""
 
@@ -51,21 +69,22 @@ class Home:
         *,
         server: str,
         number: int,
-        advertised: Address | None,
-        port: int,
+        advertised: Address,
+        as_reached: bool,
         ttl_seconds: float,
     ) -> None:
         """`server` names this one and no other, across its restarts: it takes back at once what it held.
 
         So does `number`, by which clients tell servers apart: for one that they know they open no other connection,
-        wherever they are told that it is.
+        whatever address they get for it. `advertised` is recorded with the lease: other servers send clients there.
+        With `as_reached` this one answers its own clients with the host that they have reached instead.
         """
         self._meta = meta
         self._leases = leases
         self._clock = clock
         self.number = number
         self._advertised = advertised
-        self._port = port
+        self._as_reached = as_reached
         self._ttl = ttl_seconds
         self._server = server
         self._lease: Lease | None = None
@@ -92,25 +111,35 @@ class Home:
         return self._lease is not None and self._clock.monotonic() < self._until
 
     @property
+    def holds_lease(self) -> bool:
+        """Whether this server took the lease and has not yet closed what it opened under it, expired or not."""
+        return self._lease is not None
+
+    @property
     def _holder(self) -> str:
-        return f"{self._server} {self.number} {self._advertised or ''}"
+        return f"{self._server} {self.number} {self._advertised}"
+
+    def _is_own(self, holder: str) -> bool:
+        """Whether a holder is this server, before it was started again: its address may have been another."""
+        return holder.split(" ", 1)[0] == self._server
 
     async def node(self, reached_at: str) -> HomeNode:
-        """Where the home is. `reached_at` is the address of ours that the asker has reached."""
-        here = self._advertised or Address(reached_at, self._port)
+        """The leader's address. `reached_at` is the host of ours that the client has reached."""
+        here = Address(reached_at, self._advertised.port) if self._as_reached else self._advertised
         lease = self.lease
         if lease is not None:
             return HomeNode(here, lease.token, self.number)
         found = await self._leases.find(self._meta, LEASE)
-        if found is not None and found.holder != self._holder and (said := _SAID.fullmatch(found.holder)):
-            return HomeNode(Address.parse(said["address"]), found.token, int(said["number"]))
-        # Nobody is, or this server is about to be, or who is has not said where: whoever asks comes back to us.
+        leader = None if found is None or found.expires_ms <= self._clock.now_ms() else leader_of(found)
+        if leader is not None and leader.server != self._server:
+            return HomeNode(leader.address, leader.epoch, leader.number)
+        # No server leads, or this one is about to: clients come back to us, and get another answer then.
         return HomeNode(here, 0, self.number)
 
     async def begin(self) -> None:
         """Be the home if nobody else is."""
         began = self._clock.monotonic()
-        lease = await self._leases.acquire(LEASE, self._holder, self._ttl)
+        lease = await self._leases.acquire(LEASE, self._holder, self._ttl, is_own=self._is_own)
         if lease is None or self._clock.monotonic() - began >= self._ttl:
             # Somebody else has it; or the transaction of one who was paused was in the way, for so long that it is over
             # already. Then it is taken anew.
@@ -143,8 +172,10 @@ class Home:
             self._until = began + self._ttl
         except Fenced:
             log.warning("this server is not the home of streams any more", extra={"epoch": lease.token})
-            self._lease = None
+            self._until = 0.0
+            # First: while a log is open here, nothing else may use its files.
             await self._end()
+            self._lease = None
 
     async def _leave(self) -> None:
         lease, self._lease = self._lease, None

@@ -42,6 +42,16 @@ class Address:
             return False
 
     @property
+    def is_wildcard(self) -> bool:
+        """Whether it means every interface: fine to listen on, and nothing that a client can connect to."""
+        if not self.host:
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+    @property
     def as_local(self) -> Address:
         """As somebody on the same machine reaches it: every interface is also this one."""
         return Address({"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)  # noqa: S104

@@ -109,8 +109,12 @@ def _check_streams(streams: StreamsSettings, server: ServerSettings) -> None:
             "refusing to serve beyond this machine a protocol that has no TLS: set server.insecure_http "
             f"(--insecure-http) if something in front encrypts it. listen={streams.listen}",
         )
-    if streams.advertise is not None and (not streams.advertise.host or not streams.advertise.port):
-        raise _refusal("streams.advertise", f"clients need a host and a port. found={streams.advertise}")
+    if streams.advertise is not None and (streams.advertise.is_wildcard or not streams.advertise.port):
+        raise _refusal(
+            "streams.advertise",
+            "clients cannot connect to every interface, or to port 0: set the name or address, and the port, by which "
+            f"they reach this server. found={streams.advertise}",
+        )
 
 
 def _check_remote_files(streams: StreamsSettings, storage: StorageSettings) -> None:

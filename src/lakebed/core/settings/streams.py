@@ -18,7 +18,9 @@ class StreamsSettings:
     """Where to serve them. Not set: they are not served."""
 
     advertise: Address | None = None
-    """Where clients are told to come. Not set: to the address that they have reached."""
+    """The address by which clients and other servers reach this one. Not set: clients of this server stay at the host
+    that they have reached; other servers send theirs to the host of `listen`, or to this machine's name where `listen`
+    is every interface."""
 
     max_connections: Annotated[int, Within(1)] = 1024
     """Connections open at once. Half of them may be of clients that have not said who they are, of which the oldest is
