@@ -176,3 +176,22 @@ async def test_what_is_only_here_is_handed_over_though_nobody_asked(light_world:
         assert await server.tending.hand_over() == 0
         assert [tail for _, tail in await shelf.rows.all()] == [""]
         assert [end for _, _, end in await shelf.remotes.ends(table.id, None)] == [300]
+
+
+async def claim_tail(rows: LogRows, bucket: TableBucket, server: str) -> None:
+    """Have a server open a log of which its disk alone has the newest records from now on."""
+    await rows.claim(bucket, "folder", server)
+    await rows.keep_tail(bucket, server, 0, 0)
+
+
+async def test_how_far_a_log_reaches_that_only_this_disk_has_is_recorded(
+    light_world: StreamWorld, shelf: LogShelf
+) -> None:
+    table = await light_world.table()
+    bucket = TableBucket(table.id, None, 0)
+    async with begun(light_world, shelf) as server:
+        log = (await server.buckets.get(table, None, 0)).log
+        assert (await shelf.rows.find(bucket)).recorded_end == 0
+        await log.append(plain_batch(100), Acks.ALL)
+        await server.tending.tend()
+        assert (await shelf.rows.find(bucket)).recorded_end == 100

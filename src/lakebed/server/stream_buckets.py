@@ -20,7 +20,7 @@ from lakebed.streams.log.manifest import LogPlace
 from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.log.projection import ColumnShape, shape_of
 from lakebed.streams.log.remote import RemoteLogs
-from lakebed.streams.log.tiered import open_tiered
+from lakebed.streams.log.tiered import open_tiered, return_tail
 from lakebed.streams.partitions import Partition
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import TableBucket
@@ -62,7 +62,7 @@ class StoredBuckets:
         log = await open_tiered(
             self._logs,
             self._remotes,
-            LogPlace(bucket, table.path.database, table.path.name, None if partition is None else partition.name),
+            _place(table, partition, bucket),
             known.presentation(),
             server=self._server,
             clock=self._clock,
@@ -92,6 +92,12 @@ class StoredBuckets:
         # Keys are made whole after a crash by their last snapshot and the changes since: these stay, however old.
         log.keep_from = lambda: self._keys.needs_from(bucket)
         return OpenBucket(bucket, log, keys)
+
+    async def return_tail(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> bool:
+        """Upload the records of a bucket that only this disk has; False if there are none. The bucket is not open."""
+        known = await self._know(table)
+        place, presentation = _place(table, partition, bucket), known.presentation()
+        return await return_tail(self._logs, self._remotes, place, presentation, server=self._server, clock=self._clock)
 
     async def close(self, opened: OpenBucket) -> None:
         """Let go of it."""
@@ -123,6 +129,10 @@ class StoredBuckets:
         known = self._known.get(table.id)
         if known is not None:
             known.learn(table.schema_id, table.schema)
+
+
+def _place(table: StreamTable, partition: Partition | None, bucket: TableBucket) -> LogPlace:
+    return LogPlace(bucket, table.path.database, table.path.name, None if partition is None else partition.name)
 
 
 class _Known:

@@ -50,6 +50,7 @@ from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
 from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.purging import Purging
+from lakebed.streams.returning import TailReturn
 from lakebed.streams.tables import Tables
 from lakebed.streams.tending import Tending
 from lakebed.streams.traffic import Traffic
@@ -267,6 +268,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         queue = TaskQueue(meta, clock, random.SystemRandom())
         rounds = QueuedRounds(meta, outbox, clock, queue, warehouse, settings.streams.advertise)
     tending = Tending(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
+    tails = TailReturn(buckets, remotes.rows, store.return_tail, lambda: home.holds_lease, server=ground.server)
     check = HealthCheck(
         tables, partitions, buckets, remotes.rows, lambda: tending.uncopied, is_home, server=ground.server
     )
@@ -325,6 +327,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     chores = (
         *administration.chores,
         purging.run,
+        tails.run,
         lambda: _repeat("snapshots of keys", _SNAPSHOT_SECONDS, take_snapshots),
         lambda: _repeat("logs", _TEND_SECONDS, tend),
         lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),

@@ -213,6 +213,21 @@ class Buckets:
                 if self._visited.pop(key, None) is not None:
                     await self._store.close(visited)
 
+    async def while_closed(
+        self, bucket: TableBucket, work: Callable[[StreamTable, Partition | None], Awaitable[None]]
+    ) -> bool:
+        """Work on the files of a bucket that is not open, also where another server leads; it is not opened meanwhile.
+
+        False, and nothing is done, if it is open. Reasons: UNKNOWN_BUCKET, NO_PARTITION, and those of `work`.
+        """
+        key = (bucket.table_id, bucket.partition_id, bucket.bucket)
+        async with self._turn(key):
+            if key in self._open or key in self._visited:
+                return False
+            table = await self._tables.by_id(bucket.table_id)
+            await work(table, await self._partition(table, bucket.partition_id, bucket.bucket))
+            return True
+
     def _adopt(self, key: _Key) -> OpenBucket | None:
         """The bucket that somebody visits, as one that is open."""
         found = self._visited.pop(key, None)
@@ -233,17 +248,7 @@ class Buckets:
                 del self._openings[key]
 
     async def _opened(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
-        if not 0 <= number < table.bucket_count:
-            raise _unknown(table, partition_id, number)
-        partition = None
-        if table.is_partitioned:
-            if partition_id is None:
-                raise _unknown(table, partition_id, number)
-            partition = await self._partitions.by_id(partition_id)
-            if partition.table_id != table.id:
-                raise _unknown(table, partition_id, number)
-        elif partition_id is not None:
-            raise _unknown(table, partition_id, number)
+        partition = await self._partition(table, partition_id, number)
         # The table may have been dropped while we waited.
         table = await self._tables.by_id(table.id)
         bucket = TableBucket(table.id, partition_id, number)
@@ -264,6 +269,17 @@ class Buckets:
             await self._store.close(opened)
             raise
         return opened
+
+    async def _partition(self, table: StreamTable, partition_id: int | None, number: int) -> Partition | None:
+        """The partition of a bucket, if its table has some. Reasons: UNKNOWN_BUCKET, NO_PARTITION."""
+        if not 0 <= number < table.bucket_count or table.is_partitioned != (partition_id is not None):
+            raise _unknown(table, partition_id, number)
+        if partition_id is None:
+            return None
+        partition = await self._partitions.by_id(partition_id)
+        if partition.table_id != table.id:
+            raise _unknown(table, partition_id, number)
+        return partition
 
     def _check_home(self) -> None:
         if not self._is_home():

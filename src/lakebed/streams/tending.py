@@ -70,6 +70,7 @@ class Tending:
         self._visited_at: dict[TableBucket, float] = {}
         self._uncopied: set[TableBucket] = set()
         self._copied = Copied()
+        self._recorded: dict[TableBucket, int] = {}
 
     @property
     def uncopied(self) -> frozenset[TableBucket]:
@@ -96,7 +97,20 @@ class Tending:
             if at.get(bucket) == now:
                 at[bucket] = now - VISIT_SECONDS + AGAIN_SECONDS
         self._uncopied &= {each.bucket for each in self._buckets} | set(idle)  # others were dropped
+        await self._record_ends()
         return failed
+
+    async def _record_ends(self) -> None:
+        """Record how far open logs reach of which this disk alone has the newest records, where that has changed."""
+        ends = {
+            each.bucket: each.log.stable_offset
+            for each in self._buckets
+            if isinstance(each.log, TieredLog) and each.log.is_tail_here
+        }
+        changed = [(bucket, end) for bucket, end in ends.items() if self._recorded.get(bucket) != end]
+        if changed and self._is_home():
+            await self._rows.record_ends(changed)
+        self._recorded = ends
 
     async def hand_over(self) -> int:
         """Have all that was acknowledged in the byte store, for another server to go on; of how many that failed."""

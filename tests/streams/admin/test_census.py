@@ -24,7 +24,7 @@ from lakebed.streams.timing import Durations
 from lakebed.streams.traffic import Traffic
 from tests.contracts.stream_log import plain_batch
 from tests.streams.admin.test_stats import Checked, check_of
-from tests.streams.test_tending import LogShelf, begun, written
+from tests.streams.test_tending import LogShelf, begun, claim_tail, written
 from tests.streams.world import StreamWorld
 
 
@@ -160,7 +160,7 @@ async def test_how_long_flushes_took_is_told_once(light_world: StreamWorld, logs
 
 async def test_what_is_offline_is_counted(light_world: StreamWorld, logs: LogShelf) -> None:
     table = await light_world.table(bucket_count=3)
-    await logs.rows.claim(TableBucket(table.id, None, 2), "folder", "another", keeps_tail=True)
+    await claim_tail(logs.rows, TableBucket(table.id, None, 2), "another")
     async with begun(light_world, logs) as server:
         snapshots = KeySnapshots(light_world.store, light_world.clock)
         census = await CensusTaker(

@@ -23,7 +23,7 @@ from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Call
 from lakebed.wire.fluss.handlers.cluster import stats_calls
 from tests.streams.test_buckets import RefusingLog, Shelf
-from tests.streams.test_tending import SERVER, LogShelf, Server, begun, written
+from tests.streams.test_tending import SERVER, LogShelf, Server, begun, claim_tail, written
 from tests.streams.world import StreamWorld
 
 HEALTH_CALL = 1062
@@ -91,8 +91,8 @@ async def test_red_while_another_server_has_the_newest_records_alone(
 ) -> None:
     table = await light_world.table(bucket_count=3)
     for number, server in enumerate(("here", "there")):
-        await checked.rows.claim(TableBucket(table.id, None, number), "folder", server, keeps_tail=True)
-    await checked.rows.claim(TableBucket(table.id, None, 2), "folder", "there", keeps_tail=False)
+        await claim_tail(checked.rows, TableBucket(table.id, None, number), server)
+    await checked.rows.claim(TableBucket(table.id, None, 2), "folder", "there")
     assert await checked.check.take() == Health(3, 2, 2)
     assert await checked.colour() is HealthStatus.RED
     await checked.rows.release_tail(TableBucket(table.id, None, 1))
@@ -128,7 +128,7 @@ async def test_red_where_the_home_is_not(light_world: StreamWorld, checked: Chec
 async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked: Checked) -> None:
     table = await light_world.table(bucket_count=2)
     gone = TableBucket(table.id, None, 1)
-    await checked.rows.claim(gone, "folder", "there", keeps_tail=True)
+    await claim_tail(checked.rows, gone, "there")
     checked.uncopied.add(gone)
     assert await checked.colour() is HealthStatus.RED
     await light_world.tables.drop(light_world.root, *table.path)
@@ -138,7 +138,7 @@ async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked
 async def test_one_that_is_offline_and_not_copied_counts_once(light_world: StreamWorld, checked: Checked) -> None:
     table = await light_world.table(bucket_count=3)
     offline, uncopied = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
-    await checked.rows.claim(offline, "folder", "there", keeps_tail=True)
+    await claim_tail(checked.rows, offline, "there")
     checked.uncopied |= {offline, uncopied}
     assert await checked.check.take() == Health(3, 2, 1)
 

@@ -35,7 +35,7 @@ from tests.contracts.stream_log import (
     rows,
 )
 
-from .tiered_world import KEEP, PLACE, World, fill
+from .tiered_world import KEEP, LARGE, PLACE, World, fill
 
 
 class TestTieredLog(LogContract):
@@ -262,6 +262,42 @@ async def test_with_uploads_nothing_acknowledged_is_lost_with_a_disk(world: Worl
     assert await read_all(log) == was
     assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_repeated
     assert (await log.append(plain_batch(2, writer_id=7, sequence=35), Acks.ALL)).base_offset == 70
+
+
+async def test_a_tail_of_many_small_objects_is_merged_and_read_by_another_server(world: World) -> None:
+    world.settings = LARGE
+    first = await world.server("one")
+    log = await first.open(ack_after_upload=True)
+    for sequence in range(100):
+        await log.append(plain_batch(2, bytes([sequence]) * 50, writer_id=7, sequence=sequence), Acks.ALL)
+    was = await read_all(log)
+    before = await world.storage.names("log/db/events-7/0/tail/")
+    await log.tend(KEEP)
+    after = await world.storage.names("log/db/events-7/0/tail/")
+    assert len(before) == 100
+    assert len(after) == 1
+    await log.append(plain_batch(2, b"last", writer_id=7, sequence=100), Acks.ALL)
+    first.stop()
+    shutil.rmtree(first.folder)
+    log = await (await world.server("two")).open(ack_after_upload=True)
+    assert (await read_all(log)).startswith(was)
+    assert log.end_offset == 202
+    assert (await log.append(plain_batch(2, writer_id=7, sequence=99), Acks.ALL)).is_repeated
+
+
+async def test_a_former_leader_removes_nothing_of_the_tail(world: World) -> None:
+    world.settings = LARGE
+    first = await world.server("one")
+    log = await first.open(ack_after_upload=True)
+    for sequence in range(40):
+        await log.append(plain_batch(2, bytes([sequence]) * 50, writer_id=7, sequence=sequence), Acks.ALL)
+    was = await read_all(log)
+    await world.server("two")
+    before = set(await world.storage.names("log/db/events-7/0/tail/"))
+    with refused(Reason.NOT_LEADER):
+        await log.tend(KEEP)
+    assert before <= set(await world.storage.names("log/db/events-7/0/tail/"))
+    assert await read_all(await world.servers[1].open(ack_after_upload=True)) == was
 
 
 async def test_appends_wait_for_the_byte_store_and_go_on(world: World) -> None:

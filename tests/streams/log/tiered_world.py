@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 from lakebed.core.clock import ManualClock
@@ -21,7 +22,7 @@ from lakebed.streams.log.presentation import PLAIN, Presentation
 from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
 from lakebed.streams.log.retention import RetentionPolicy
 from lakebed.streams.log.settings import LogSettings
-from lakebed.streams.log.tiered import TieredLog, open_tiered
+from lakebed.streams.log.tiered import TieredLog, open_tiered, return_tail
 from lakebed.streams.seam import BucketLog, TableBucket
 from tests.contracts.stream_log import (
     MAX_BATCH_BYTES,
@@ -30,6 +31,7 @@ from tests.contracts.stream_log import (
 from tests.storage.ownership import ClaimedAtFirstUse
 
 SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
+LARGE = replace(SMALL, segment_bytes=1 << 30)
 PLACE = LogPlace(TableBucket(7, None, 0), "db", "events")
 KEEP = RetentionPolicy(ttl_ms=None, local_segments=1)
 
@@ -72,7 +74,10 @@ class Server:
         self._world.clock.advance(60)
         self.lease = await Leases(self._world.meta, self._world.clock).acquire("streams", self.name, 30)
         assert self.lease is not None
-        self._logs = Logs(str(self.folder), self._world.clock, SMALL)
+
+    def run(self) -> None:
+        """Have the folder of logs."""
+        self._logs = Logs(str(self.folder), self._world.clock, self._world.settings)
 
     @property
     def logs(self) -> Logs:
@@ -88,24 +93,9 @@ class Server:
         ack_after_upload: bool = False,
         address: str | None = None,
     ) -> TieredLog:
-        leases = Leases(self._world.meta, self._world.clock)
-
-        async def fence(tx: Transaction) -> int:
-            assert self.lease is not None
-            await leases.check(tx, self.lease)
-            return self.lease.token
-
         log = await open_tiered(
             self.logs,
-            RemoteLogs(
-                self._world.storage,
-                ClaimedAtFirstUse(self._world.storage),
-                LogRows(self._world.meta, fence),
-                self.logs.threads,
-                self._world.new_id,
-                RemoteSettings(address=address),
-                Retrier(RetryPolicy(max_attempts=1)),
-            ),
+            self.remotes(address),
             place,
             presentation,
             server=self.name,
@@ -115,6 +105,31 @@ class Server:
         )
         self.opened.append(log)
         return log
+
+    def remotes(self, address: str | None = None) -> RemoteLogs:
+        """Logs in the object store, as this server changes them while it leads."""
+        leases = Leases(self._world.meta, self._world.clock)
+
+        async def fence(tx: Transaction) -> int:
+            assert self.lease is not None
+            await leases.check(tx, self.lease)
+            return self.lease.token
+
+        return RemoteLogs(
+            self._world.storage,
+            ClaimedAtFirstUse(self._world.storage),
+            LogRows(self._world.meta, fence),
+            self.logs.threads,
+            self._world.new_id,
+            RemoteSettings(address=address),
+            Retrier(RetryPolicy(max_attempts=1)),
+        )
+
+    async def return_tail(self, presentation: Presentation = PLAIN, *, place: LogPlace = PLACE) -> bool:
+        """Upload what only this disk has, as a server does that does not lead."""
+        return await return_tail(
+            self.logs, self.remotes(), place, presentation, server=self.name, clock=self._world.clock
+        )
 
     def stop(self) -> None:
         """Let go of all files and of the folder, as the end of a process does, and of nothing else."""
@@ -135,6 +150,7 @@ class World:
         self.meta = meta
         self.clock = ManualClock()
         self.storage = Store(self.clock)
+        self.settings = SMALL
         self._numbers = itertools.count(1)
         self.servers: list[Server] = []
 
@@ -143,8 +159,14 @@ class World:
 
     async def server(self, name: str) -> Server:
         """A server that has just become the home."""
-        server = Server(self, name)
+        server = self.follower(name)
         await server.begin()
+        return server
+
+    def follower(self, name: str) -> Server:
+        """A server that runs, and does not lead."""
+        server = Server(self, name)
+        server.run()
         self.servers.append(server)
         return server
 

@@ -1,33 +1,44 @@
-"""Rows of logs in the metadata store: who has a log's newest records, and what the byte store has of it.
+"""Rows of logs in the metadata store: which server has a log's newest records, and what the object store has of it.
 
-All are written in a transaction that looks whether its writer is the home still. So whoever was it before changes
-nothing, however late it comes.
+Every change is a transaction that checks first whether its server may make it: that it still is the leader, or, of a
+log whose newest records only its disk has, that the row still names it (`tail_fence`). A former leader changes nothing,
+however late its transaction comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from lakebed.core.errors import Fenced
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.storage.seam import Key
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import TableBucket
 
-__all__ = ["Fence", "LogRow", "LogRows", "sample_manifests"]
+__all__ = ["Fence", "LogRow", "LogRows", "sample_manifests", "tail_fence"]
 
 Fence: TypeAlias = Callable[[Transaction], Awaitable[int]]
 """Raises Fenced unless its server is the home of streams; the epoch, if it is."""
 
-_FIND = "SELECT epoch, tail_server, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ? AND bucket = ?"
-_CLAIM = """
-INSERT INTO stream_logs (table_id, partition_id, bucket, folder, epoch, tail_server, manifest)
-VALUES (?, ?, ?, ?, ?, ?, '')
-ON CONFLICT (table_id, partition_id, bucket) DO UPDATE
-SET epoch = excluded.epoch, tail_server = excluded.tail_server
+_FIND = """
+SELECT epoch, tail_server, manifest, recorded_end FROM stream_logs
+WHERE table_id = ? AND partition_id = ? AND bucket = ?
 """
-_PUBLISH = "UPDATE stream_logs SET manifest = ? WHERE table_id = ? AND partition_id = ? AND bucket = ?"
+_CLAIM = """
+INSERT INTO stream_logs (table_id, partition_id, bucket, folder, epoch, tail_server, manifest, uploaded_end)
+VALUES (?, ?, ?, ?, ?, '', '', 0)
+ON CONFLICT (table_id, partition_id, bucket) DO UPDATE SET epoch = excluded.epoch
+"""
+_KEEP_TAIL = """
+UPDATE stream_logs SET tail_server = ?, uploaded_end = ?, recorded_end = ?
+WHERE table_id = ? AND partition_id = ? AND bucket = ?
+"""
+_RECORD_END = "UPDATE stream_logs SET recorded_end = ? WHERE table_id = ? AND partition_id = ? AND bucket = ?"
+_PUBLISH = """
+UPDATE stream_logs SET manifest = ?, uploaded_end = ? WHERE table_id = ? AND partition_id = ? AND bucket = ?
+"""
 _RELEASE_TAIL = "UPDATE stream_logs SET tail_server = '' WHERE table_id = ? AND partition_id = ? AND bucket = ?"
 _FOLDERS_OF_TABLE = "SELECT folder FROM stream_logs WHERE table_id = ? ORDER BY folder"
 _FOLDERS_OF_PARTITION = "SELECT folder FROM stream_logs WHERE table_id = ? AND partition_id = ? ORDER BY folder"
@@ -37,6 +48,10 @@ SELECT bucket, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ?
 _ALL = "SELECT table_id, partition_id, bucket, tail_server FROM stream_logs ORDER BY table_id, partition_id, bucket"
 _ELSEWHERE = "SELECT table_id, partition_id, bucket FROM stream_logs WHERE tail_server <> '' AND tail_server <> ?"
 _SAMPLE_MANIFESTS = "SELECT manifest FROM stream_logs WHERE manifest <> '' ORDER BY table_id DESC LIMIT ?"
+_HELD = """
+SELECT table_id, partition_id, bucket FROM stream_logs WHERE tail_server = ? AND tail_server <> ''
+ORDER BY table_id, partition_id, bucket
+"""
 _REMOVE_TABLE = "DELETE FROM stream_logs WHERE table_id = ?"
 _REMOVE_PARTITION = "DELETE FROM stream_logs WHERE table_id = ? AND partition_id = ?"
 
@@ -52,7 +67,12 @@ class LogRow:
 
     epoch: int = 0
     tail_server: str = ""
+    """The server whose disk alone may have acknowledged records; empty if the object store has all of them.
+
+    While a server is named here no other opens the log. So that server's files are the log, and no other's."""
     manifest: str = ""
+    recorded_end: int = -1
+    """The end of the log when the tail server last recorded it; -1 if it never did."""
 
 
 class LogRows:
@@ -62,16 +82,19 @@ class LogRows:
         self._store = store
         self._fence = fence
 
+    def fenced_by(self, fence: Fence) -> LogRows:
+        """The same rows, changed under another fence."""
+        return LogRows(self._store, fence)
+
     async def find(self, bucket: TableBucket, reader: Reader | None = None) -> LogRow:
         """A log's row; that of one that was never opened if there is none."""
         found = await (reader or self._store).row(_FIND, *_key(bucket))
         return LogRow() if found is None else LogRow(*found)
 
-    async def claim(self, bucket: TableBucket, folder: str, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
+    async def claim(self, bucket: TableBucket, folder: str, server: str) -> tuple[LogRow, int]:
         """Open a log here: what its row said before, and the epoch now.
 
-        With `keeps_tail`, records may be acknowledged from now on that are only here.
-        Raises NO_LEADER if another server has records that were acknowledged and are nowhere else.
+        Raises NO_LEADER if only another server's disk has some of its acknowledged records.
         """
 
         async def work(tx: Transaction) -> tuple[LogRow, int]:
@@ -80,15 +103,36 @@ class LogRows:
             if row.tail_server not in ("", server):
                 raise StreamFailure(
                     Reason.NO_LEADER,
-                    "records of this bucket were acknowledged that only another server has; it is to be started again, "
-                    f"or to hand them over. server={row.tail_server} table_id={bucket.table_id} bucket={bucket.bucket}",
+                    "only the disk of another server has some acknowledged records of this bucket: start that server, "
+                    "or see `lakebed streams status`. "
+                    f"server={row.tail_server} table_id={bucket.table_id} bucket={bucket.bucket}",
                 )
-            # A tail that is here stays noted until `released`, even if from now on nothing is kept back.
-            tail = server if keeps_tail else row.tail_server
-            await tx.run(_CLAIM, *_key(bucket), folder, epoch, tail)
+            await tx.run(_CLAIM, *_key(bucket), folder, epoch)
             return row, epoch
 
         return await self._store.transact(work)
+
+    async def keep_tail(self, bucket: TableBucket, server: str, uploaded_end: int, end: int) -> None:
+        """From now on this server's disk may alone have acknowledged records.
+
+        Only once its files have all that was acknowledged before: from then on they are the log.
+        """
+
+        async def work(tx: Transaction) -> None:
+            await self._fence(tx)
+            await tx.run(_KEEP_TAIL, server, uploaded_end, end, *_key(bucket))
+
+        await self._store.transact(work)
+
+    async def record_ends(self, ends: Sequence[tuple[TableBucket, int]]) -> None:
+        """Record how far logs reach whose tail is on this server's disk alone: it is what a lost disk would lose."""
+
+        async def work(tx: Transaction) -> None:
+            await self._fence(tx)
+            for bucket, end in ends:
+                await tx.run(_RECORD_END, end, *_key(bucket))
+
+        await self._store.transact(work)
 
     async def manifest(self, bucket: TableBucket) -> str:
         """What `publish` was told last, if we are the home."""
@@ -99,12 +143,12 @@ class LogRows:
 
         return await self._store.transact(work)
 
-    async def publish(self, bucket: TableBucket, manifest: str) -> None:
-        """The byte store has what is listed under this key."""
+    async def publish(self, bucket: TableBucket, manifest: str, uploaded_end: int) -> None:
+        """The object store has what is listed under this key, and all records before `uploaded_end`."""
 
         async def work(tx: Transaction) -> None:
             await self._fence(tx)
-            await tx.run(_PUBLISH, manifest, *_key(bucket))
+            await tx.run(_PUBLISH, manifest, uploaded_end, *_key(bucket))
 
         await self._store.transact(work)
 
@@ -135,6 +179,12 @@ class LogRows:
             for table, part, bucket in await self._store.rows(_ELSEWHERE, server)
         ]
 
+    async def held(self, server: str) -> list[TableBucket]:
+        """The buckets whose newest records only this server's disk has."""
+        return [
+            TableBucket(table, part or None, bucket) for table, part, bucket in await self._store.rows(_HELD, server)
+        ]
+
     async def folders(self, table_id: int, partition_id: int | None) -> list[str]:
         """Where the byte store has what it has of the logs of a table, or of one of its partitions."""
         if partition_id is None:
@@ -153,6 +203,22 @@ class LogRows:
                 await tx.run(_REMOVE_PARTITION, table_id, partition_id)
 
         await self._store.transact(work)
+
+
+def tail_fence(bucket: TableBucket, row: LogRow) -> Fence:
+    """A fence for a tail server that is not the leader: passes as long as the log's row still names it.
+
+    `row` is what the server read. No other server opens the log before the row changes, so nothing it writes under this
+    fence can come between the records of another.
+    """
+
+    async def check(tx: Transaction) -> int:
+        found = await tx.row(_FIND, *_key(bucket))
+        if found is None or tuple(found[:2]) != (row.epoch, row.tail_server):
+            raise Fenced(f"the log was dropped, or its server was given up. server={row.tail_server} bucket={bucket}")
+        return row.epoch
+
+    return check
 
 
 def _key(bucket: TableBucket) -> tuple[int, int, int]:

@@ -27,7 +27,7 @@ from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
 
 from .batches import HEADER_BYTES, read_place, walk
 from .index import INDEX_BYTES, SparseIndex
-from .log_rows import LogRow, LogRows
+from .log_rows import Fence, LogRow, LogRows
 from .manifest import LogPlace, Manifest
 from .presentation import PLAIN, Presentation
 from .segment import Segment, whole_part
@@ -95,10 +95,20 @@ class RemoteLogs:
         """The key of something by its name below the prefix."""
         return Key(f"{self.settings.prefix}/{name}")
 
-    async def claim(self, place: LogPlace, server: str, *, keeps_tail: bool) -> tuple[LogRow, int]:
+    async def claim(self, place: LogPlace, server: str) -> tuple[LogRow, int]:
         """As `LogRows.claim`. Raises NO_LEADER, NOT_LEADER, STORAGE."""
         with storage_failures():
-            return await self.rows.claim(place.bucket, self.key(place.folder), server, keeps_tail=keeps_tail)
+            return await self.rows.claim(place.bucket, self.key(place.folder), server)
+
+    async def keep_tail(self, bucket: TableBucket, server: str, uploaded_end: int, end: int) -> None:
+        """As `LogRows.keep_tail`. Raises NOT_LEADER, STORAGE."""
+        with storage_failures():
+            await self.rows.keep_tail(bucket, server, uploaded_end, end)
+
+    def fenced_by(self, fence: Fence) -> RemoteLogs:
+        """The same logs, whose rows are changed under another fence."""
+        rows = self.rows.fenced_by(fence)
+        return RemoteLogs(self.storage, rows, self.threads, self.new_id, self.settings, self.retrier)
 
     async def release_tail(self, bucket: TableBucket) -> None:
         """As `LogRows.release_tail`. Raises NOT_LEADER, STORAGE."""
@@ -333,6 +343,11 @@ class RemoteLog:
                     position += place.size
         return None
 
+    async def check_leads(self) -> None:
+        """Return if this server leads. Raises NOT_LEADER, STORAGE."""
+        with storage_failures():
+            await self._logs.rows.manifest(self._place.bucket)
+
     async def release_tail(self) -> None:
         """All that was acknowledged is here. Raises NOT_LEADER, STORAGE."""
         await self._logs.release_tail(self._place.bucket)
@@ -349,7 +364,7 @@ class RemoteLog:
         name = f"{self._place.folder}/metadata/{self._logs.new_id()}.manifest"
         with storage_failures():
             await self._put(name, manifest.document(self._place))
-            await self._logs.rows.publish(self._place.bucket, self._logs.key(name))
+            await self._logs.rows.publish(self._place.bucket, self._logs.key(name), manifest.copied_end)
         former, self._manifest_key = self._manifest_key, self._logs.key(name)
         self._manifest = manifest
         if former:
@@ -430,7 +445,7 @@ def storage_failures() -> Iterator[None]:
         raise
     except Fenced as error:
         raise StreamFailure(
-            Reason.NOT_LEADER, f"this server is not the home of streams any more. reason={error}"
+            Reason.NOT_LEADER, f"this server may not change the log any more. reason={error}"
         ) from error
     except NotFound as error:
         raise StreamFailure(Reason.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error

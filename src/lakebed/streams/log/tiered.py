@@ -1,8 +1,8 @@
-"""A log whose sealed segments go to the byte store, and which another server can go on with (ADR 30).
+"""A log whose sealed segments go to the object store, and which another server can continue (ADR 30, ADR 45).
 
-Readers see one log, wherever its parts are. Its newest records are on this server's disk. Where that is all, the row of
-the log says so, and no other server opens it; with `ack_after_upload` nothing is acknowledged, or read, that the byte
-store has not, and any server does.
+Readers see one log, wherever its parts are. With `ack_after_upload` nothing is acknowledged, or read, that the object
+store does not have, and any server continues it. Without, the newest records are on this server's disk alone: the row
+of the log names this server, and no other opens the log before `return_tail` has uploaded them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from awscrt.checksums import crc32c
 from lakebed.core.clock import Clock
 from lakebed.storage.files import make_folder, remove_tree
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.seam import Acks, Appended, Fetched
+from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
 
 from .batches import Buffer
 from .folder import FolderLog
+from .local_copy import LocalCopy, LocalFiles, judge
+from .log_rows import LogRow, tail_fence
 from .logs import Logs
 from .manifest import LogPlace
 from .presentation import PLAIN, Presentation
 from .recovery import replace_file, writers_at
-from .remote import RemoteLog, RemoteLogs
+from .remote import RemoteLog, RemoteLogs, storage_failures
 from .retention import RetentionPolicy, expired_segments, local_end, remote_expired
 from .segment import Segment, segment_path
 from .tails import Tail
 
-__all__ = ["TieredLog", "open_tiered"]
+__all__ = ["TieredLog", "open_tiered", "return_tail"]
 
 _logger = logging.getLogger(__name__)
 _EPOCH: Final = "epoch"
@@ -59,30 +61,91 @@ async def open_tiered(
 
     Raises NO_LEADER if only another server has some of that; NOT_LEADER, LOG_STORAGE, STORAGE.
     """
-    row, epoch = await remotes.claim(place, server, keeps_tail=not ack_after_upload)
-    folder = logs.folder_of(place.bucket)
+    bucket, folder = place.bucket, logs.folder_of(place.bucket)
+    row, epoch = await remotes.claim(place, server)
     remote = await remotes.open(place, row.manifest)
-    if not _is_current(folder, row.epoch) and row.tail_server != server:
-        # Somebody else went on with this log. What is here of it is in the byte store, or never was acknowledged.
-        await logs.run(remove_tree, folder)
-    life = await logs.run(_prepare, folder, epoch, remote.manifest.copied_end, await remote.writers())
-    local = await logs.open(place.bucket, presentation, is_home=is_home, first_offset=remote.manifest.copied_end)
+    copied = remote.manifest.copied_end
+    local = await _open_current(logs, bucket, presentation, row, server, copied, is_home)
     try:
+        life = await logs.run(_prepare, folder, epoch, copied, await remote.writers())
+        if local is None:
+            local = await logs.open(bucket, presentation, is_home=is_home, first_offset=copied)
         tail = Tail(remotes, place, epoch)
-        copied = remote.manifest.copied_end
-        for piece in await tail.look(copied):
-            copied = piece.end
-            if piece.end > local.end_offset:
-                await local.restore(await tail.read(piece))
-        log = TieredLog(local, remote, presentation, tail if ack_after_upload else None, clock, life)
+        pieces = await tail.look(copied)
+        if row.tail_server != server:
+            copied = pieces[-1].end if pieces else copied
+            end = local.end_offset
+            async for body in tail.read([piece for piece in pieces if piece.end > end]):
+                await local.restore(body)
+        log = TieredLog(local, remote, presentation, tail, clock, life, ack_after_upload=ack_after_upload)
         if ack_after_upload:
             await log.upload_tail(copied)
             if row.tail_server:
-                await remotes.release_tail(place.bucket)
+                await remotes.release_tail(bucket)
+        elif not row.tail_server:
+            await remotes.keep_tail(bucket, server, remote.manifest.copied_end, local.stable_offset)
     except BaseException:
-        await local.close()
+        if local is not None:
+            await local.close()
         raise
     return log
+
+
+async def return_tail(
+    logs: Logs, remotes: RemoteLogs, place: LogPlace, presentation: Presentation, *, server: str, clock: Clock
+) -> bool:
+    """Upload the records of a log that only this disk has, for the leader to continue; False if there are none.
+
+    For a server that is not the leader, or not yet: nothing of the log is open here. What was uploaded before a crash
+    stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER if the log was dropped or given
+    up meanwhile.
+    """
+    bucket = place.bucket
+    with storage_failures():
+        row = await remotes.rows.find(bucket)
+    if row.tail_server != server:
+        return False
+    remotes = remotes.fenced_by(tail_fence(bucket, row))
+    remote = await remotes.open(place, row.manifest)
+    local = await _open_current(logs, bucket, presentation, row, server, remote.manifest.copied_end)
+    if local is None:
+        raise RuntimeError("the files of a tail server are the log, or lost")
+    log = TieredLog(local, remote, presentation, Tail(remotes, place, row.epoch), clock, life="")
+    try:
+        await log.hand_over()
+    finally:
+        await log.close()
+    return True
+
+
+async def _open_current(
+    logs: Logs,
+    bucket: TableBucket,
+    presentation: Presentation,
+    row: LogRow,
+    server: str,
+    copied_end: int,
+    is_home: Callable[[], bool] = lambda: True,
+) -> FolderLog | None:
+    """The log from this disk, if its files are current. Stale ones are removed. Raises LOG_STORAGE if some are lost."""
+    folder = logs.folder_of(bucket)
+    epoch = await logs.run(_opened_in, folder)
+    verdict = judge(row, server, LocalFiles(epoch), copied_end)
+    if await logs.run(_has_files, folder) and (row.tail_server == server or row.epoch == epoch):
+        local = await logs.open(bucket, presentation, is_home=is_home)
+        verdict = judge(row, server, LocalFiles(epoch, local.end_offset), copied_end)
+        if verdict is LocalCopy.CURRENT:
+            return local
+        await local.close()
+    if verdict is LocalCopy.LOST:
+        raise StreamFailure(
+            Reason.LOG_STORAGE,
+            "acknowledged records are missing on this server's disk: restore the folder, or give them up with "
+            f"`lakebed streams forget-server {server}` while this server is stopped. folder={folder} "
+            f"uploaded_end={copied_end} recorded_end={row.recorded_end}",
+        )
+    await logs.run(remove_tree, folder)
+    return None
 
 
 class TieredLog:
@@ -93,9 +156,11 @@ class TieredLog:
         local: FolderLog,
         remote: RemoteLog,
         presentation: Presentation,
-        tail: Tail | None,
+        tail: Tail,
         clock: Clock,
         life: str,
+        *,
+        ack_after_upload: bool = False,
     ) -> None:
         self._local = local
         self._remote = remote
@@ -109,7 +174,8 @@ class TieredLog:
         made here of its former life may have what the log has not."""
         self.keep_from: Callable[[], int] = lambda: local.stable_offset
         """From which offset on records are needed in the form in which they were appended, however old they are."""
-        if tail is not None:
+        self._acks_uploaded = ack_after_upload
+        if ack_after_upload:
             local.replicate = self._replicate
 
     @property
@@ -132,6 +198,11 @@ class TieredLog:
     def failure(self) -> StreamFailure | None:
         """Why it takes no more until it is opened anew, if that is so."""
         return self._local.failure
+
+    @property
+    def is_tail_here(self) -> bool:
+        """Whether this disk alone has the newest records that were acknowledged."""
+        return not self._acks_uploaded
 
     @property
     def local(self) -> FolderLog:
@@ -224,6 +295,8 @@ class TieredLog:
             self._local.forget(min(spare, needed))
             if self._presentation.renders:
                 await self._remote.drop_stored(needed)
+            if self._acks_uploaded:
+                await self._merge_tail()
             await self._remote.sweep()
 
     async def hand_over(self) -> None:
@@ -236,7 +309,7 @@ class TieredLog:
     async def upload_tail(self, offset: int) -> None:
         """Have the byte store have all that is here from `offset` on. Raises STORAGE."""
         offset = max(offset, self._local.start_offset)
-        while self._tail is not None and offset < self._local.stable_offset:
+        while offset < self._local.stable_offset:
             found = await self._local.read_stored(offset, _PIECE_BYTES)
             await self._tail.put(offset, found.next_offset, [found.records])
             offset = found.next_offset
@@ -266,8 +339,21 @@ class TieredLog:
         for segment in list(self._local.segments[:-1]):
             if segment.base_offset >= self._remote.manifest.copied_end:
                 await self._remote.upload(segment, self._presentation, await self._writers_after(segment))
-        if self._tail is not None:
-            await self._tail.drop(self._remote.manifest.copied_end)
+        await self._tail.drop(self._remote.manifest.copied_end)
+
+    async def _merge_tail(self) -> None:
+        """Merge what is many small objects of the tail: another leader would read each before it serves the log."""
+        for run in self._tail.runs(self._remote.manifest.copied_end, self._local.stable_offset):
+            size, body, offset = self._tail.size_of(run), bytearray(), run[0].start
+            while len(body) < size:
+                found = await self._local.read_stored(offset, size - len(body))
+                body += found.records
+                offset = found.next_offset
+            if (len(body), offset) != (size, run[-1].end):
+                raise StreamFailure(
+                    Reason.LOG_STORAGE, f"log and its tail differ. from={run[0].start} to={run[-1].end}"
+                )
+            await self._tail.merge(run, bytes(body), self._remote.check_leads)
 
     async def _writers_after(self, segment: Segment) -> bytes:
         sealed = [each for each in self._local.segments if each.end_offset <= segment.end_offset]
@@ -276,8 +362,6 @@ class TieredLog:
 
     async def _replicate(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
         """Have the byte store have a group before it is acknowledged; while it is away, appends wait."""
-        if self._tail is None:
-            return
         # Not only when it fails: a store asks again by itself, for long.
         words = "appends wait for the byte store. from=%d to=%d"
         telling = asyncio.get_running_loop().call_later(_SLOW_SECONDS, _logger.warning, words, start, end)
@@ -301,13 +385,18 @@ class TieredLog:
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-def _is_current(folder: str, epoch: int) -> bool:
-    """Whether this server was the last to open the log."""
+def _opened_in(folder: str) -> int | None:
+    """In a thread: the epoch in which this server opened the log last."""
     try:
         with open(os.path.join(folder, _EPOCH), encoding="ascii") as file:
-            return int(file.read()) == epoch
+            return int(file.read())
     except (OSError, ValueError):
-        return False
+        return None
+
+
+def _has_files(folder: str) -> bool:
+    """In a thread: whether this disk has some of the log."""
+    return os.path.isdir(folder) and any(name.endswith(".log") for name in os.listdir(folder))
 
 
 def _prepare(folder: str, epoch: int, first_offset: int, writers: bytes) -> str:
@@ -319,7 +408,7 @@ def _prepare(folder: str, epoch: int, first_offset: int, writers: bytes) -> str:
     named = os.path.join(folder, _LIFE)
     if not os.path.exists(named):
         replace_file(named, secrets.token_hex(8).encode())
-    if not any(name.endswith(".log") for name in os.listdir(folder)):
+    if not _has_files(folder):
         document = crc32c(writers).to_bytes(4, "little") + writers
         replace_file(segment_path(folder, first_offset, "writers"), document)
     replace_file(os.path.join(folder, _EPOCH), str(epoch).encode())
