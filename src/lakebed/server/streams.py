@@ -51,6 +51,8 @@ from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.purging import Purging
 from lakebed.streams.returning import TailReturn
+from lakebed.streams.server_registry import SeenServer, ServerRegistry
+from lakebed.streams.shared_store import confirm_shared
 from lakebed.streams.tables import Tables
 from lakebed.streams.tending import Tending
 from lakebed.streams.traffic import Traffic
@@ -76,10 +78,13 @@ from .stream_rounds import QueuedRounds
 log = logging.getLogger("lakebed.streams")
 
 STREAMS_FOLDER: Final = "streams"
+SERVERS_PREFIX: Final = f"{STREAMS_PREFIX}/servers"
 SNAPSHOTS_PREFIX: Final = f"{STREAMS_PREFIX}/{SNAPSHOTS_FOLDER}"
 _SNAPSHOT_SECONDS: Final = 600.0
 _TEND_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 30.0
+_REPORTS: Final = 4
+"""How often a server reports that it runs within the time after which it counts as down."""
 _NAME_FILE: Final = "server-name"
 _NUMBER_FILE: Final = "server-number"
 
@@ -115,6 +120,7 @@ class _Ground(NamedTuple):
     number: int
     address: Address
     files: StreamFiles | None
+    registry: ServerRegistry
 
 
 @asynccontextmanager
@@ -134,6 +140,9 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         await folder_ownership.confirm_at_start()
         server = await asyncio.to_thread(_server_name, folder)
         number = await _server_number(meta, folder)
+        registry = ServerRegistry(meta, clock)
+        if settings.meta.is_postgres:
+            await confirm_shared(storage, registry, clock, prefix=SERVERS_PREFIX, server=server)
         try:
             sizes = LogSettings(segment_bytes=settings.streams.segment)
             logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes)
@@ -159,6 +168,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
             number,
             address,
             files,
+            registry,
         )
         yield _wire(settings, identity, ground)
 
@@ -205,6 +215,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         as_reached=settings.streams.advertise is None,
         ttl_seconds=settings.streams.lease,
     )
+    ack_after_upload = acks_after_upload(settings)
 
     def is_home() -> bool:
         return home.is_here
@@ -245,7 +256,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         clock,
         is_home,
         server=ground.server,
-        ack_after_upload=settings.streams.ack_after_upload,
+        ack_after_upload=ack_after_upload,
     )
     buckets = Buckets(store, tables, partitions, is_home)
     purging = Purging(meta, buckets, is_home, ground.folder_ownership.confirm)
@@ -324,10 +335,16 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     async def sweep_cursors() -> None:
         cursors.sweep()
 
+    async def report() -> None:
+        failure = next(iter(buckets.broken().values()), "") if home.holds_lease else tails.failure
+        seen = SeenServer(ground.server, ground.number, str(ground.address), ack_after_upload, failure)
+        await ground.registry.report(seen, settings.streams.lease)
+
     chores = (
         *administration.chores,
         purging.run,
         tails.run,
+        lambda: _repeat("report of this server", settings.streams.lease / _REPORTS, report, at_once=True),
         lambda: _repeat("snapshots of keys", _SNAPSHOT_SECONDS, take_snapshots),
         lambda: _repeat("logs", _TEND_SECONDS, tend),
         lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
@@ -336,10 +353,21 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     return Streams(home, buckets, calls, callers, chores, administration.census, hand_over)
 
 
-async def _repeat(name: str, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+def acks_after_upload(settings: Settings) -> bool:
+    """Whether records are acknowledged only once the object store has them.
+
+    By default where several servers can share the metadata store: an acknowledged record survives the loss of any.
+    """
+    said = settings.streams.ack_after_upload
+    return settings.meta.is_postgres if said is None else said
+
+
+async def _repeat(name: str, seconds: float, chore: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
     """Do a chore at intervals, until cancelled."""
     while True:
-        await asyncio.sleep(seconds)
+        if not at_once:
+            await asyncio.sleep(seconds)
+        at_once = False
         try:
             await chore()
         except (LakebedError, OSError) as error:

@@ -35,15 +35,18 @@ class StreamsSettings:
     scan_ttl: Annotated[float, SECONDS, Within(1, 86_400)] = 600.0
     """How long the rows of a scan are held that its client does not go on with: it may have died."""
 
-    ack_after_upload: bool = False
-    """Acknowledge records only once the byte store has them, so that none is lost with this machine. Each append waits
-    for an upload then; without it records are on this server's disk alone until their segment is sealed."""
+    ack_after_upload: bool | None = None
+    """Acknowledge records only once the object store has them, so that none is lost with this machine. Each group of
+    appends waits for an upload then; without it records are on this server's disk alone until their segment is sealed,
+    and no other server serves their bucket. Not set: on with PostgreSQL, which several servers can share; off with
+    SQLite."""
 
     segment: Annotated[int, BYTES, Within(64 * KIB, 1536 * MIB)] = 1024 * MIB
     """From which size on a part of a log is sealed, and goes to the byte store."""
 
     hand_over: bool = False
-    """At a regular stop, copy to the byte store what only this server's disk has, so that another server can go on."""
+    """At a regular stop, upload what only this server's disk has, so that another server can continue at once. Of use
+    where `ack_after_upload` is off."""
 
     warehouse: str | None = None
     """The table bucket into which the pipeline tiers stream tables that have `table.datalake.enabled`, as fresh as each
