@@ -21,11 +21,13 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.options import DEFAULT_FRESHNESS, milliseconds
 
 from .administration import moment
+from .asking import run_question
 from .output import print_facts, print_json, print_rows
 from .server_access import add_access_flags, read_access
 from .settings_flags import read_settings
 from .stream_columns import parse_aggregation, parse_column, spell_aggregation, spell_type
 from .stream_rows import read_rows, shown_rows
+from .stream_servers import configure_servers
 
 _BATCH_ROWS: Final = 10_000
 
@@ -80,10 +82,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--no-create-partition", action="store_true", help="refuse rows of partitions that are not there"
     )
     _add(tasks, "lag", "show how far the lake is behind", _lag)
+    configure_servers(tasks)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the word says; the exit status."""
+    if "address" not in arguments:
+        return run_question(arguments)  # of the server itself, not of its streams
     settings = read_settings(arguments).settings
     listening = settings.streams.advertise or settings.streams.listen
     address = arguments.address or (str(listening) if listening else "")

@@ -21,6 +21,7 @@ from .labels import LabelStore
 from .objects import Objects
 from .policies import Policies
 from .selects import ListedObject, SelectCounts, Selection, Selects
+from .stream_servers import StreamServers
 from .tables import TableHealth, TableRef, Tables
 from .targets import Target, Targets
 from .tasks import ClaimedTask, Task, Tasks, TaskState
@@ -86,6 +87,7 @@ class LakebedClient:
         self.targets = Targets(self._connection)
         self.arrivals = Arrivals(self._connection)
         self.objects = Objects(self._connection)
+        self.stream_servers = StreamServers(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -19,11 +19,15 @@ from lakebed.governance.bearer_tokens import BearerTokens
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
+from lakebed.meta.leases import Leases
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 from lakebed.storage.credentials.http import Http
+from lakebed.streams.admin.failover import Failover
+from lakebed.streams.gate import Gate as StreamGate
+from lakebed.streams.server_registry import ServerRegistry
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.committing import Commits
@@ -220,6 +224,14 @@ def wire_catalog(
             telling.arrivals,
             feed or wire_live_events(meta, facilities.outbox, clock).feed,
             EventIds(deployment),
+            Failover(
+                meta,
+                facilities.outbox,
+                clock,
+                StreamGate(facilities.authorizer, account),
+                Leases(meta, clock),
+                ServerRegistry(meta, clock),
+            ),
         ),
     )
     around = telling.announcer.around

@@ -192,6 +192,9 @@ UNGOVERNED: Final = frozenset(
         "getTask",
         "redriveTask",
         "enactTablePlan",
+        # Of the servers themselves: no listener knows of these.
+        "getStreamStatus",
+        "forgetStreamServer",
         # Of a task that was attempted already.
         "heartbeatTask",
         "completeTask",

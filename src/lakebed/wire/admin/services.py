@@ -10,6 +10,7 @@ from lakebed.events.feed import Feed
 from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
+from lakebed.streams.admin.failover import Failover
 from lakebed.tables.upkeep.arrivals import Arrivals
 from lakebed.tables.upkeep.service import Upkeep
 from lakebed.tables.upkeep.tasks import Tasks
@@ -30,3 +31,4 @@ class AdminServices:
     arrivals: Arrivals
     feed: Feed
     event_ids: EventIds
+    failover: Failover

@@ -1,0 +1,77 @@
+"""The servers of streams: which one leads, what is stranded, and how a lost one is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lakebed.streams.admin.failover import StrandedBucket, StreamStatus
+from lakebed.wire.http.message import Response
+from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import CatalogServices
+
+from ..queries import check_names
+
+
+async def stream_status(services: CatalogServices, request: CatalogRequest) -> Response:
+    """The leader, all servers, and the buckets that no server can serve."""
+    check_names(request.http, ())
+    return ok(_status_document(await services.admin.failover.status(request.caller)))
+
+
+async def forget_stream_server(services: CatalogServices, request: CatalogRequest) -> Response:
+    """Give up the records that only a lost server's disk has."""
+    check_names(request.http, ())
+    forgotten = await services.admin.failover.forget(request.caller, request.names["server"])
+    return ok({"server": forgotten.server, "buckets": _bucket_documents(forgotten.buckets)})
+
+
+def _status_document(status: StreamStatus) -> dict[str, Any]:
+    leader = status.leader
+    return {
+        "leader": None
+        if leader is None
+        else {
+            "server": leader.server,
+            "number": leader.number,
+            "address": str(leader.address),
+            "epoch": leader.epoch,
+        },
+        "servers": [
+            {
+                "server": each.name,
+                "number": each.number,
+                "address": each.address,
+                "is-running": each.expires_ms > status.now_ms,
+                "last-seen-ms": each.seen_ms,
+                "ack-after-upload": each.acks_after_upload,
+                "failure": each.failure or None,
+            }
+            for each in status.servers
+        ],
+        "stranded": _bucket_documents(status.stranded),
+    }
+
+
+def _bucket_documents(buckets: Sequence[StrandedBucket]) -> list[dict[str, Any]]:
+    return [
+        {
+            "database": each.database,
+            "table": each.table,
+            "partition": each.partition,
+            "bucket": each.bucket,
+            "server": each.server,
+            "uploaded-end": each.uploaded_end,
+            "recorded-end": each.recorded_end,
+            "reason": each.reason,
+        }
+        for each in buckets
+    ]
+
+
+ROUTES = (
+    Route("getStreamStatus", "GET", "/v1/streams/status", stream_status, is_standard=False),
+    Route("forgetStreamServer", "POST", "/v1/streams/servers/{server}/forget", forget_stream_server, is_standard=False),
+)
