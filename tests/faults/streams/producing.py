@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +31,7 @@ KEYS: Final = 50
 LOG: Final = pa.schema([("producer", pa.string()), ("number", pa.int64())])
 ROWS: Final = pa.schema([("id", pa.int32()), ("producer", pa.string()), ("number", pa.int64())])
 
-_SOURCE: Final = Path(__file__).parent / "Producer.java"
+_SOURCES: Final = Path(__file__).parent
 
 
 def python_producer() -> list[str]:
@@ -41,13 +41,18 @@ def python_producer() -> list[str]:
 
 def java_producer(folder: Path) -> list[str]:
     """The command of a producer with the Java client, compiled into `folder`."""
+    return java_programs(folder)("Producer")
+
+
+def java_programs(folder: Path) -> Callable[[str], list[str]]:
+    """The command of each program with the Java client, compiled into `folder`."""
     folder.mkdir()
     java, class_path = find_or_install_compiler() / "bin", f"{folder}:{client_jars()}/*"
-    subprocess.run([java / "javac", "-d", folder, "-cp", class_path, _SOURCE], check=True)
+    subprocess.run([java / "javac", "-d", folder, "-cp", class_path, *_SOURCES.glob("*.java")], check=True)
     # Arrow reads memory that the module system closes to it.
     options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "--add-opens=java.base/java.nio=ALL-UNNAMED"]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
-    return [str(java / "java"), *options, quiet, "-cp", class_path, "Producer"]
+    return lambda name: [str(java / "java"), *options, quiet, "-cp", class_path, name]
 
 
 @dataclass
