@@ -1,4 +1,4 @@
-"""`python -m benchmarks.streams`: streams beside Apache Fluss, with pyfluss and with its Java client; and many keys."""
+"""`python -m benchmarks.streams`: streams beside Apache Fluss, many keys, the cost of upload before acks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.machine import machine
 from benchmarks.session import keep, run, tell, workplace
-from benchmarks.streams import compare, many_keys, peers, programs
+from benchmarks.streams import compare, durability, many_keys, peers, programs
 from benchmarks.streams.peers import StreamSite
 
-PARTS = ("compare", "keys")
+PARTS = ("compare", "keys", "durability")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -48,6 +48,8 @@ def main(arguments: Sequence[str]) -> int:
             status |= _compare(asked, folder)
         if "keys" in asked.parts:
             status |= _many_keys(asked, folder)
+        if "durability" in asked.parts:
+            status |= _durability(asked, folder)
     return status
 
 
@@ -76,6 +78,16 @@ def _many_keys(asked: argparse.Namespace, folder: Path) -> int:
     circumstances = _circumstances([site], folder, load_average, 1, is_complete=not (asked.quick or asked.keys))
     table, is_missed = many_keys.table(found)
     return keep("streams-keys", circumstances, found, table, is_missed)
+
+
+def _durability(asked: argparse.Namespace, folder: Path) -> int:
+    rounds = asked.rounds or (1 if asked.quick else 5)
+    load_average = os.getloadavg()[0]
+    appends, rows = (200, 200_000) if asked.quick else (2_000, 2_000_000)
+    site, found = durability.measure(folder / "durability", rounds, appends, rows, tell)
+    complete = not (asked.quick or asked.rounds)
+    circumstances = _circumstances([site], folder, load_average, rounds, is_complete=complete)
+    return keep("streams-durability", circumstances, found, durability.table(found))
 
 
 def _circumstances(

@@ -55,14 +55,16 @@ class StreamSite:
 
 
 @contextmanager
-def lakebed(folder: Path) -> Iterator[StreamSite]:
-    """Our server, from this checkout."""
+def lakebed(folder: Path, *flags: str, store_secret: str = "") -> Iterator[StreamSite]:
+    """Our server, from this checkout; `store_secret` is that of the S3 store that the flags name."""
     from lakebed import __version__
 
     port, objects = free_port(), free_port()
     command = [sys.executable, "-m", "lakebed", "serve", "--data", str(folder), "--workers", "1"]
-    command += ["--listen", f"127.0.0.1:{objects}", "--streams-listen", f"127.0.0.1:{port}"]
+    command += ["--listen", f"127.0.0.1:{objects}", "--streams-listen", f"127.0.0.1:{port}", *flags]
     environment = {"LAKEBED_ROOT_ACCESS_KEY": USER, "LAKEBED_ROOT_SECRET_KEY": SECRET}
+    if store_secret:
+        environment["LAKEBED_STORAGE__S3__SECRET_ACCESS_KEY"] = store_secret
     with ExitStack() as stack:
         started = _started(stack, command, folder.with_suffix(".log"), environment)
         _wait_for(port, started)
@@ -74,6 +76,19 @@ def lakebed(folder: Path) -> Iterator[StreamSite]:
             (USER, SECRET),
             (started.pid,),
         )
+
+
+@contextmanager
+def object_store(folder: Path) -> Iterator[str]:
+    """An S3 store for a stream server: another server of ours, with a folder; its endpoint."""
+    port = free_port()
+    command = [sys.executable, "-m", "lakebed", "serve", "--data", str(folder), "--workers", "1"]
+    command += ["--listen", f"127.0.0.1:{port}"]
+    environment = {"LAKEBED_ROOT_ACCESS_KEY": USER, "LAKEBED_ROOT_SECRET_KEY": SECRET}
+    with ExitStack() as stack:
+        started = _started(stack, command, folder.with_suffix(".log"), environment)
+        _wait_for(port, started)
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
