@@ -29,7 +29,7 @@ from lakebed.core.errors import CommitConflict
 from lakebed.core.secrets import Secret
 from tests.clients.streams.serving import StreamServer, connected, drain, make_table, start_streams
 from tests.fixtures.ports import free_port
-from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
+from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, launch_server
 from tests.server.processes import GUARD_SECONDS, wait_until
 from tests.server.test_several_servers import settings_file
 
@@ -317,6 +317,21 @@ async def test_a_client_that_first_reaches_a_follower_is_sent_to_the_leader(tmp_
         assert leader_of(b) == a.port
         await append(b, "log", range(100))
         assert await timed(world, "read by way of b", python_reads(b, "log", 100)) == expected(range(100))
+
+
+def test_a_second_server_with_a_folder_of_its_own_does_not_start(tmp_path: Path, postgres_dsn: str) -> None:
+    config = settings_file(tmp_path / "keys.toml", "one", one=_KEY)
+    environment = {"LAKEBED_META__URL": postgres_dsn}
+    flags = ("--config", str(config), "--streams-listen", "127.0.0.1:0")
+    first = start_streams(tmp_path / "a", "--config", str(config), environment=environment)
+    second = launch_server(tmp_path / "b", *flags, workers=1, environment=environment)
+    try:
+        assert second.process.wait(GUARD_SECONDS) != 0
+        assert "another stream server on this metadata store uses another object store" in second.log_text()
+    finally:
+        first.server.kill()
+        if second.process.poll() is None:
+            second.kill()
 
 
 @pytest.mark.heavy
