@@ -108,7 +108,7 @@ class RemoteLogs:
     def fenced_by(self, fence: Fence) -> RemoteLogs:
         """The same logs, whose rows are changed under another fence."""
         rows = self.rows.fenced_by(fence)
-        return RemoteLogs(self.storage, rows, self.threads, self.new_id, self.settings, self.retrier)
+        return RemoteLogs(self.storage, self.ownership, rows, self.threads, self.new_id, self.settings, self.retrier)
 
     async def release_tail(self, bucket: TableBucket) -> None:
         """As `LogRows.release_tail`. Raises NOT_LEADER, STORAGE."""

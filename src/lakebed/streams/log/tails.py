@@ -151,7 +151,7 @@ class Tail:
             self._pieces[merged] = len(body)
             # A leader that lists the tail after this finds the merged piece; one that has listed it before needs these.
             await check()
-            await self._logs.storage.delete_many([self._key(piece) for piece in run])
+            await self._logs.delete([self._key(piece) for piece in run])
         for piece in run:
             del self._pieces[piece]
 
