@@ -147,7 +147,7 @@ def _wire(
         PrincipalRoles(meta, outbox, clock),
         CatalogRoles(meta, outbox, clock),
         Granting(meta, outbox, clock),
-        Creation(facilities, gate, catalog.entries, catalog.files, catalog.publisher, MetadataCache()),
+        Creation(facilities, gate, catalog.entries, catalog.files, catalog.publisher, MetadataCache(), catalog.claims),
     )
 
 

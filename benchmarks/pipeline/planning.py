@@ -44,6 +44,7 @@ from lakebed.server.identity import establish_identity
 from lakebed.server.metadata import open_metadata
 from lakebed.server.object_store import confirm_object_store, open_storage
 from lakebed.tables.cache import MetadataCache
+from lakebed.tables.claims import Claims, Place
 from lakebed.tables.entries import Entries
 from lakebed.tables.files import FileAddress, TableFiles
 from lakebed.tables.gate import Gate
@@ -105,6 +106,7 @@ class Site:
     files: TableFiles
     entries: Entries
     publisher: Publisher
+    claims: Claims
     namespaces: Namespaces
     warehouses: Warehouses
     policies: Policies
@@ -145,12 +147,14 @@ def wire(facilities: Facilities) -> Site:
     types = PolicyTypes(facilities, gate, warehouses, keys)
     policies = Policies(facilities, gate, warehouses, namespaces, keys, types)
     queue = TaskQueue(meta, clock, random.Random(1))
+    claims = Claims(facilities)
     return Site(
         facilities=facilities,
+        claims=claims,
         writer=writer,
         files=files,
         entries=entries,
-        publisher=Publisher(facilities, files, entries, keys),
+        publisher=Publisher(facilities, files, entries, keys, claims),
         namespaces=namespaces,
         warehouses=warehouses,
         policies=policies,
@@ -202,12 +206,16 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
         site.sizes.append(len(document))
         if is_messy:
             uploads += manifests(location)
+        found = await site.entries.find(site.facilities.meta, LAKE, identifier)
+        entry_id = UUID(int=number + 1).hex
+        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, location)
         pointers.append(
             Pointer(
-                found=await site.entries.find(site.facilities.meta, LAKE, identifier),
+                claim=await site.claims.prepare(ROOT, place),
+                found=found,
                 identifier=identifier,
                 kind=EntryKind.TABLE,
-                entry_id=UUID(int=number + 1).hex,
+                entry_id=entry_id,
                 uuid=str(UUID(int=number + 1)),
                 format_version=2,
                 location=location,

@@ -247,7 +247,7 @@ def wire(
         reaper=reaper,
         garbage_grace_ms=garbage_grace_ms,
     )
-    facilities = replace(facilities, guard=TableGuard(meta, Gate(facilities)))
+    facilities = replace(facilities, guard=TableGuard(meta, Gate(facilities), facilities.clock))
     reader = ObjectReader(facilities)
     writer = ObjectWriter(facilities)
     uploads = MultipartUploads(facilities, writer)

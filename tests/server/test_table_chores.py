@@ -50,6 +50,7 @@ def chores(workshop: Workshop) -> TableChores:
         reports=catalog.reports,
         scans=Scans(meta, catalog.files, catalog.entries, catalog.commits, clock),
         copies=catalog.copies,
+        claims=catalog.claims,
         maintenance=workshop.background,
         purges=catalog.purges,
         tasks=catalog.tasks,
@@ -77,11 +78,11 @@ async def test_answers_and_reports_that_are_too_old_are_forgotten(workshop: Work
     table = await workshop.table()
     await workshop.catalog.create("d", key=RequestKey("k", ""))
     await workshop.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
-    assert await chores.forget_old() == (0, 0, 0, 0, 0, 0)
+    assert await chores.forget_old() == (0, 0, 0, 0, 0, 0, 0)
     workshop.age(LIFETIME_MS / 1000 + 1)
-    assert await chores.forget_old() == (1, 0, 0, 0, 0, 0)
+    assert await chores.forget_old() == (1, 0, 0, 0, 0, 0, 0)
     workshop.age(KEPT_MS / 1000)
-    assert await chores.forget_old() == (0, 1, 0, 0, 0, 0)
+    assert await chores.forget_old() == (0, 1, 0, 0, 0, 0, 0)
 
 
 async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop: Workshop, chores: TableChores) -> None:

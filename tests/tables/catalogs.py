@@ -21,6 +21,7 @@ from lakebed.objects.writing import ObjectWriter
 from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.catalogs import CatalogManagement
+from lakebed.tables.claims import Claims
 from lakebed.tables.committing import NO_OPTIONS, CommitOptions, Commits, Committed, TableChange, read_change
 from lakebed.tables.creating import CreatedTable, Creation
 from lakebed.tables.dropping import Dropping
@@ -121,6 +122,7 @@ class Catalog:
     gate: Gate
     cache: MetadataCache
     publisher: Publisher
+    claims: Claims
 
     async def warehouse(self, name: str = "lake") -> None:
         """Make a table bucket."""
@@ -144,6 +146,7 @@ class Catalog:
             self.cache,
             self.dropping,
             self.tasks,
+            self.claims,
         )
 
     def administrator(self, caller: Caller = ROOT) -> Administrator:
@@ -404,17 +407,18 @@ def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> Catalog:
     keys = IdempotencyKeys(f.meta, store.clock)
     warehouses = Warehouses(f, gate)
     entries = Entries(f.meta, files, gate, cache)
-    publisher = Publisher(f, files, entries, keys)
+    claims = Claims(f)
+    publisher = Publisher(f, files, entries, keys, claims)
     validator = CommitValidator(files)
     return Catalog(
         store=store,
         warehouses=warehouses,
         namespaces=Namespaces(f, gate, warehouses, keys),
         entries=entries,
-        creation=Creation(f, gate, entries, files, publisher, cache),
-        commits=Commits(f, gate, entries, files, publisher, validator, cache, deleter),
-        registration=Registration(f, gate, entries, files, publisher, validator, cache),
-        views=Views(f, gate, entries, files, publisher, cache),
+        creation=Creation(f, gate, entries, files, publisher, cache, claims),
+        commits=Commits(f, gate, entries, files, publisher, validator, cache, deleter, claims),
+        registration=Registration(f, gate, entries, files, publisher, validator, cache, claims),
+        views=Views(f, gate, entries, files, publisher, cache, claims),
         dropping=Dropping(f, gate, warehouses, entries, keys, tasks),
         renaming=Renaming(f, gate, entries, keys),
         reports=Reports(f, entries),
@@ -425,6 +429,7 @@ def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> Catalog:
         gate=gate,
         cache=cache,
         publisher=publisher,
+        claims=claims,
     )
 
 

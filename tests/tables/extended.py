@@ -29,6 +29,7 @@ def extended(catalog: Catalog, http: Http = no_network, *, hosts: Sequence[str] 
         catalog.files,
         catalog.commits,
         catalog.registration,
+        catalog.claims,
         MASTER,
         http,
         AllowedHosts(hosts),

@@ -116,5 +116,7 @@ async def test_files_are_handed_out_to_be_read(mirror: Catalog) -> None:
     await told_of(mirror)
     found = await mirror.entries.find(mirror.store.meta, "mirror", name("t"))
     assert found.live is not None
-    data = await DataAccess(mirror.store.meta, mirror.gate).of_entry(ROOT, found.warehouse, ("ns",), found.live)
+    data = await DataAccess(mirror.store.meta, mirror.gate, mirror.claims).of_entry(
+        ROOT, found.warehouse, ("ns",), found.live
+    )
     assert (data.directories, data.writes) == (("mirror/files/t/",), False)

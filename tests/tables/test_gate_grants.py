@@ -168,7 +168,7 @@ SET = set_properties(a="b")
 async def vend(catalog: Catalog, caller: Caller) -> object:
     found = await catalog.entries.find(catalog.store.meta, LAKE, name("t"))
     assert found.live is not None
-    data = DataAccess(catalog.store.meta, catalog.gate)
+    data = DataAccess(catalog.store.meta, catalog.gate, catalog.claims)
     return await data.of_entry(caller, found.warehouse, ("ns",), found.live)
 
 

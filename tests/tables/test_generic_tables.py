@@ -43,7 +43,7 @@ WHERE = "s3://lake/delta/g"
 
 def generic_on(catalog: Catalog) -> GenericTables:
     """The use cases on a catalog, as `server.catalog` wires them."""
-    return GenericTables(catalog.store.facilities, catalog.gate, catalog.entries, catalog.keys)
+    return GenericTables(catalog.store.facilities, catalog.gate, catalog.entries, catalog.keys, catalog.claims)
 
 
 async def create(
@@ -262,7 +262,7 @@ async def test_grants_go_by_the_privileges_of_tables(light_catalog: Catalog) -> 
 
 async def test_keys_to_files_take_the_rights_to_data(light_catalog: Catalog) -> None:
     made = await create(light_catalog, base_location=WHERE)
-    access = DataAccess(light_catalog.store.meta, light_catalog.gate)
+    access = DataAccess(light_catalog.store.meta, light_catalog.gate, light_catalog.claims)
     own = entry_key(made.entry.id)
 
     async def data(privilege: Privilege) -> bool:

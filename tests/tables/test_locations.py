@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidInput, LakebedError, LocationTaken
 from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
+from lakebed.tables.claims import Place
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.locations import (
     PATH_PROPERTIES,
     check_location,
     check_path_properties,
     check_unclaimed,
-    claim_locations,
     default_location,
     entry_at,
     placed_at,
@@ -293,17 +293,18 @@ async def test_of_all_directories_none_lies_inside_that_of_another_entry(
         properties = {} if data is None else {"write.data.path": f"s3://lake/{data}"}
         asked = {place} if data is None else {place, data}
 
-        async def work(
-            tx: Transaction, entry: str = entry, place: str = place, properties: dict[str, str] = properties
-        ) -> None:
-            await claim_locations(tx, warehouse, entry, f"s3://lake/{place}", properties)
+        wish = Place(warehouse, None, EntryKind.TABLE, entry, f"s3://lake/{place}", properties)
+
+        async def claim(wish: Place = wish) -> None:
+            prepared = await catalog.claims.prepare(ROOT, wish)
+            await meta.transact(lambda tx: catalog.claims.take(tx, prepared))
 
         taken = any(_overlap(one, other) for who, had in held.items() if who != entry for other in had for one in asked)
         if taken:
             with pytest.raises(LocationTaken):
-                await meta.transact(work)
+                await claim()
         else:
-            await meta.transact(work)
+            await claim()
             held[entry] = held.get(entry, set()) | asked
     for key in keys:
         owners = {who for who, had in held.items() if any(f"{key}/x".startswith(f"{one}/") for one in had)}

@@ -18,6 +18,7 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.meta.seam import Transaction
+from lakebed.tables.claims import Place
 from lakebed.tables.files import parse_location
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
 from lakebed.tables.model import Entry, EntryKind
@@ -36,7 +37,9 @@ async def pointer(catalog: Catalog, table: str = "t", location: str = "", body: 
     entry_id = uuid4().hex if found.live is None else found.live.id
     location = location or (f"s3://lake/x/{entry_id}" if found.live is None else found.live.location)
     address = parse_location(f"{location}/metadata/{uuid4()}.metadata.json")
+    place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, location)
     return Pointer(
+        claim=await catalog.claims.prepare(ROOT, place),
         found=found,
         identifier=name(table),
         kind=EntryKind.TABLE,
@@ -137,10 +140,10 @@ async def test_further_step_commits_with_the_pointer_or_not_at_all(catalog: Cata
 
 async def test_without_a_claim_the_directories_stay(catalog: Catalog) -> None:
     made = await catalog.create(location="s3://lake/a")
-    moved = replace(await pointer(catalog), location="s3://lake/b", claims=False)
+    moved = replace(await pointer(catalog), location="s3://lake/b", claim=None)
     await catalog.publisher.publish(AS_ROOT, [moved], ANSWER)
     assert await catalog.claimed() == {made.entry.id: ["a/"]}
-    moved = replace(await pointer(catalog), location="s3://lake/b")
+    moved = await pointer(catalog, location="s3://lake/b")
     await catalog.publisher.publish(AS_ROOT, [moved], ANSWER)
     assert await catalog.claimed() == {made.entry.id: ["a/", "b/"]}
 

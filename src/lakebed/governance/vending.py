@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidInput
@@ -23,6 +23,9 @@ WRITE_ACTIONS: Final = (
     "s3:AbortMultipartUpload",
     "s3:ListMultipartUploadParts",
 )
+LIST_ACTIONS: Final = ("s3:ListBucket",)
+LIST_UPLOAD_ACTIONS: Final = ("s3:ListBucketMultipartUploads",)
+BUCKET_ACTIONS: Final = ("s3:GetBucketLocation",)
 _PLAIN: Final = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
 
 
@@ -53,23 +56,41 @@ def directory_policy(bucket: str, directories: Iterable[str], *, writes: bool) -
         # Without a resource there is no statement, and a session without a policy would be held to nothing.
         raise InvalidInput("keys to files need a directory to be confined to", argument="location")
     whole = f"arn:aws:s3:::{plain_text(bucket)}"
-    listings = ("s3:ListBucket", "s3:ListBucketMultipartUploads") if writes else ("s3:ListBucket",)
+    actions = directory_actions(writes=writes)
     statements: list[dict[str, Any]] = [  # Any: JSON
         {
             "Effect": "Allow",
-            "Action": [*READ_ACTIONS, *(WRITE_ACTIONS if writes else ())],
+            "Action": actions.on_keys,
             "Resource": [f"{whole}/{directory}*" for directory in chosen],
         },
         {
             "Effect": "Allow",
-            "Action": listings,
+            "Action": actions.on_listings,
             "Resource": whole,
             "Condition": {"StringLike": {"s3:prefix": [f"{directory}*" for directory in chosen]}},
         },
-        {"Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": whole},
+        {"Effect": "Allow", "Action": actions.on_bucket, "Resource": whole},
     ]
     document = {"Version": "2012-10-17", "Statement": statements}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class DirectoryActions(NamedTuple):
+    """What keys to a directory allow."""
+
+    on_keys: tuple[str, ...]
+    on_listings: tuple[str, ...]
+    """On the bucket, for keys that begin with the directory."""
+    on_bucket: tuple[str, ...]
+
+
+def directory_actions(*, writes: bool) -> DirectoryActions:
+    """What keys to a directory allow, to read or to write."""
+    return DirectoryActions(
+        READ_ACTIONS + (WRITE_ACTIONS if writes else ()),
+        LIST_ACTIONS + (LIST_UPLOAD_ACTIONS if writes else ()),
+        BUCKET_ACTIONS,
+    )
 
 
 class Vending:

@@ -8,7 +8,7 @@ always plain text: a user called `*` widens nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -154,6 +154,10 @@ def _no_values(key: str) -> None:
     return None
 
 
+def _each(piece: Plain) -> Iterable[str | Wild]:
+    return (piece,) if isinstance(piece, Wild) else piece
+
+
 class Pattern:
     """A compiled text with wildcards and variables."""
 
@@ -186,6 +190,11 @@ class Pattern:
             return True if fixed(text) else False  # noqa: SIM210 - twice as quick as bool()
         plain = _resolve(self._pieces, values, fold=self._fold)
         return plain is not None and bool(_predicate(plain, self._arn)(text))
+
+    def elements(self, values: Values) -> tuple[str | Wild, ...] | None:
+        """It, a character or a wildcard at a time, with values in place of variables; None if one has no value."""
+        plain = _resolve(self._pieces, values, fold=self._fold)
+        return None if plain is None else tuple(one for piece in plain for one in _each(piece))
 
     @property
     def is_fixed(self) -> bool:

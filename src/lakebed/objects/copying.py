@@ -19,7 +19,7 @@ from .config.tagging import TagSet
 from .contents import ByteRange, ContentSource
 from .digests import Expectations
 from .events import tell_of_object
-from .facilities import Facilities
+from .facilities import Facilities, Holder
 from .facts import version_facts
 from .ingest import Ingested
 from .model import MAX_PUT_BYTES, REDIRECT, Caller, ObjectAttributes, StoredObject, StoredUpload
@@ -105,7 +105,8 @@ class ObjectCopier:
             action = "s3:GetObjectTagging" if source.version is None else "s3:GetObjectVersionTagging"
             await self._f.authorize(caller, found.bucket, action, source.key, version_facts(source.version, original))
         # As it will be written: tags that are carried over need the permission that tags of one's own need.
-        bucket = await self._writer.admit(caller, bucket_name, NewObject(new.key, merged, new.encrypt, new.conditions))
+        wanted = NewObject(new.key, merged, new.encrypt, new.conditions)
+        bucket, holder = await self._writer.admit(caller, bucket_name, wanted)
         encrypt = self._writer.is_encrypted(bucket, new.encrypt)
         same = source.bucket == bucket_name and source.key == new.key and source.version is None
         if same and changes.attributes is None and new.encrypt is None and REDIRECT not in new.attributes.headers:
@@ -114,10 +115,12 @@ class ObjectCopier:
         wants_other = changes.algorithm is not None and (kept is None or kept.algorithm != changes.algorithm)
         final = NewObject(new.key, merged, encrypt, new.conditions)
         if original.attributes.encrypted == encrypt and not wants_other:
-            written = await self._share(caller, source, bucket_name, final, original)
+            written = await self._share(caller, source, bucket_name, final, original, holder)
         else:
             ingested = await self._take_in(found.source, original.size, encrypt, changes.algorithm or _algorithm(kept))
-            written = await self._writer.publish(caller, bucket_name, final, ingested, event="ObjectCreated:Copy")
+            written = await self._writer.publish(
+                caller, bucket_name, final, ingested, holder=holder, event="ObjectCreated:Copy"
+            )
         version = original.version if found.bucket.keeps_versions else None
         return Copied(written, version)
 
@@ -136,7 +139,13 @@ class ObjectCopier:
         )
 
     async def _share(
-        self, caller: Caller, source: CopySource, bucket_name: str, new: NewObject, original: StoredObject
+        self,
+        caller: Caller,
+        source: CopySource,
+        bucket_name: str,
+        new: NewObject,
+        original: StoredObject,
+        holder: Holder,
     ) -> WrittenObject:
         """Publish a second object of the same content."""
         f = self._f
@@ -147,7 +156,7 @@ class ObjectCopier:
             displaced.blobs.clear()
             bucket, current = await target(tx, bucket_name, new.key)
             if bucket.holds_tables:
-                await f.guard.confirm(tx, bucket, new.key)
+                await f.guard.confirm(tx, bucket, new.key, holder)
             check_write(new.conditions, None if current is None else current.etag)
             if original.content is not None and await tx.run(rows.SHARE_CONTENT, original.content) == 0:
                 raise WriteConflict(f"the source was replaced while it was being copied. key={source.key}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from lakebed.core.access import AccessRequest, Authorizer, ResourceRules, Securable, Target
 from lakebed.core.clock import Clock
@@ -30,20 +30,25 @@ class Reaper(Protocol):
         ...
 
 
+Holder: TypeAlias = str
+"""What a key belongs to, as far as that decides who may write it; empty for nothing."""
+
+
 class Guard(Protocol):
     """Further rules for buckets that hold tables. About the keys of any other bucket it is not asked."""
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
-        """Return if the caller, whom the policies allow `action` on the key, may do it to what the key belongs to.
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
+        """What the key belongs to, if the caller, whom the policies allow `action` on the key, may do it to that.
 
         Raises AccessDenied. Asked before anything is read or written.
         """
         ...
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: Holder | None = None) -> None:
         """Return if what the key holds may be replaced or removed, as things are inside the transaction that does it.
 
-        Raises AccessDenied.
+        With the holder that the caller was admitted for, also if the key still belongs to nothing else. Raises
+        AccessDenied; WriteConflict if it does.
         """
         ...
 
@@ -58,11 +63,11 @@ class Guard(Protocol):
 class Closed:
     """The guard of a server that knows nothing of tables: it leaves alone what it cannot judge."""
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
         """Always refuses."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: Holder | None = None) -> None:
         """Always refuses."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 

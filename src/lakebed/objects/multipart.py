@@ -123,7 +123,7 @@ class MultipartUploads:
     ) -> tuple[Bucket, StoredUpload]:
         """Begin an upload; nothing is visible of it but in the list of uploads."""
         f = self._f
-        bucket = await self._writer.admit(caller, bucket_name, new, creates=False)
+        bucket, _ = await self._writer.admit(caller, bucket_name, new, creates=False)
         encrypted = self._writer.is_encrypted(bucket, new.encrypt)
         upload_id = new_upload_id(f.clock)
         attributes = UploadAttributes(
@@ -223,8 +223,7 @@ class MultipartUploads:
         await f.authorize(caller, bucket, "s3:PutObject", key, facts)
         if completion.conditions.if_match is not None:
             await f.authorize(caller, bucket, "s3:GetObject", key)
-        if bucket.holds_tables:
-            await f.guard.admit(caller, bucket, "s3:PutObject", key)
+        holder = await f.guard.admit(caller, bucket, "s3:PutObject", key) if bucket.holds_tables else ""
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
 
@@ -232,7 +231,7 @@ class MultipartUploads:
             displaced.blobs.clear()
             bucket, current = await target(tx, bucket_name, key)
             if bucket.holds_tables:
-                await f.guard.confirm(tx, bucket, key)
+                await f.guard.confirm(tx, bucket, key, holder)
             upload = await self._find_upload(tx, bucket, key, upload_id)
             if upload.result is not None:
                 return _repeated(bucket, upload, upload.result, completion)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +19,7 @@ from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
 from .config.object_lock import default_retention
 from .digests import Expectations
 from .events import tell_of_object
-from .facilities import Facilities
+from .facilities import Facilities, Holder
 from .facts import creation_facts, lock_facts, match_facts, tag_facts
 from .ingest import ByteStream, Ingested
 from .model import MAX_METADATA_BYTES, MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, pack_checksum
@@ -43,6 +44,14 @@ class WrittenObject:
     def checksum(self) -> Checksum | None:
         """The checksum kept with the object."""
         return self.object.checksum
+
+
+class Admitted(NamedTuple):
+    """A write that may begin."""
+
+    bucket: Bucket
+    holder: Holder
+    """What the key belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +95,23 @@ class ObjectWriter:
         event: str = "ObjectCreated:Put",
     ) -> WrittenObject:
         """Store the bytes, then publish them. Raises what `ingest` and conditions raise; nothing is visible then."""
-        bucket = await self.admit(caller, bucket_name, new)
+        admitted = await self.admit(caller, bucket_name, new)
         f = self._f
         ingested = await f.ingester.ingest(
-            stream, expected, encrypt=self.is_encrypted(bucket, new.encrypt), limit=MAX_PUT_BYTES
+            stream, expected, encrypt=self.is_encrypted(admitted.bucket, new.encrypt), limit=MAX_PUT_BYTES
         )
-        return await self.publish(caller, bucket_name, new, ingested, event=event)
+        return await self.publish(caller, bucket_name, new, ingested, holder=admitted.holder, event=event)
 
-    async def admit(self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True) -> Bucket:
+    async def admit(self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True) -> Admitted:
         """Check, before any byte is read, that the caller may write this object, or begin to."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
         check_key(new.key)
         check_attributes(new.attributes)
         await authorize_write(self._f, caller, bucket, new, creates=creates)
+        holder = ""
         if bucket.holds_tables:
-            await self._f.guard.admit(caller, bucket, "s3:PutObject", new.key)
-        return bucket
+            holder = await self._f.guard.admit(caller, bucket, "s3:PutObject", new.key)
+        return Admitted(bucket, holder)
 
     def is_encrypted(self, bucket: Bucket, wish: bool | None) -> bool:
         """Whether a new object's bytes are encrypted: as asked, else as the bucket says, else as the settings say."""
@@ -110,9 +120,12 @@ class ObjectWriter:
         return self._f.default_encryption or bucket.encrypts
 
     async def publish(
-        self, caller: Caller, bucket_name: str, new: NewObject, ingested: Ingested, *, event: str
+        self, caller: Caller, bucket_name: str, new: NewObject, ingested: Ingested, *, holder: Holder, event: str
     ) -> WrittenObject:
-        """Make ingested bytes the key's current version. If that fails, the bytes are removed again."""
+        """Make ingested bytes the key's current version. If that fails, the bytes are removed again.
+
+        Raises WriteConflict if the key came to belong to something else than it did when the caller was admitted.
+        """
         f = self._f
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
@@ -121,7 +134,7 @@ class ObjectWriter:
             displaced.blobs.clear()
             written = await self.place(tx, caller, bucket_name, new, ingested, now_ms, displaced, event=event)
             if written.bucket.holds_tables:
-                await f.guard.confirm(tx, written.bucket, new.key)
+                await f.guard.confirm(tx, written.bucket, new.key, holder)
             return written
 
         try:

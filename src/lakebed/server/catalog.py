@@ -30,6 +30,7 @@ from lakebed.streams.gate import Gate as StreamGate
 from lakebed.streams.server_registry import ServerRegistry
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.cache import MetadataCache
+from lakebed.tables.claims import Claims
 from lakebed.tables.committing import Commits
 from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
@@ -124,6 +125,7 @@ def wire_catalog(
     telling: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
     feed: Feed | None = None,
+    client_locations: bool = True,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
 
@@ -140,17 +142,18 @@ def wire_catalog(
     warehouses = Warehouses(facilities, gate)
     namespaces = Namespaces(facilities, gate, warehouses, keys)
     entries = Entries(meta, files, gate, cache)
-    publisher = Publisher(facilities, files, entries, keys)
+    claims = Claims(facilities, client_locations=client_locations)
+    publisher = Publisher(facilities, files, entries, keys, claims)
     validator = CommitValidator(files, level=validation)
-    commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter)
-    registration = Registration(facilities, gate, entries, files, publisher, validator, cache)
+    commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter, claims)
+    registration = Registration(facilities, gate, entries, files, publisher, validator, cache, claims)
     hosts = AllowedHosts(federation.hosts)
     extensions = wire_extensions(
-        facilities, gate, warehouses, entries, files, commits, registration, master, http, hosts
+        facilities, gate, warehouses, entries, files, commits, registration, claims, master, http, hosts
     )
     dropping = Dropping(facilities, gate, warehouses, entries, keys, tasks)
     reports = Reports(facilities, entries)
-    copies = Copies(facilities, namespaces, entries, files, publisher, cache, dropping, tasks)
+    copies = Copies(facilities, namespaces, entries, files, publisher, cache, dropping, tasks, claims)
     scans = Scans(meta, files, entries, commits, clock, copies)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
     maintenance, background = wire_maintenance(
@@ -187,17 +190,17 @@ def wire_catalog(
         warehouses=warehouses,
         namespaces=namespaces,
         entries=entries,
-        creation=Creation(facilities, gate, entries, files, publisher, cache),
+        creation=Creation(facilities, gate, entries, files, publisher, cache, claims),
         commits=commits,
         registration=registration,
-        views=Views(facilities, gate, entries, files, publisher, cache),
+        views=Views(facilities, gate, entries, files, publisher, cache, claims),
         dropping=dropping,
         renaming=Renaming(facilities, gate, entries, keys),
         notifications=Notifications(facilities, gate, warehouses, namespaces, entries, registration, dropping),
         reports=reports,
         scans=scans,
         keys=keys,
-        data_access=DataAccess(meta, gate),
+        data_access=DataAccess(meta, gate, claims),
         vending=vending,
         store=store,
         region=facilities.region,
@@ -208,7 +211,7 @@ def wire_catalog(
         attaching=attaching,
         policy_versions=PolicyVersions(meta, policies),
         coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
-        generic_tables=GenericTables(facilities, gate, entries, keys),
+        generic_tables=GenericTables(facilities, gate, entries, keys, claims),
         labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
         federation=wire_federation(
             facilities, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
@@ -260,6 +263,7 @@ def wire_catalog(
             reports=reports,
             scans=scans,
             copies=copies,
+            claims=claims,
             maintenance=background,
             purges=PurgeWorker(facilities, deleter, tasks, worker_id),
             tasks=tasks,

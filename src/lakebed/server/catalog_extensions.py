@@ -12,6 +12,7 @@ from lakebed.tables.bridges.outcomes import Outcomes
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.bridges.service import PURPOSE, Bridges
 from lakebed.tables.bridges.syncing import Syncing
+from lakebed.tables.claims import Claims
 from lakebed.tables.committing import Commits
 from lakebed.tables.diagnostics.examination import Examination
 from lakebed.tables.diagnostics.recovery import Recovery
@@ -45,6 +46,7 @@ def wire_extensions(
     files: TableFiles,
     commits: Commits,
     registration: Registration,
+    claims: Claims,
     master: MasterKeys,
     http: Http,
     hosts: AllowedHosts,
@@ -61,7 +63,7 @@ def wire_extensions(
         rollback=Rollback(facilities.meta, entries, files, commits, pointers),
         imports=Imports(facilities, gate, entries, registration),
         examination=examination,
-        recovery=Recovery(facilities, examination),
+        recovery=Recovery(facilities, examination, claims),
         surveys=Surveys(facilities, gate, warehouses),
         bridges=bridges,
         syncing=Syncing(facilities.meta, entries, files, pointers, bridges, outcomes, following),

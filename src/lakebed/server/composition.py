@@ -193,7 +193,7 @@ def lay_ground(
         garbage_grace_ms=grace_ms,
         onlookers=live.accesses,
     )
-    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities))), reaper, decisions, live)
+    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities), clock)), reaper, decisions, live)
 
 
 def _wire(

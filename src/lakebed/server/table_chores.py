@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from lakebed.core.clock import Clock
 from lakebed.governance.delegations import Delegations
 from lakebed.meta.tasks import TaskQueue
+from lakebed.tables.claims import Claims
 from lakebed.tables.dropping import PURGE_KIND, Dropping
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.maintenance.background import Background, BackgroundReport
@@ -43,6 +44,8 @@ class Forgotten(NamedTuple):
     """Keys and signatures that nobody can use any more."""
     copies: int = 0
     """Of tables, for those who see a part of them: their files are purged by tasks."""
+    promises: int = 0
+    """Of directories to principals that staged tables there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class TableChores:
     reports: Reports
     scans: Scans
     copies: Copies
+    claims: Claims
     maintenance: Background
     purges: PurgeWorker
     tasks: TaskQueue
@@ -91,6 +95,7 @@ class TableChores:
             tasks,
             delegations,
             copies,
+            await self.claims.forget_expired(),
         )
 
     async def maintain(self) -> BackgroundReport:

@@ -26,13 +26,14 @@ from lakebed.objects.model import Caller
 from . import rows
 from .borrowing import anchor_of
 from .cache import CachedMetadata, MetadataCache
+from .claims import Claim, Claims, Place, check_places
 from .entries import Entries, Found, created_meanwhile, no_such_entry
 from .external import check_own
 from .files import FileAddress, FileFacts, PreparedFile, TableFiles, parse_location
 from .gate import Action, Gate, Privileges
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
-from .locations import check_location, check_path_properties, stated_paths, table_directories
+from .locations import stated_paths, table_directories
 from .losers import Losers
 from .metadata.builder import build_table
 from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
@@ -96,6 +97,8 @@ class _Prepared(NamedTuple):
     """What is to be written; None if nothing is."""
     entry_id: str
     observed: Mapping[str, FileFacts]
+    claim: Claim | None = None
+    """The directories that it takes, where they change."""
 
 
 Needs = Callable[[TableChange], Privileges]
@@ -139,8 +142,10 @@ class Commits:
         validator: CommitValidator,
         cache: MetadataCache,
         deleter: ObjectDeleter,
+        claims: Claims,
     ) -> None:
         self._f = facilities
+        self._claims = claims
         self._gate = gate
         self._entries = entries
         self._files = files
@@ -257,13 +262,17 @@ class Commits:
         entry_id = entry.id if entry is not None else (new.uuid or new_id).replace("-", "")
         if new is base:
             return _Prepared(change, found, kept, base, new, None, entry_id, {})
-        check_location(found.warehouse, new.location)
-        check_path_properties(found.warehouse, new.location, new.properties)
+        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties)
+        # Whether or not they change: the catalog's allowed locations may have.
+        check_places(place)
+        moves = base is None or stated_paths(base) != stated_paths(new)
+        # Before the check of the commit, which says of files in the directories whether they are there.
+        claim = await self._claims.prepare(caller, place) if moves else None
         checked = await self._validator.check(base, new)
         if kept is not None:
             kept.recall()
         text = write_table(new, base=base, before=None if kept is None else kept.text)
-        return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed)
+        return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed, claim)
 
     async def _publish(
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
@@ -308,7 +317,6 @@ class Commits:
         address = metadata_address(new, generation)
         added = new.snapshots_since(base)
         operation = options.operation or (added[-1].operation if added else "") or "commit"
-        moves = base is None or stated_paths(base) != stated_paths(new)
         return Pointer(
             found=one.found,
             identifier=one.change.identifier,
@@ -320,7 +328,7 @@ class Commits:
             properties=new.properties,
             metadata_at=str(address),
             file=await self._prepare_file(address, one),
-            claims=moves,
+            claim=one.claim,
             event=CREATED if base is None else COMMITTED,
             operation=operation,
             commit_id=options.commit_id,

@@ -9,6 +9,7 @@ from uuid import uuid4
 from lakebed.objects.facilities import Facilities
 
 from .cache import CachedMetadata, MetadataCache
+from .claims import Claims, Place, check_places
 from .committing import metadata_address
 from .entries import Entries, Found, name_taken
 from .external import check_own
@@ -16,14 +17,14 @@ from .files import TableFiles
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier, Levels, check_identifier
-from .locations import check_location, check_path_properties, default_location
+from .locations import default_location
 from .metadata import CreateTable, TableMetadata, new_table, serialize_table
 from .model import Entry, EntryKind
 from .publishing import CREATED, Pointer, Publisher
 
 
 class StagedTable(NamedTuple):
-    """A table that is promised and not there: nothing of it is stored."""
+    """A table that is promised and not there: nothing of it is stored but to whom its directories are promised."""
 
     found: Found
     identifier: Identifier
@@ -48,6 +49,7 @@ class _Draft:
     entry_id: str
     metadata: TableMetadata
     document: bytes
+    place: Place
 
 
 class Creation:
@@ -61,8 +63,10 @@ class Creation:
         files: TableFiles,
         publisher: Publisher,
         cache: MetadataCache,
+        claims: Claims,
     ) -> None:
         self._f = facilities
+        self._claims = claims
         self._gate = gate
         self._entries = entries
         self._files = files
@@ -70,8 +74,12 @@ class Creation:
         self._cache = cache
 
     async def stage(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> StagedTable:
-        """What the table would be, to be committed with `assert-create`. Stores nothing."""
+        """What the table would be, to be committed with `assert-create`. Its directories are promised to the caller.
+
+        Raises what `create` raises.
+        """
         draft = await self._draft(mutation, warehouse_name, levels, request)
+        await self._claims.promise(mutation.caller, draft.identifier, draft.place)
         return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
 
     async def create(
@@ -80,6 +88,7 @@ class Creation:
         """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
         draft = await self._draft(mutation, warehouse_name, levels, request)
         metadata = draft.metadata
+        claim = await self._claims.prepare(mutation.caller, draft.place)
         address = metadata_address(metadata, 1)
         pointer = Pointer(
             found=draft.found,
@@ -91,6 +100,7 @@ class Creation:
             location=metadata.location,
             properties=metadata.properties,
             metadata_at=str(address),
+            claim=claim,
             file=await self._files.prepare(address, draft.document),
             event=CREATED,
             operation="create",
@@ -116,7 +126,7 @@ class Creation:
             raise name_taken(found.entry, identifier, EntryKind.TABLE)
         uuid = uuid4()
         location = request.location or default_location(found.warehouse, EntryKind.TABLE, uuid.hex)
-        check_location(found.warehouse, location)
-        check_path_properties(found.warehouse, location, request.properties or {})
+        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, uuid.hex, location, request.properties or {})
+        check_places(place)
         metadata = new_table(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
-        return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata))
+        return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata), place)

@@ -10,11 +10,12 @@ from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 
 from . import rows
+from .claims import Claims, Place
 from .files import FileAddress, parse_location
 from .gate import Action, Gate
-from .identifiers import Identifier, Levels
-from .locations import check_location, check_unclaimed, table_directories
-from .model import Entry, Warehouse
+from .identifiers import Identifier, Levels, path_of
+from .locations import check_location
+from .model import Entry, EntryKind, Warehouse
 from .restrictions import Restrictions
 
 
@@ -47,9 +48,10 @@ class TableData(NamedTuple):
 class DataAccess:
     """Decides what may be handed out."""
 
-    def __init__(self, meta: MetaStore, gate: Gate) -> None:
+    def __init__(self, meta: MetaStore, gate: Gate, claims: Claims) -> None:
         self._meta = meta
         self._gate = gate
+        self._claims = claims
         self._restrictions = Restrictions(meta)
 
     async def of_entry(self, caller: Caller, warehouse: Warehouse, namespace: Levels, entry: Entry) -> TableData:
@@ -90,16 +92,13 @@ class DataAccess:
     ) -> TableData:
         """The files of a table that is promised. Raises AccessDenied, InvalidInput, LocationTaken.
 
-        The caller has chosen the directories, and nothing was recorded for them: were they those of another table,
-        keys to them would be keys to that table's files.
+        The caller has chosen the directories, and nothing was recorded for them: keys to them are keys to what is in
+        them. So they are promised to the caller first, or the promise lives longer.
         """
         writes = await self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
-        directories = table_directories(warehouse, location, properties)
-        for address in directories:
-            await check_unclaimed(self._meta, warehouse, address, entry_id)
-        return TableData(
-            entry_id, parse_location(location), tuple(address.directory for address in directories), writes
-        )
+        place = await self._place(warehouse, identifier, entry_id, location, properties)
+        await self._claims.promise(caller, identifier, place)
+        return _data_at(place, writes=writes)
 
     async def of_unrecorded(
         self,
@@ -113,8 +112,8 @@ class DataAccess:
         """The files of a table that is not on record, as the caller describes it: it was staged, or dropped.
 
         Nothing vouches for the description, so it gives no more than staging a table there would give: to who may
-        create a table of this name, and in directories that are nobody's. Raises AccessDenied, InvalidInput,
-        LocationTaken.
+        create a table of this name, and in directories that it may claim. Who dropped the very table has its files
+        still, to delete them. Raises AccessDenied, InvalidInput, LocationTaken.
         """
         await self._gate.check(
             caller, warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
@@ -122,7 +121,23 @@ class DataAccess:
         if await self._meta.rows(rows.LOCATIONS_OF, entry_id):
             # Keys made out for it would pass for keys of who may have the table by its own name.
             raise AccessDenied(f"the table is on record, and not by this name: {identifier}")
+        place = await self._place(warehouse, identifier, entry_id, location, properties)
+        if await self._claims.was_dropped_by(caller, identifier, place):
+            writes = await self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
+            return _data_at(place, writes=writes)
         return await self.of_staged(caller, warehouse, identifier, entry_id, location, properties)
+
+    async def _place(
+        self,
+        warehouse: Warehouse,
+        identifier: Identifier,
+        entry_id: str,
+        location: str,
+        properties: Mapping[str, str],
+    ) -> Place:
+        row = await self._meta.row(rows.NAMESPACE, warehouse.id, path_of(identifier.namespace))
+        namespace = None if row is None else rows.namespace_from(row)
+        return Place(warehouse, namespace, EntryKind.TABLE, entry_id, location, properties)
 
     async def _may_write(
         self,
@@ -150,3 +165,9 @@ class DataAccess:
             await check(Action.GET_TABLE_DATA)
             return False
         return not warehouse.is_external
+
+
+def _data_at(place: Place, *, writes: bool) -> TableData:
+    """The files of a table that is not on record."""
+    directories = tuple(address.directory for address in place.addresses)
+    return TableData(place.entry_id, parse_location(place.location), directories, writes)

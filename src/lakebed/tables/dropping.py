@@ -23,6 +23,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows
+from .claims import retain
 from .entries import Entries, Known, no_such_entry
 from .events import tell
 from .external import check_own
@@ -207,7 +208,7 @@ class Dropping:
             if window_ms:
                 await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
             else:
-                await self._remove(tx, found.warehouse, identifier.namespace, entry, purge=purge)
+                await self._remove(tx, found.warehouse, identifier, entry, caller, now_ms, purge=purge)
             await tell(
                 f.outbox,
                 tx,
@@ -295,7 +296,7 @@ class Dropping:
             entry = found.entry
             if entry is None or entry.dropped_ms is None:
                 raise NoSuchTable(f"nothing of that name was dropped: {identifier}")
-            await self._remove(tx, found.warehouse, identifier.namespace, entry, purge=files or entry.purge)
+            await self._remove(tx, found.warehouse, identifier, entry, caller, now_ms, purge=files or entry.purge)
             await tell(
                 f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, warehouse_name, identifier.namespace, entry
             )
@@ -341,8 +342,9 @@ class Dropping:
             for row in expired:
                 entry, path = entry_from(row), str(row[ENTRY_COLUMNS])
                 warehouse = rows.warehouse_from(row[ENTRY_COLUMNS + 1 :])
-                await self._remove(tx, warehouse, levels_of(path), entry, purge=entry.purge)
                 system = Caller(root_of(warehouse.bucket.owner))
+                identifier = Identifier(levels_of(path), entry.name)
+                await self._remove(tx, warehouse, identifier, entry, system, now_ms, purge=entry.purge)
                 await tell(
                     f.outbox,
                     tx,
@@ -364,7 +366,7 @@ class Dropping:
         system = Caller(root_of(warehouse.bucket.owner))
 
         async def work(tx: Transaction) -> None:
-            await self._remove(tx, warehouse, levels, entry, purge=True)
+            await self._remove(tx, warehouse, Identifier(levels, entry.name), entry, system, now_ms, purge=True)
             facts = {"purge": "true", "restorable": "false"}
             await tell(
                 f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, warehouse.name, levels, entry, facts=facts
@@ -373,19 +375,27 @@ class Dropping:
         await f.meta.transact(work)
 
     async def _remove(
-        self, tx: Transaction, warehouse: Warehouse, namespace: Levels, entry: Entry, *, purge: bool
+        self,
+        tx: Transaction,
+        warehouse: Warehouse,
+        identifier: Identifier,
+        entry: Entry,
+        caller: Caller,
+        now_ms: int,
+        *,
+        purge: bool,
     ) -> None:
         await release_entry(tx, entry.id)
         await tx.run(rows.DELETE_ENTRY, entry.id)
         if not purge:
-            await tx.run(rows.DELETE_LOCATIONS, entry.id)
+            await retain(tx, caller.principal, warehouse, identifier, entry.id, now_ms)
             return
         prefixes: Sequence[tuple[str]] = await tx.rows(rows.LOCATIONS_OF, entry.id)
         purge_task = Purge(
             warehouse=warehouse.name,
             bucket=warehouse.bucket.id,
             bucket_name=warehouse.bucket.name,
-            namespace=namespace,
+            namespace=identifier.namespace,
             name=entry.name,
             entry=entry.id,
             prefixes=tuple(row[0] for row in prefixes),

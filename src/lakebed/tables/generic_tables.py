@@ -18,12 +18,13 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows
+from .claims import Claims, Place
 from .entries import Entries, Found, name_taken, no_such_entry
 from .events import tell
 from .gate import Action, Gate
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Identifier, check_identifier
-from .locations import check_location, claim_locations
+from .locations import check_location
 from .model import Entry, EntryKind, Warehouse, pack_properties, unpack_properties
 from .properties import check_properties
 from .rows import entry_columns
@@ -64,8 +65,11 @@ class GenericTable:
 class GenericTables:
     """Makes and shows generic tables. Listing and dropping them is as for tables."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
+    def __init__(
+        self, facilities: Facilities, gate: Gate, entries: Entries, keys: IdempotencyKeys, claims: Claims
+    ) -> None:
         self._f = facilities
+        self._claims = claims
         self._gate = gate
         self._entries = entries
         self._keys = keys
@@ -102,6 +106,10 @@ class GenericTables:
         found = sought.found
         location = _location(found.warehouse, asked.base_location)
         now_ms = f.clock.now_ms()
+        claim = None
+        if location:
+            place = Place(found.warehouse, found.namespace, EntryKind.GENERIC_TABLE, identity.hex, location)
+            claim = await self._claims.prepare(caller, place)
 
         async def work(tx: Transaction) -> Entry:
             await self._keys.keep(tx, mutation.key, Answer(200, identity.hex))
@@ -127,8 +135,8 @@ class GenericTables:
             await tx.row(rows.INSERT_ENTRY, *entry_columns(entry))
             properties = pack_properties(dict(asked.properties))
             await tx.run(rows.INSERT_GENERIC_TABLE, entry.id, asked.format, asked.doc, properties)
-            if location:
-                await claim_locations(tx, there.warehouse, entry.id, location, {})
+            if claim is not None:
+                await self._claims.take(tx, claim)
             await tell(
                 f.outbox,
                 tx,

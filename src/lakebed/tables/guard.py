@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.core.errors import AccessDenied, BucketHasTables
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AccessDenied, BucketHasTables, WriteConflict
 from lakebed.governance.rbac.releasing import release_catalog
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.bucket import Bucket
+from lakebed.objects.facilities import Holder
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
 from . import rows
 from .base_locations import warehouse_at
+from .claims import claimant_of, promise_at
 from .entries import known_from
 from .files import SCHEMES
 from .gate import Action, Gate
@@ -36,18 +39,19 @@ _UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadP
 class TableGuard:
     """Implements `objects.facilities.Guard`."""
 
-    __slots__ = ("_gate", "_meta", "_restrictions")
+    __slots__ = ("_clock", "_gate", "_meta", "_restrictions")
 
-    def __init__(self, meta: MetaStore, gate: Gate) -> None:
+    def __init__(self, meta: MetaStore, gate: Gate, clock: Clock) -> None:
         self._meta = meta
+        self._clock = clock
         self._gate = gate
         self._restrictions = Restrictions(meta)
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> None:
-        """Return if the caller may do this to the table that the key belongs to, or if it belongs to none.
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
+        """The table that the key belongs to, if the caller may do this to it, or nothing if the key belongs to none.
 
-        One statement; one more for keys that look like those of the server, and further ones for who is not root where
-        policies restrict somebody. Raises AccessDenied.
+        One statement; one more for keys of no table and for those that look like the server's, and further ones for
+        who is not root where policies restrict somebody. Raises AccessDenied.
         """
         reads = action.startswith("s3:Get")
         if RESERVED_FOLDER in key:
@@ -59,7 +63,27 @@ class TableGuard:
                 raise AccessDenied(f"the file is in quarantine: release it to read it. key={key}")
         found = await placed_at(self._meta, bucket, key)
         if found is None:
-            return
+            return await self._admit_promised(caller, bucket, key, reads=reads)
+        await self._admit_to_table(caller, found, action, key, reads=reads)
+        return found.entry.id
+
+    async def _admit_promised(self, caller: Caller, bucket: Bucket, key: str, *, reads: bool) -> Holder:
+        """What a key of no table belongs to: nothing, or the principal that staged a table there."""
+        promise = await promise_at(self._meta, bucket, key, self._clock.now_ms())
+        if promise is None:
+            return ""
+        if claimant_of(caller.principal) != promise.principal:
+            # Whoever staged the table holds credentials to all that gets there.
+            await self._gate.check(
+                caller,
+                promise.warehouse,
+                Action.GET_TABLE_DATA if reads else Action.PUT_TABLE_DATA,
+                namespace=promise.namespace,
+                name=promise.name,
+            )
+        return promise.principal
+
+    async def _admit_to_table(self, caller: Caller, found: Placed, action: str, key: str, *, reads: bool) -> None:
         principal = caller.principal
         if principal.is_anonymous:
             raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
@@ -116,11 +140,19 @@ class TableGuard:
                 return
         raise AccessDenied(f"the copy is not of what the caller sees by now: plan the scan again. key={key}")
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str) -> None:
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: Holder | None = None) -> None:
         """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.
 
-        Wherever that is: a table that was registered may have it outside its directories.
+        Wherever that is: a table that was registered may have it outside its directories. Raises WriteConflict if the
+        key has come to belong to another than the holder: an object whose upload began before a table was made around
+        it would be the table's without anybody having been asked.
         """
+        if holder is not None:
+            found = await placed_at(tx, bucket, key)
+            promise = None if found is not None else await promise_at(tx, bucket, key, self._clock.now_ms())
+            now = found.entry.id if found is not None else "" if promise is None else promise.principal
+            if now not in ("", holder):
+                raise WriteConflict(f"a table was made around the key while it was written: write it again. key={key}")
         if await tx.row(rows.IS_CURRENT_METADATA, *(f"{scheme}{bucket.name}/{key}" for scheme in SCHEMES)) is not None:
             raise AccessDenied(f"the file is the current metadata of a table or view; commits replace it. key={key}")
 

@@ -1,4 +1,4 @@
-"""Where tables keep their files: chosen, checked, and kept apart.
+"""Where tables keep their files: chosen, checked, and kept apart. Who may claim a directory is decided in `claims`.
 
 Invariant: of the directories of all tables and views on this server, none lies inside another. Whoever may read one
 table's directory therefore reads nothing of its neighbours, and a file belongs to one table at most. Of the directories
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput, LocationTaken
-from lakebed.meta.seam import Reader, Transaction
+from lakebed.meta.seam import Reader
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.listing import successor
 
@@ -96,23 +96,6 @@ def stated_paths(metadata: TableMetadata | ViewMetadata) -> tuple[str, ...]:
     return metadata.location, *(metadata.properties.get(name, "") for name in PATH_PROPERTIES)
 
 
-async def claim_locations(
-    tx: Transaction, warehouse: Warehouse, entry_id: str, location: str, properties: Mapping[str, str]
-) -> None:
-    """Add these to the directories of an entry. Raises LocationTaken.
-
-    Directories that it had stay its own: a table that moves leaves its files behind, and goes on reading them.
-    """
-    bucket_id = warehouse.bucket.id
-    held = {str(row[0]) for row in await tx.rows(rows.LOCATIONS_OF, entry_id)}
-    for address in table_directories(warehouse, location, properties):
-        await check_unclaimed(tx, warehouse, address, entry_id)
-        held.add(address.directory)
-    await tx.run(rows.DELETE_LOCATIONS, entry_id)
-    for directory in outermost(held):
-        await tx.run(rows.INSERT_LOCATION, bucket_id, directory, entry_id)
-
-
 def outermost(directories: Collection[str]) -> list[str]:
     """Those that lie inside no other."""
     return [one for one in directories if not any(one != other and one.startswith(other) for other in directories)]
@@ -132,10 +115,10 @@ async def check_unclaimed(reader: Reader, warehouse: Warehouse, address: FileAdd
     """Return if no other entry has the directory, one around it or one inside it. Raises LocationTaken."""
     directory = address.directory
     if await entry_at(reader, warehouse.bucket.id, directory) not in (None, entry_id):
-        raise _taken(address)
+        raise location_taken(address)
     end = successor(directory)
     if await reader.row(rows.OTHERS_WITHIN, warehouse.bucket.id, directory, end, entry_id) is not None:
-        raise _taken(address)
+        raise location_taken(address)
 
 
 class Placed(NamedTuple):
@@ -164,7 +147,8 @@ async def entry_at(reader: Reader, bucket_id: int, key: str) -> str | None:
     return str(row[1]) if row is not None and key.startswith(row[0]) else None
 
 
-def _taken(address: FileAddress) -> LocationTaken:
+def location_taken(address: FileAddress) -> LocationTaken:
+    """The error for a location that is somebody else's."""
     return LocationTaken(
         f"the location overlaps that of another table or view. location={address}", argument="location"
     )

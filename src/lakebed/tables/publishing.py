@@ -18,12 +18,12 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.publish import Displaced
 
 from . import rows
+from .claims import Claim, Claims
 from .entries import Entries, Found, name_taken
 from .events import tell
 from .files import FileFacts, PreparedFile, TableFiles
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Identifier
-from .locations import claim_locations
 from .model import Entry, EntryKind
 from .rows import entry_columns
 
@@ -51,8 +51,8 @@ class Pointer:
     metadata_at: str
     file: PreparedFile | None = None
     """The metadata file, unless it is there already."""
-    claims: bool = True
-    """Whether directories change hands."""
+    claim: Claim | None
+    """The directories that it takes; None where it keeps those that it has."""
     event: str = COMMITTED
     operation: str = ""
     commit_id: str = ""
@@ -70,8 +70,11 @@ class Pointer:
 class Publisher:
     """Moves pointers."""
 
-    def __init__(self, facilities: Facilities, files: TableFiles, entries: Entries, keys: IdempotencyKeys) -> None:
+    def __init__(
+        self, facilities: Facilities, files: TableFiles, entries: Entries, keys: IdempotencyKeys, claims: Claims
+    ) -> None:
         self._f = facilities
+        self._claims = claims
         self._files = files
         self._entries = entries
         self._keys = keys
@@ -162,8 +165,8 @@ class Publisher:
             )
             if not moved:
                 raise PointerMoved(f"the {pointer.kind} changed while the commit was prepared: {pointer.identifier}")
-        if pointer.claims:
-            await claim_locations(tx, pointer.found.warehouse, entry.id, pointer.location, pointer.properties)
+        if pointer.claim is not None:
+            await self._claims.take(tx, pointer.claim)
         await tx.run(
             rows.INSERT_COMMIT,
             entry.id,

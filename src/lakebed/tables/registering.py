@@ -12,6 +12,7 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from .cache import MetadataCache
+from .claims import ChosenBy, Claims, Place
 from .committing import Committed
 from .entries import Entries, Found, name_taken
 from .external import check_own
@@ -19,7 +20,7 @@ from .files import FileFacts, TableFiles, parse_location, unpack_metadata
 from .gate import CREATE_OR_MOVE, Action, Gate, Privileges
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
-from .locations import check_location, check_path_properties
+from .locations import check_location
 from .metadata import TableMetadata, ViewMetadata, parse_table, parse_view
 from .metadata.builder import check_uuid
 from .model import EntryKind
@@ -50,8 +51,10 @@ class Registration:
         publisher: Publisher,
         validator: CommitValidator,
         cache: MetadataCache,
+        claims: Claims,
     ) -> None:
         self._f = facilities
+        self._claims = claims
         self._gate = gate
         self._entries = entries
         self._files = files
@@ -104,6 +107,7 @@ class Registration:
             operation=operation,
             commit_id=commit_id,
             also=also,
+            chosen_by=ChosenBy.OTHER_CATALOG if follows else ChosenBy.CLIENT,
         )
 
     async def adopt_table(
@@ -135,7 +139,16 @@ class Registration:
                 argument="metadata-location",
             )
         file = _File(metadata_at, document, {metadata_at: facts}, metadata)
-        return await self._move(mutation, found, identifier, file, operation="notify", also=also, answer=Answer(204))
+        return await self._move(
+            mutation,
+            found,
+            identifier,
+            file,
+            operation="notify",
+            also=also,
+            answer=Answer(204),
+            chosen_by=ChosenBy.CATALOG,
+        )
 
     async def _move(
         self,
@@ -148,11 +161,16 @@ class Registration:
         commit_id: str = "",
         also: Also | None = None,
         answer: Answer | None = None,
+        chosen_by: ChosenBy,
     ) -> Committed:
         """Check what a table's metadata file says, and make it the current one."""
         entry, metadata, metadata_at = found.live, file.metadata, file.location
-        check_location(found.warehouse, metadata.location)
-        check_path_properties(found.warehouse, metadata.location, metadata.properties)
+        entry_id = uuid4().hex if entry is None else entry.id
+        place = Place(
+            found.warehouse, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties
+        )
+        # Before the check, which says of files in the directories whether they are there.
+        claim = await self._claims.prepare(mutation.caller, place, chosen_by)
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
             base = (await self._entries.metadata(entry)).table
@@ -161,12 +179,13 @@ class Registration:
             found=found,
             identifier=identifier,
             kind=EntryKind.TABLE,
-            entry_id=uuid4().hex if entry is None else entry.id,
+            entry_id=entry_id,
             uuid=metadata.uuid or "",
             format_version=metadata.format_version,
             location=metadata.location,
             properties=metadata.properties,
             metadata_at=metadata_at,
+            claim=claim,
             event=REGISTERED if entry is None else COMMITTED,
             operation=operation,
             commit_id=commit_id,
@@ -187,17 +206,22 @@ class Registration:
         document, observed = await self._read(caller, metadata_at)
         metadata: ViewMetadata = parse_view(document)
         check_uuid(metadata.uuid)
-        check_location(found.warehouse, metadata.location)
+        entry_id = uuid4().hex
+        place = Place(
+            found.warehouse, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
+        )
+        claim = await self._claims.prepare(caller, place)
         pointer = Pointer(
             found=found,
             identifier=identifier,
             kind=EntryKind.VIEW,
-            entry_id=uuid4().hex,
+            entry_id=entry_id,
             uuid=metadata.uuid,
             format_version=metadata.format_version,
             location=metadata.location,
             properties=metadata.properties,
             metadata_at=metadata_at,
+            claim=claim,
             event=REGISTERED,
             operation="register",
             observed=observed,

@@ -19,8 +19,8 @@ _STATE: Final = (
     f"EXISTS (SELECT 1 FROM policy_attachments a WHERE a.warehouse = w.id AND a.type IN ({_RESTRICTING}))",  # noqa: S608
     "EXISTS (SELECT 1 FROM catalog_connections c WHERE c.catalog = w.id)",
 )
-_OWN: Final = ", ".join((*(f"w.{column.strip()}" for column in _OWN_NAMES.split(",")), *_STATE))
-_WAREHOUSE: Final = f"{_BUCKET}, {_OWN}"
+OWN_OF_WAREHOUSE: Final = ", ".join((*(f"w.{column.strip()}" for column in _OWN_NAMES.split(",")), *_STATE))
+_WAREHOUSE: Final = f"{_BUCKET}, {OWN_OF_WAREHOUSE}"
 _NAMESPACE: Final = "n.id, n.path, n.properties"
 _ENTRY_NAMES: Final = (
     "id, kind, warehouse, namespace, name, uuid, format_version, location, metadata_at,"
@@ -72,7 +72,7 @@ OTHER_DIRECTORY_FROM: Final = (
     "SELECT prefix FROM warehouse_locations WHERE bucket = ? AND prefix >= ? AND warehouse <> ? ORDER BY prefix LIMIT 1"
 )
 WAREHOUSE_AT: Final = (
-    f"SELECT l.prefix, {_OWN}"  # noqa: S608
+    f"SELECT l.prefix, {OWN_OF_WAREHOUSE}"  # noqa: S608
     " FROM (SELECT prefix, warehouse FROM warehouse_locations WHERE bucket = ? AND prefix <= ?"
     " ORDER BY prefix DESC LIMIT 1) l JOIN warehouses w ON w.id = l.warehouse"
 )
@@ -206,7 +206,7 @@ LOCATION_AT_OR_BEFORE: Final = (
     "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1"
 )
 ENTRY_OF_KEY: Final = (
-    f"SELECT l.prefix, n.path, {_OWN}, {_ENTRY}"  # noqa: S608
+    f"SELECT l.prefix, n.path, {OWN_OF_WAREHOUSE}, {_ENTRY}"  # noqa: S608
     " FROM (SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) l"
     " JOIN entries e ON e.id = l.entry JOIN namespaces n ON n.id = e.namespace"
     " JOIN warehouses w ON w.id = e.warehouse"

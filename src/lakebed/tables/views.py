@@ -9,6 +9,7 @@ from lakebed.core.errors import PointerMoved
 from lakebed.objects.facilities import Facilities
 
 from .cache import MetadataCache
+from .claims import Claims, Place, check_places
 from .committing import Committed, metadata_address
 from .entries import Entries, Found, name_taken, no_such_entry
 from .external import check_own
@@ -16,7 +17,7 @@ from .files import TableFiles
 from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier, Levels, check_identifier
-from .locations import check_location, check_path_properties, default_location, stated_paths
+from .locations import default_location, stated_paths
 from .metadata import (
     CreateView,
     Requirement,
@@ -46,8 +47,10 @@ class Views:
         files: TableFiles,
         publisher: Publisher,
         cache: MetadataCache,
+        claims: Claims,
     ) -> None:
         self._f = facilities
+        self._claims = claims
         self._gate = gate
         self._entries = entries
         self._files = files
@@ -73,8 +76,6 @@ class Views:
             raise name_taken(found.entry, identifier, EntryKind.VIEW)
         uuid = uuid4()
         location = request.location or default_location(found.warehouse, EntryKind.VIEW, uuid.hex)
-        check_location(found.warehouse, location)
-        check_path_properties(found.warehouse, location, request.properties or {})
         metadata = new_view(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
         return await self._publish(mutation, found, identifier, None, metadata, uuid.hex)
 
@@ -117,8 +118,6 @@ class Views:
         new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
         if new is base:
             return Committed(found, entry, kept)
-        check_location(found.warehouse, new.location)
-        check_path_properties(found.warehouse, new.location, new.properties)
         return await self._publish(mutation, found, identifier, base, new, entry.id)
 
     async def _publish(
@@ -130,6 +129,12 @@ class Views:
         metadata: ViewMetadata,
         entry_id: str,
     ) -> Committed:
+        place = Place(
+            found.warehouse, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
+        )
+        check_places(place)
+        moves = base is None or stated_paths(base) != stated_paths(metadata)
+        claim = await self._claims.prepare(mutation.caller, place) if moves else None
         document = serialize_view(metadata)
         address = metadata_address(metadata, 1 if found.live is None else found.live.generation + 1)
         pointer = Pointer(
@@ -143,7 +148,7 @@ class Views:
             properties=metadata.properties,
             metadata_at=str(address),
             file=await self._files.prepare(address, document),
-            claims=base is None or stated_paths(base) != stated_paths(metadata),
+            claim=claim,
             event=CREATED if base is None else COMMITTED,
             operation="create" if base is None else "replace",
         )

@@ -33,6 +33,12 @@ from .rows import warehouse_from
 UNDROP_WINDOW: Final = "undrop-window-seconds"
 """The property that says how long dropped tables can be restored; 0 or none: not at all."""
 
+CLIENT_LOCATIONS: Final = "client-locations"
+"""The property that says whether clients choose locations of tables."""
+
+ALLOWED: Final = "allowed"
+REFUSED: Final = "refused"
+
 MAX_UNDROP_SECONDS: Final = 365 * 86_400
 
 
@@ -212,6 +218,11 @@ def undrop_window_ms(warehouse: Warehouse) -> int:
     return int(warehouse.properties.get(UNDROP_WINDOW, "0")) * 1000
 
 
+def takes_client_locations(warehouse: Warehouse) -> bool:
+    """Whether clients choose locations of tables in this warehouse."""
+    return warehouse.properties.get(CLIENT_LOCATIONS, ALLOWED) == ALLOWED
+
+
 def check_warehouse_properties(properties: Properties) -> None:
     """Return if a warehouse may have these. Raises InvalidInput."""
     check_properties(properties)
@@ -220,3 +231,5 @@ def check_warehouse_properties(properties: Properties) -> None:
         raise InvalidInput(
             f"{UNDROP_WINDOW} is a whole number of seconds up to {MAX_UNDROP_SECONDS}", argument=UNDROP_WINDOW
         )
+    if properties.get(CLIENT_LOCATIONS, ALLOWED) not in (ALLOWED, REFUSED):
+        raise InvalidInput(f"{CLIENT_LOCATIONS} is {ALLOWED} or {REFUSED}", argument=CLIENT_LOCATIONS)

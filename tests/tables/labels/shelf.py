@@ -104,7 +104,7 @@ async def open_shelf(catalog: Catalog) -> Shelf:
     shelf = Shelf(
         catalog,
         policing,
-        GenericTables(f, catalog.gate, catalog.entries, catalog.keys),
+        GenericTables(f, catalog.gate, catalog.entries, catalog.keys, catalog.claims),
         Labelling(f, catalog.warehouses, places),
         Principals(f.meta, f.outbox, f.clock, ROOT.principal),
         PrincipalRoles(f.meta, f.outbox, f.clock),

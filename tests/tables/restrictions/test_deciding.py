@@ -148,7 +148,7 @@ async def move(catalog: Catalog, caller: Caller) -> object:
 async def hand_out(catalog: Catalog, caller: Caller) -> object:
     found = await catalog.entries.find(catalog.store.meta, "lake", name())
     assert found.entry is not None
-    access = DataAccess(catalog.store.meta, catalog.gate)
+    access = DataAccess(catalog.store.meta, catalog.gate, catalog.claims)
     return await access.of_entry(caller, found.warehouse, ("ns",), found.entry)
 
 

@@ -12,12 +12,11 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from .. import rows as table_rows
+from ..claims import ChosenBy, Claim, Claims, Place
 from ..commit_log import CommitRecord
 from ..events import tell
 from ..gate import Action
 from ..identifiers import Identifier
-from ..locations import claim_locations
-from ..metadata.table import TableMetadata
 from . import rows
 from .chain import Finding, RecoveryState
 from .examination import Examination, Recorded
@@ -41,8 +40,9 @@ class Recovered(NamedTuple):
 class Recovery:
     """Recovers tables."""
 
-    def __init__(self, facilities: Facilities, examination: Examination) -> None:
+    def __init__(self, facilities: Facilities, examination: Examination, claims: Claims) -> None:
         self._f = facilities
+        self._claims = claims
         self._examination = examination
 
     async def recover(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recovered:
@@ -53,6 +53,13 @@ class Recovery:
         asked = await self._examination.admit(caller, warehouse_name, identifier, action)
         before = await self._examination.read(f.meta, warehouse_name, asked)
         metadata, parsed = await self._examination.metadata(before)
+        claim: Claim | None = None
+        if metadata.missing_directories and parsed is not None:
+            place = Place(
+                before.warehouse, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties
+            )
+            # Each commit had the right to them: the current metadata file is nobody's to change.
+            claim = await self._claims.prepare(caller, place, ChosenBy.CATALOG)
 
         async def work(tx: Transaction) -> Recovered:
             found = await self._examination.read(tx, warehouse_name, asked)
@@ -65,8 +72,9 @@ class Recovery:
                     discarded += await tx.run(rows.DELETE_COMMIT, found.entry.id, finding.generation)
             reclaimed: tuple[str, ...] = ()
             # What the file says holds only for the version that it was read at.
-            if metadata.missing_directories and found.entry.version_token == before.entry.version_token:
-                reclaimed = await self._reclaim(tx, found, metadata.missing_directories, parsed)
+            if claim is not None and found.entry.version_token == before.entry.version_token:
+                await self._claims.take(tx, claim)
+                reclaimed = metadata.missing_directories
             if not (finalized or discarded or reclaimed):
                 return Recovered(found, 0, 0, ())
             await tell(
@@ -89,13 +97,6 @@ class Recovery:
             return Recovered(after, finalized, discarded, reclaimed)
 
         return await f.meta.transact(work)
-
-    async def _reclaim(
-        self, tx: Transaction, found: Recorded, missing: tuple[str, ...], metadata: TableMetadata | None
-    ) -> tuple[str, ...]:
-        assert metadata is not None  # noqa: S101  # without it nobody knows what is missing
-        await claim_locations(tx, found.warehouse, found.entry.id, metadata.location, metadata.properties)
-        return missing
 
 
 def _record(entry_id: str, finding: Finding, now_ms: int) -> CommitRecord:

@@ -22,6 +22,7 @@ from lakebed.meta.tasks import TaskQueue, TaskState
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.cache import MetadataCache
+from lakebed.tables.claims import ChosenBy, Claims, Place
 from lakebed.tables.committing import metadata_address
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries, Known
@@ -88,8 +89,10 @@ class Copies:
         cache: MetadataCache,
         dropping: Dropping,
         queue: TaskQueue,
+        claims: Claims,
     ) -> None:
         self._f = facilities
+        self._claims = claims
         self._namespaces = namespaces
         self._entries = entries
         self._files = files
@@ -191,8 +194,10 @@ class Copies:
             if await tx.row(copy_rows.INSERT, entry.id, *sought, now_ms, now_ms) is None:
                 raise AlreadyExists("there is such a copy by now")
 
+        found = await self._entries.find(self._f.meta, warehouse.name, identifier)
+        place = Place(warehouse, found.namespace, EntryKind.TABLE, uuid.hex, metadata.location, metadata.properties)
         pointer = Pointer(
-            found=await self._entries.find(self._f.meta, warehouse.name, identifier),
+            found=found,
             identifier=identifier,
             kind=EntryKind.TABLE,
             entry_id=uuid.hex,
@@ -201,6 +206,7 @@ class Copies:
             location=metadata.location,
             properties=metadata.properties,
             metadata_at=str(address),
+            claim=await self._claims.prepare(system.caller, place, ChosenBy.CATALOG),
             file=await self._files.prepare(address, document),
             event=CREATED,
             operation="create",

@@ -1,0 +1,67 @@
+"""Which keys of a directory decide whether a caller holds a right to all of it. Pure.
+
+The authorizer answers for one key at a time, and a directory has no end of them. But policies tell keys apart by their
+patterns alone: a key that none of them names stands for all such keys, and one key for each pattern that reaches into
+the directory stands for the keys of that pattern. Whatever the authorizer allows for all of these it allows for the
+directory, as far as documents decide. What depends on the object itself (its tags) is answered as for a new object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from lakebed.core.access import Principal, ResourceRules
+
+from .policy_document import parse_policy
+from .wildcards import Pattern, Values, Wild
+
+UNNAMED: Final = "9f4b1c7e-unnamed/5d20a8f3.probe"
+"""Below the directory, a name that no policy is written for."""
+
+
+def probes(directory: str, principal: Principal, rules: ResourceRules, values: Values) -> list[str]:
+    """ARNs of keys in `directory`, itself the ARN of one that ends in a slash, to ask about. Raises InvalidPolicy."""
+    found = dict.fromkeys([f"{directory}{UNNAMED}"])
+    for document in _documents(principal, rules):
+        for statement in parse_policy(document).statements:
+            for pattern in statement.resources:
+                found |= dict.fromkeys(witnesses(pattern, directory, values))
+    return list(found)
+
+
+def witnesses(pattern: Pattern, directory: str, values: Values) -> Iterator[str]:
+    """Texts that begin with `directory` and that the pattern stands for; none if there is none."""
+    elements = pattern.elements(values)
+    if elements is None:
+        return
+    places = _after_stars({0}, elements)
+    for character in directory:
+        reached: set[int] = set()
+        for place in places:
+            element = elements[place] if place < len(elements) else None
+            if element is Wild.ANY:
+                reached.add(place)
+            elif element is Wild.ONE or element == character:
+                reached.add(place + 1)
+        places = _after_stars(reached, elements)
+    for place in sorted(places):
+        rest = elements[place:]
+        yield directory + "".join("" if one is Wild.ANY else "x" if isinstance(one, Wild) else one for one in rest)
+
+
+def _after_stars(places: set[int], elements: tuple[str | Wild, ...]) -> set[int]:
+    """With the places that are reached because `*` may stand for nothing."""
+    reached = set(places)
+    for place in places:
+        while place < len(elements) and elements[place] is Wild.ANY:
+            place += 1
+            reached.add(place)
+    return reached
+
+
+def _documents(principal: Principal, rules: ResourceRules) -> Iterable[bytes]:
+    session = principal.session
+    of_the_session = () if session is None else (*session.policies, *session.outer_policies)
+    of_the_resource = () if rules.policy is None else (rules.policy,)
+    return (*of_the_resource, *principal.policies, *of_the_session)

@@ -1,0 +1,320 @@
+"""Which directories become a table's: the one rule that every claim passes, and who may claim what is not empty.
+
+Invariant: a principal gets through the catalog no right to an object that was there before its table. A directory that
+becomes a table's either holds nothing (no object, no version, no upload under way), or whoever claims it holds in S3
+every right that the catalog would vend for it. Directories that are the table's already are not asked about again.
+
+Besides the directories of tables and views, two kinds of directories are not free:
+
+- promised: a principal staged a table there. The directory was empty then, nobody else claims it, and the guard keeps
+  other callers' objects out; so what is in it at the commit is what that principal wrote.
+- retained: a table was dropped there without a purge, and its files are still there. It is free again when they are
+  gone, or when somebody claims it who holds every right to them in S3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from lakebed.core.access import Principal, root_of
+from lakebed.core.errors import AccessDenied, InvalidInput
+from lakebed.meta.seam import Reader, Row, Transaction
+from lakebed.objects.bucket import Bucket
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.listing import successor
+from lakebed.objects.model import Caller
+
+from . import claim_rows
+from . import rows as catalog_rows
+from .directory_rights import check_directory_rights
+from .files import FileAddress
+from .identifiers import Identifier, Levels, levels_of, path_of
+from .locations import (
+    check_unclaimed,
+    default_location,
+    location_taken,
+    namespace_location,
+    outermost,
+    table_directories,
+)
+from .model import EntryKind, Namespace, Warehouse
+from .rows import warehouse_in
+from .warehouses import takes_client_locations
+
+PROMISED_MS: Final = 24 * 3_600_000
+"""How long a staged table has its directory from when credentials for it were last issued."""
+
+
+class ChosenBy(Enum):
+    """Who chose the directories of a claim."""
+
+    CLIENT = "client"
+    OTHER_CATALOG = "other catalog"
+    """The one that is followed, by a bridge. The caller's rights count all the same."""
+    CATALOG = "catalog"
+    """This one, or whoever made it and said where its tables are. The bucket owner's rights count."""
+
+
+class Place(NamedTuple):
+    """Directories that an entry is to have."""
+
+    warehouse: Warehouse
+    namespace: Namespace | None
+    kind: EntryKind
+    entry_id: str
+    location: str
+    properties: Mapping[str, str] = {}
+
+    @property
+    def addresses(self) -> list[FileAddress]:
+        """The directories; none lies inside another. Raises InvalidInput when one may not be there."""
+        return table_directories(self.warehouse, self.location, self.properties)
+
+
+def check_places(place: Place) -> None:
+    """Return if the directories may be where they are said to be, whoever claims them. Raises InvalidInput."""
+    table_directories(place.warehouse, place.location, place.properties)
+
+
+class Claim(NamedTuple):
+    """A claim, with what was found out for it before its transaction."""
+
+    place: Place
+    claimant: str
+    permitted: frozenset[str]
+    """Directories to which the claimant holds every right in S3."""
+
+
+class Promise(NamedTuple):
+    """A directory promised to a principal that staged a table there."""
+
+    warehouse: Warehouse
+    principal: str
+    namespace: Levels
+    name: str
+
+
+def claimant_of(principal: Principal) -> str:
+    """The identity that a promise is made to: the same in all of its sessions."""
+    return principal.user_id or principal.arn
+
+
+class Claims:
+    """Takes directories for tables, views and generic tables."""
+
+    def __init__(self, facilities: Facilities, *, client_locations: bool = True) -> None:
+        self._f = facilities
+        self._client_locations = client_locations
+
+    async def prepare(self, caller: Caller, place: Place, chosen_by: ChosenBy = ChosenBy.CLIENT) -> Claim:
+        """The claim, if the caller may make it. To be asked before anything is said of what is in the directories.
+
+        Raises InvalidInput, LocationTaken; AccessDenied for a directory that holds objects, to a caller who lacks a
+        right to them in S3.
+        """
+        meta, bucket = self._f.meta, place.warehouse.bucket
+        if chosen_by is ChosenBy.CLIENT:
+            self._check_chosen(place, await _held(meta, place))
+        elif chosen_by is ChosenBy.CATALOG:
+            caller = Caller(root_of(bucket.owner))
+        claimant = claimant_of(caller.principal)
+        contested = await _contested(meta, place, claimant, self._f.clock.now_ms())
+        for directory in contested:
+            await check_directory_rights(self._f, caller, bucket, directory, writes=not place.warehouse.is_external)
+        return Claim(place, claimant, frozenset(contested))
+
+    async def take(self, tx: Transaction, claim: Claim) -> None:
+        """Make the directories the entry's, besides those that it has. Raises LocationTaken, AccessDenied.
+
+        Directories that it had stay its own: a table that moves leaves its files behind, and goes on reading them.
+        """
+        await self._check_again(tx, claim)
+        place = claim.place
+        bucket_id = place.warehouse.bucket.id
+        held = await _held(tx, place)
+        for address in place.addresses:
+            held.add(address.directory)
+            await _remove_overlapping(tx, claim_rows.RETAINED, bucket_id, address.directory)
+            await _remove_overlapping(tx, claim_rows.PROMISED, bucket_id, address.directory)
+        await tx.run(catalog_rows.DELETE_LOCATIONS, place.entry_id)
+        for directory in outermost(held):
+            await tx.run(catalog_rows.INSERT_LOCATION, bucket_id, directory, place.entry_id)
+
+    async def promise(self, caller: Caller, identifier: Identifier, place: Place) -> None:
+        """Keep the directories of a staged table for the caller, until it is committed or the promise expires.
+
+        Raises what `prepare` and `take` raise.
+        """
+        now_ms = self._f.clock.now_ms()
+        if await self._is_promised(caller, place, now_ms + PROMISED_MS // 2):
+            return
+        claim = await self.prepare(caller, place)
+        bucket_id = place.warehouse.bucket.id
+
+        async def work(tx: Transaction) -> None:
+            await self._check_again(tx, claim)
+            promised: set[str] = set()
+            for address in place.addresses:
+                promised.add(address.directory)
+                promised |= await _remove_overlapping(
+                    tx, claim_rows.PROMISED, bucket_id, address.directory, after=now_ms
+                )
+            for directory in outermost(promised):
+                await tx.run(
+                    claim_rows.INSERT_PROMISE,
+                    bucket_id,
+                    directory,
+                    claim.claimant,
+                    place.warehouse.id,
+                    path_of(identifier.namespace),
+                    identifier.name,
+                    now_ms + PROMISED_MS,
+                )
+
+        await self._f.meta.transact(work)
+
+    async def was_dropped_by(self, caller: Caller, identifier: Identifier, place: Place) -> bool:
+        """Whether the caller dropped this very table, by this name and with these directories, and its files remain."""
+        found = await self._f.meta.rows(claim_rows.RETAINED_OF, place.entry_id)
+        who = (claimant_of(caller.principal), place.warehouse.id, path_of(identifier.namespace), identifier.name)
+        prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == who]
+        return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in place.addresses)
+
+    async def forget_expired(self) -> int:
+        """Remove promises that have expired; how many. For the server's clock to call."""
+        now_ms = self._f.clock.now_ms()
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(claim_rows.DELETE_EXPIRED, now_ms)
+
+        return await self._f.meta.transact(work)
+
+    async def _is_promised(self, caller: Caller, place: Place, until_ms: int) -> bool:
+        claimant, bucket_id = claimant_of(caller.principal), place.warehouse.bucket.id
+        for address in place.addresses:
+            row = await self._f.meta.row(claim_rows.PROMISED.at_or_before, bucket_id, address.directory)
+            if row is None or row[0] != address.directory or row[1] != claimant or row[2] < until_ms:
+                return False
+        return True
+
+    async def _check_again(self, tx: Transaction, claim: Claim) -> None:
+        for directory in await _contested(tx, claim.place, claim.claimant, self._f.clock.now_ms()):
+            if directory not in claim.permitted:
+                raise AccessDenied(
+                    f"objects were written to the location while it was claimed: choose an empty location, or try again"
+                    f" with rights to them in S3. location=s3://{claim.place.warehouse.bucket.name}/{directory}"
+                )
+
+    def _check_chosen(self, place: Place, held: Collection[str]) -> None:
+        """Return unless a client chose a location where the server alone chooses them. Raises InvalidInput."""
+        if self._client_locations and takes_client_locations(place.warehouse):
+            return
+        given = [default_location(place.warehouse, place.kind, place.entry_id)]
+        if place.namespace is not None:
+            # Assigned by the server as well: engines that name locations themselves take it from the namespace.
+            given.append(namespace_location(place.warehouse, place.namespace))
+        allowed = (*held, *(f"{location.partition('://')[2].partition('/')[2]}/" for location in given))
+        for address in place.addresses:
+            if not address.directory.startswith(allowed):
+                raise InvalidInput(
+                    f"locations of tables are not chosen by clients here: leave out location and write.*.path."
+                    f" location={address}",
+                    argument="location",
+                )
+
+
+async def promise_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Promise | None:
+    """The promise whose directory a key lies in. One statement."""
+    row = await reader.row(claim_rows.PROMISE_OF_KEY, bucket.id, key)
+    if row is None or not key.startswith(row[0]) or row[2] <= now_ms:
+        return None
+    return Promise(warehouse_in(bucket, row, 5), row[1], levels_of(row[3]), row[4])
+
+
+async def retain(
+    tx: Transaction, principal: Principal, warehouse: Warehouse, identifier: Identifier, entry_id: str, now_ms: int
+) -> None:
+    """Let go of the directories of an entry that is dropped without a purge: they stay claimed by the files in them."""
+    for (prefix,) in await tx.rows(catalog_rows.LOCATIONS_OF, entry_id):
+        await tx.run(
+            claim_rows.INSERT_RETAINED,
+            warehouse.bucket.id,
+            prefix,
+            entry_id,
+            claimant_of(principal),
+            warehouse.id,
+            path_of(identifier.namespace),
+            identifier.name,
+            now_ms,
+        )
+    await tx.run(catalog_rows.DELETE_LOCATIONS, entry_id)
+
+
+async def _held(reader: Reader, place: Place) -> set[str]:
+    """The directories that the entry has."""
+    return {str(row[0]) for row in await reader.rows(catalog_rows.LOCATIONS_OF, place.entry_id)}
+
+
+async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -> list[str]:
+    """The directories that are not the claimant's to take without rights to what is in them. Raises LocationTaken."""
+    warehouse = place.warehouse
+    bucket_id = warehouse.bucket.id
+    held = await _held(reader, place)
+    contested: dict[str, None] = {}
+    for address in place.addresses:
+        directory = address.directory
+        if directory.startswith(tuple(held)):
+            continue
+        await check_unclaimed(reader, warehouse, address, place.entry_id)
+        own = set(held)
+        for prefix, principal, expires_ms in await _overlapping(reader, claim_rows.PROMISED, bucket_id, directory):
+            if expires_ms > now_ms:
+                if principal != claimant:
+                    raise location_taken(address)
+                own.add(prefix)
+        for prefix, _ in await _overlapping(reader, claim_rows.RETAINED, bucket_id, directory):
+            if not await _is_empty(reader, bucket_id, prefix):
+                contested[prefix] = None
+        if not directory.startswith(tuple(own)) and not await _is_empty(reader, bucket_id, directory, but=own):
+            contested[directory] = None
+    return list(contested)
+
+
+async def _overlapping(reader: Reader, kept: claim_rows.Kept, bucket_id: int, directory: str) -> list[Row]:
+    """Rows whose directory lies around this one, is it, or lies inside it. They do not overlap among themselves."""
+    found = list(await reader.rows(kept.within, bucket_id, directory, successor(directory)))
+    around = await reader.row(kept.at_or_before, bucket_id, directory)
+    if around is not None and around[0] != directory and directory.startswith(around[0]):
+        found.append(around)
+    return found
+
+
+async def _remove_overlapping(
+    tx: Transaction, kept: claim_rows.Kept, bucket_id: int, directory: str, *, after: int = 0
+) -> set[str]:
+    """Remove the rows of directories that overlap with this one; the directories of those that expire after a time."""
+    found = await _overlapping(tx, kept, bucket_id, directory)
+    for row in found:
+        await tx.run(kept.delete, bucket_id, row[0])
+    return {str(row[0]) for row in found if row[-1] > after}
+
+
+async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iterable[str] = ()) -> bool:
+    """Whether nothing is under the directory, apart from what is under `but`: no version of an object, no upload."""
+    for start, end in _gaps(directory, sorted(one for one in but if one.startswith(directory))):
+        within = (bucket_id, start, end)
+        if await reader.row(claim_rows.OCCUPIED, *within, *within, *within) is not None:
+            return False
+    return True
+
+
+def _gaps(directory: str, inside: Sequence[str]) -> list[tuple[str, str | None]]:
+    """The ranges of keys of a directory that lie in none of those inside it, which are in order."""
+    gaps = []
+    start = directory
+    for one in inside:
+        gaps.append((start, one))
+        start = successor(one) or one
+    return [*gaps, (start, successor(directory))]

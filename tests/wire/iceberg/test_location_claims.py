@@ -1,0 +1,571 @@
+"""Attempts to reach files by claiming their directory: by a principal with every right to tables and none in S3."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lakebed.wire.iceberg.whereabouts import Whereabouts
+from tests.clients.boto import Keys
+from tests.wire.management.office import Office
+
+from .lake import HOST, SCHEMA, Answer, Lake, allow, keys_in, opened_lake
+
+VENDED, SIGNING = "vended-credentials", "remote-signing"
+TABLES = "/lake/namespaces/ns/tables"
+SECRET = "/lake/other/deep/secret"
+OTHER = "s3://lake/other"
+PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+VIEW_VERSION = {
+    "version-id": 1,
+    "timestamp-ms": 1,
+    "schema-id": 0,
+    "summary": {},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+}
+
+Claim = Callable[[Lake, Keys, str], Awaitable[Answer]]
+"""Tries to make a location a table's, and returns the answer that decides."""
+
+
+@pytest.fixture
+async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
+    """With an object under `other/` that belongs to no table."""
+    async with opened_lake(tmp_path) as opened:
+        assert (await opened.send("PUT", SECRET, b"secret")).status == 200
+        yield opened
+
+
+@pytest.fixture
+async def engine(lake: Lake) -> Keys:
+    """Every right to tables; in S3 only to read what it is given to register."""
+    return await lake.user("engine", allow("s3tables:*"), allow("s3:GetObject", resource="arn:aws:s3:::lake/given/*"))
+
+
+# -- ways to claim a directory -----------------------------------------------------------------------------------------
+
+
+def assert_create(location: str, table_uuid: str | None = None, **properties: str) -> dict[str, Any]:
+    """The commit that makes a table without staging it, or after."""
+    fresh = [
+        {"action": "assign-uuid", "uuid": table_uuid or str(uuid4())},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 1},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+        {"action": "set-properties", "updates": properties},
+    ]
+    return {"requirements": [{"type": "assert-create"}], "updates": fresh}
+
+
+async def create(lake: Lake, keys: Keys, location: str) -> Answer:
+    return await lake.table("claim", keys=keys, access=VENDED, location=location)
+
+
+async def stage(lake: Lake, keys: Keys, location: str) -> Answer:
+    return await lake.table("claim", keys=keys, access=VENDED, stage_create=True, location=location)
+
+
+async def stage_without_delegation(lake: Lake, keys: Keys, location: str) -> Answer:
+    return await lake.table("claim", keys=keys, stage_create=True, location=location)
+
+
+async def commit_what_was_not_staged(lake: Lake, keys: Keys, location: str) -> Answer:
+    return await lake.call("POST", f"{TABLES}/claim", assert_create(location), keys=keys)
+
+
+async def own_table(lake: Lake, keys: Keys) -> str:
+    made = await lake.table("claim", keys=keys)
+    assert made.status == 200, made.body
+    return str(made.document["metadata"]["table-uuid"])
+
+
+async def move(lake: Lake, keys: Keys, location: str) -> Answer:
+    await own_table(lake, keys)
+    updates = [{"action": "set-location", "location": location}]
+    return await lake.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
+
+
+async def replace(lake: Lake, keys: Keys, location: str) -> Answer:
+    """As CREATE OR REPLACE TABLE commits it."""
+    uuid = await own_table(lake, keys)
+    updates = [
+        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 1},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "set-location", "location": location},
+        {"action": "set-properties", "updates": {"replaced": "true"}},
+    ]
+    requirements = [{"type": "assert-table-uuid", "uuid": uuid}]
+    return await lake.call("POST", f"{TABLES}/claim", {"requirements": requirements, "updates": updates}, keys=keys)
+
+
+async def transaction(lake: Lake, keys: Keys, location: str) -> Answer:
+    await own_table(lake, keys)
+    updates = [{"action": "set-location", "location": location}]
+    change = {"identifier": {"namespace": ["ns"], "name": "claim"}, "requirements": [], "updates": updates}
+    return await lake.call("POST", "/lake/transactions/commit", {"table-changes": [change]}, keys=keys)
+
+
+async def register(lake: Lake, keys: Keys, location: str) -> Answer:
+    """With a metadata file that the caller may read."""
+    made = (await lake.table("model")).document["metadata"]
+    document = json.dumps(made | {"location": location, "table-uuid": str(uuid4())}).encode()
+    assert (await lake.send("PUT", "/lake/given/00001.metadata.json", document)).status == 200
+    asked = {"name": "claim", "metadata-location": "s3://lake/given/00001.metadata.json"}
+    return await lake.call("POST", "/lake/namespaces/ns/register", asked, keys=keys)
+
+
+async def create_view(lake: Lake, keys: Keys, location: str) -> Answer:
+    asked = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}, "location": location}
+    return await lake.call("POST", "/lake/namespaces/ns/views", asked, keys=keys)
+
+
+async def move_view(lake: Lake, keys: Keys, location: str) -> Answer:
+    asked = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
+    assert (await lake.call("POST", "/lake/namespaces/ns/views", asked, keys=keys)).status == 200
+    updates = [{"action": "set-location", "location": location}]
+    return await lake.call("POST", "/lake/namespaces/ns/views/v", {"requirements": [], "updates": updates}, keys=keys)
+
+
+async def create_generic_table(lake: Lake, keys: Keys, location: str) -> Answer:
+    asked = {"name": "claim", "format": "delta", "base-location": location}
+    sent = {"polaris-generic-table-access-delegation": VENDED}
+    path = "/polaris/v1/lake/namespaces/ns/generic-tables"
+    return await lake.send("POST", path, json.dumps(asked).encode(), sent, keys=keys)
+
+
+def forged(location: str, **paths: str) -> str:
+    return Whereabouts(uuid4().hex, location, paths).query
+
+
+async def credentials_by_whereabouts(lake: Lake, keys: Keys, location: str) -> Answer:
+    return await lake.call("GET", f"{TABLES}/claim/credentials{forged(location)}", keys=keys)
+
+
+async def signature_by_whereabouts(lake: Lake, keys: Keys, location: str) -> Answer:
+    asked = {"region": "us-east-1", "uri": f"http://{HOST}{SECRET}", "method": "GET", "headers": {}}
+    return await lake.call("POST", f"{TABLES}/claim/sign{forged(location)}", asked, keys=keys)
+
+
+CLAIMS = (
+    create,
+    stage,
+    stage_without_delegation,
+    commit_what_was_not_staged,
+    move,
+    replace,
+    transaction,
+    register,
+    create_view,
+    move_view,
+    create_generic_table,
+    credentials_by_whereabouts,
+    signature_by_whereabouts,
+)
+each_claim = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
+
+
+def vended(answer: Answer) -> list[Keys]:
+    """Every pair of keys in an answer."""
+    document = answer.document
+    configs = [one["config"] for one in document.get("storage-credentials", ())]
+    configs += [document.get("config", {})]
+    return [keys_in(config) for config in configs if "s3.access-key-id" in config]
+
+
+async def opens_nothing(lake: Lake, keys: Keys, path: str = SECRET) -> None:
+    assert (await lake.send("GET", path, keys=keys)).status == 403
+    assert (await lake.send("PUT", path, b"spoiled", keys=keys)).status == 403
+    assert (await lake.send("DELETE", path, keys=keys)).status == 403
+    assert (await lake.send("GET", "/lake?list-type=2&prefix=other/", keys=keys)).status == 403
+
+
+async def refused(lake: Lake, answer: Answer, status: int = 403) -> None:
+    assert answer.status == status, answer.body
+    assert (await lake.send("GET", SECRET)).body == b"secret"
+
+
+# -- objects that belong to no table -----------------------------------------------------------------------------------
+
+
+@each_claim
+@pytest.mark.parametrize("location", [OTHER, "s3a://lake/other/", "s3://lake/other/deep"])
+async def test_directory_with_objects_cannot_be_claimed_without_rights_to_them(
+    lake: Lake, engine: Keys, claim: Claim, location: str
+) -> None:
+    answer = await claim(lake, engine, location)
+    await refused(lake, answer)
+    assert "s3:" in answer.document["error"]["message"]
+    await opens_nothing(lake, engine)
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("way", ["create", "stage", "commit", "transaction", "assert-create", "credentials"])
+async def test_no_path_property_leads_to_objects_of_others(lake: Lake, engine: Keys, name: str, way: str) -> None:
+    properties = {name: OTHER}
+    if way in ("create", "stage"):
+        answer = await lake.table(keys=engine, access=VENDED, properties=properties, stage_create=way == "stage")
+    elif way == "assert-create":
+        document = assert_create("s3://lake/fresh", None, **properties)
+        answer = await lake.call("POST", f"{TABLES}/t", document, keys=engine)
+    elif way == "credentials":
+        path = f"{TABLES}/t/credentials{forged('s3://lake/fresh', **properties)}"
+        answer = await lake.call("GET", path, keys=engine)
+    else:
+        await lake.table(keys=engine)
+        updates = [{"action": "set-properties", "updates": properties}]
+        change = {"requirements": [], "updates": updates}
+        if way == "commit":
+            answer = await lake.call("POST", f"{TABLES}/t", change, keys=engine)
+        else:
+            changes = [change | {"identifier": {"namespace": ["ns"], "name": "t"}}]
+            answer = await lake.call("POST", "/lake/transactions/commit", {"table-changes": changes}, keys=engine)
+    await refused(lake, answer)
+
+
+@pytest.mark.parametrize("left", ["upload", "old-version", "delete-marker"])
+async def test_directory_is_not_empty_while_a_version_or_an_upload_is_in_it(
+    lake: Lake, engine: Keys, left: str
+) -> None:
+    if left == "upload":
+        assert (await lake.send("POST", "/lake/hidden/f?uploads")).status == 200
+    else:
+        versioning = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        assert (await lake.send("PUT", "/lake?versioning", versioning)).status == 200
+        if left == "old-version":
+            assert (await lake.send("PUT", "/lake/hidden/f", b"secret")).status == 200
+        assert (await lake.send("DELETE", "/lake/hidden/f")).status == 204
+    assert (await create(lake, engine, "s3://lake/hidden")).status == 403
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://lake/other//",
+        "s3://lake//other",
+        "s3://lake/./other",
+        "s3://lake/x/../other",
+        "s3://lake/other/deep/..",
+        "s3://lake/other\\",
+        "S3://lake/other",
+        "s3://lake",
+        "s3://elsewhere/other",
+        "https://lake/other",
+        "file:///lake/other",
+        "s3://lake/oth*",
+    ],
+)
+async def test_no_spelling_of_a_location_names_another_directory(lake: Lake, engine: Keys, location: str) -> None:
+    for answer in (
+        await create(lake, engine, location),
+        await stage(lake, engine, location),
+        await commit_what_was_not_staged(lake, engine, location),
+        await credentials_by_whereabouts(lake, engine, location),
+    ):
+        assert answer.status in (400, 403), answer.body
+        assert not vended(answer)
+
+
+@pytest.mark.parametrize("location", ["s3://lake/oth", "s3://lake/Other", "s3://lake/%6Fther", "s3://lake/other%2F"])
+async def test_what_is_spelled_alike_is_another_directory(lake: Lake, engine: Keys, location: str) -> None:
+    made = await create(lake, engine, location)
+    assert made.status == 200, made.body
+    for keys in vended(made):
+        await opens_nothing(lake, keys)
+    asked = {"region": "us-east-1", "uri": f"http://{HOST}/lake/%6Fther/deep/secret", "method": "GET", "headers": {}}
+    assert (await lake.call("POST", f"{TABLES}/claim/sign", asked, keys=engine)).error[0] in (400, 403)
+
+
+async def test_no_catalog_claims_in_another_catalogs_bucket(lake: Lake, engine: Keys) -> None:
+    office = Office(lake)
+    assert (await lake.send("PUT", "/sea")).status == 200
+    storage = {"storageType": "S3", "allowedLocations": ["s3://sea/sales/"]}
+    properties = {"default-base-location": "s3://sea/sales/"}
+    catalog = {"type": "INTERNAL", "name": "sales", "properties": properties, "storageConfigInfo": storage}
+    await office.done("POST", "/catalogs", {"catalog": catalog})
+    assert (await lake.send("PUT", "/sea/sales/loose", b"secret")).status == 200
+    await lake.call("POST", "/sales/namespaces", {"namespace": ["ns"]}, keys=engine)
+    for location, status in (("s3://lake/other", 400), ("s3://sea/loose", 400), ("s3://sea/sales", 400)):
+        asked = {"name": "t", "schema": SCHEMA, "location": location}
+        assert (await lake.call("POST", "/sales/namespaces/ns/tables", asked, keys=engine)).status == status
+
+
+async def test_location_of_a_namespace_opens_nothing_by_itself(lake: Lake, engine: Keys) -> None:
+    asked = {"namespace": ["sly"], "properties": {"location": OTHER}}
+    assert (await lake.call("POST", "/lake/namespaces", asked, keys=engine)).status == 200
+    document = {"name": "t", "schema": SCHEMA}
+    path = "/lake/namespaces/sly/tables"
+    made = await lake.call("POST", path, document, keys=engine, access=VENDED)
+    assert not made.document["metadata"]["location"].startswith(OTHER)
+    for keys in vended(made):
+        await opens_nothing(lake, keys)
+    # As engines do that take the place of tables from their namespace.
+    for name in ("", "/deep"):
+        asked = {"name": "u", "schema": SCHEMA, "location": f"{OTHER}{name}"}
+        await refused(lake, await lake.call("POST", path, asked, keys=engine, access=VENDED))
+
+
+async def test_renaming_moves_no_directory(lake: Lake, engine: Keys) -> None:
+    """What has the old name afterwards has neither the directory nor keys to it."""
+    made = await lake.table("t", keys=engine, location="s3://lake/mine", access=VENDED)
+    old = made.document["metadata"]["table-uuid"].replace("-", "")
+    names = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "u"}}
+    assert (await lake.call("POST", "/lake/tables/rename", names, keys=engine)).status == 204
+    query = Whereabouts(old, "s3://lake/mine", {}).query
+    assert (await lake.call("GET", f"{TABLES}/t/credentials{query}", keys=engine)).status == 403
+    assert (await create(lake, engine, "s3://lake/mine")).status == 400
+
+
+# -- what was dropped --------------------------------------------------------------------------------------------------
+
+
+async def dropped(lake: Lake, location: str = "s3://lake/home/t") -> None:
+    """A table of somebody else that was dropped, and whose files are still there."""
+    assert (await lake.table("victim", location=location)).status == 200
+    assert (await lake.send("PUT", f"/{location.removeprefix('s3://')}/data/f", b"secret")).status == 200
+    assert (await lake.call("DELETE", f"{TABLES}/victim")).status == 204
+
+
+@each_claim
+@pytest.mark.parametrize(
+    "location", ["s3://lake/home/t", "s3://lake/home", "s3://lake/home/t/data", "s3://lake/home/t/new"]
+)
+async def test_directory_of_a_dropped_table_stays_claimed_while_its_files_are_there(
+    lake: Lake, engine: Keys, claim: Claim, location: str
+) -> None:
+    await dropped(lake)
+    assert (await claim(lake, engine, location)).status == 403
+    await opens_nothing(lake, engine, "/lake/home/t/data/f")
+
+
+async def test_directory_of_a_dropped_table_is_free_once_its_files_are_gone(lake: Lake, engine: Keys) -> None:
+    await dropped(lake)
+    listed = [row[0] for row in await lake.store.meta.rows("SELECT key FROM objects WHERE key LIKE 'home/t/%'")]
+    for key in listed:
+        assert (await lake.send("DELETE", f"/lake/{key}")).status == 204
+    assert (await create(lake, engine, "s3://lake/home")).status == 200
+
+
+async def test_directory_of_a_table_that_can_be_restored_is_nobody_elses(lake: Lake, engine: Keys) -> None:
+    window = {"updates": {"undrop-window-seconds": "3600"}}
+    assert (await lake.call("POST", "/buckets/lake/properties", window)).status == 200
+    await dropped(lake)
+    owner = await lake.user("owner", allow("s3tables:*", "s3:*"))
+    for keys in (engine, owner):
+        assert (await create(lake, keys, "s3://lake/home/t")).status == 400
+        assert (await create(lake, keys, "s3://lake/home")).status == 400
+
+
+async def test_who_dropped_a_table_deletes_its_files_with_fresh_keys(lake: Lake, engine: Keys) -> None:
+    """Engines drop a table, and then delete its files: with keys to what it was, which are nobody else's to have."""
+    made = await lake.table("t", keys=engine, location="s3://lake/mine")
+    identity = made.document["metadata"]["table-uuid"].replace("-", "")
+    query = Whereabouts(identity, "s3://lake/mine", {}).query
+    assert (await lake.call("DELETE", f"{TABLES}/t", keys=engine)).status == 204
+    other = await lake.user("other", allow("s3tables:*"))
+    path = f"{TABLES}/t/credentials{query}"
+    assert (await lake.call("GET", path, keys=other)).status == 403
+    fresh = await lake.call("GET", path, keys=engine)
+    assert fresh.status == 200, fresh.body
+    key = made.document["metadata-location"].removeprefix("s3:/")
+    assert (await lake.send("DELETE", key, keys=vended(fresh)[0])).status == 204
+    wider = Whereabouts(identity, "s3://lake/mine", {"write.data.path": OTHER}).query
+    assert (await lake.call("GET", f"{TABLES}/t/credentials{wider}", keys=engine)).status == 403
+
+
+# -- staged tables -----------------------------------------------------------------------------------------------------
+
+
+async def test_staged_table_is_committed_where_it_was_written(lake: Lake, engine: Keys) -> None:
+    staged = await stage(lake, engine, "s3://lake/mine")
+    (keys, *_) = vended(staged)
+    assert (await lake.send("PUT", "/lake/mine/data/f", b"rows", keys=keys)).status == 200
+    renewed = await lake.send(
+        "GET", f"/iceberg/{staged.document['config']['client.refresh-credentials-endpoint']}", keys=engine
+    )
+    assert renewed.status == 200, renewed.body
+    uuid = staged.document["metadata"]["table-uuid"]
+    made = await lake.call("POST", f"{TABLES}/claim", assert_create("s3://lake/mine", uuid), keys=engine)
+    assert made.status == 200, made.body
+
+
+async def test_promised_directory_is_for_who_staged_there(lake: Lake, engine: Keys) -> None:
+    """Nobody else claims it, and nobody else's objects get there, to be read with the keys that were handed out."""
+    assert (await stage(lake, engine, "s3://lake/mine")).status == 200
+    other = await lake.user("other", allow("s3tables:*", "s3:*"))
+    for location in ("s3://lake/mine", "s3://lake/mine/inside"):
+        assert (await lake.table("x", keys=other, location=location)).status == 400
+        assert (await lake.table("x", keys=other, location=location, stage_create=True)).status == 400
+    plain = await lake.user("plain", allow("s3:*"))
+    assert (await lake.send("PUT", "/lake/mine/upload", b"secret", keys=plain)).status == 403
+    assert (await lake.send("PUT", "/lake/minefield", b"fine", keys=plain)).status == 200
+
+
+async def test_promise_ends(lake: Lake, engine: Keys) -> None:
+    assert (await stage(lake, engine, "s3://lake/mine")).status == 200
+    lake.clock.advance(25 * 3600.0)
+    plain = await lake.user("plain", allow("s3:*"))
+    assert (await lake.send("PUT", "/lake/mine/upload", b"secret", keys=plain)).status == 200
+    document = assert_create("s3://lake/mine")
+    assert (await lake.call("POST", f"{TABLES}/claim", document, keys=engine)).status == 403
+
+
+async def test_staging_again_takes_the_place_of_what_was_staged_before(lake: Lake, engine: Keys) -> None:
+    """As after an engine that failed half way: its files are still there."""
+    (keys, *_) = vended(await stage(lake, engine, "s3://lake/mine"))
+    assert (await lake.send("PUT", "/lake/mine/data/f", b"rows", keys=keys)).status == 200
+    again = await stage(lake, engine, "s3://lake/mine")
+    assert again.status == 200, again.body
+    assert (await create(lake, engine, "s3://lake/mine")).status == 200
+
+
+async def test_promise_is_good_for_one_table(lake: Lake, engine: Keys) -> None:
+    """What is dropped without its files is not claimed again by the promise that it was made under."""
+    staged = await stage(lake, engine, "s3://lake/mine")
+    uuid = staged.document["metadata"]["table-uuid"]
+    document = assert_create("s3://lake/mine", uuid)
+    assert (await lake.call("POST", f"{TABLES}/claim", document, keys=engine)).status == 200
+    assert (await lake.call("DELETE", f"{TABLES}/claim")).status == 204
+    assert (await create(lake, engine, "s3://lake/mine")).status == 403
+
+
+# -- rights in S3 ------------------------------------------------------------------------------------------------------
+
+ON_KEYS = (
+    "s3:GetObject",
+    "s3:GetObjectVersion",
+    "s3:PutObject",
+    "s3:DeleteObject",
+    "s3:AbortMultipartUpload",
+    "s3:ListMultipartUploadParts",
+)
+ON_BUCKET = ("s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:GetBucketLocation")
+
+
+@each_claim
+async def test_who_may_do_in_s3_what_the_keys_may_claims_the_directory(lake: Lake, claim: Claim) -> None:
+    owner = await lake.user(
+        "owner",
+        allow("s3tables:*"),
+        allow(*ON_KEYS, resource="arn:aws:s3:::lake/*"),
+        allow(*ON_BUCKET, resource="arn:aws:s3:::lake"),
+    )
+    answer = await claim(lake, owner, OTHER)
+    assert answer.status in (200, 204), answer.body
+
+
+@pytest.mark.parametrize("missing", [*ON_KEYS, "s3:ListBucket", "s3:ListBucketMultipartUploads"])
+async def test_each_right_that_the_keys_give_is_needed(lake: Lake, missing: str) -> None:
+    owner = await lake.user(
+        "owner",
+        allow("s3tables:*"),
+        allow(*(one for one in ON_KEYS if one != missing), resource="arn:aws:s3:::lake/*"),
+        allow(*(one for one in ON_BUCKET if one != missing), resource="arn:aws:s3:::lake"),
+    )
+    answer = await create(lake, owner, OTHER)
+    await refused(lake, answer)
+    assert missing in answer.document["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        {"Effect": "Deny", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/other/*"},
+        {"Effect": "Deny", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/other/deep/secret"},
+        {"Effect": "Deny", "Action": "s3:*", "Resource": "arn:aws:s3:::lake/*/secret"},
+        {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::lake/o?her/*cre*"},
+        {"Effect": "Deny", "Action": "s3:PutObject", "NotResource": "arn:aws:s3:::lake/other/deep/*"},
+    ],
+)
+@pytest.mark.parametrize("where", ["bucket", "identity"])
+async def test_denial_inside_the_directory_keeps_it_from_being_claimed(
+    lake: Lake, statement: dict[str, str], where: str
+) -> None:
+    """Else somebody who is not denied would be handed keys to what the claimant may not read."""
+    everything = allow("s3tables:*", "s3:*")
+    owner = await lake.user("owner", everything, *([statement] if where == "identity" else []))
+    if where == "bucket":
+        document = {"Version": "2012-10-17", "Statement": [statement | {"Principal": "*"}]}
+        # Root is denied as well, and looks elsewhere.
+        assert (await lake.send("PUT", "/lake?policy", json.dumps(document).encode())).status == 204
+    assert (await create(lake, owner, OTHER)).status == 403
+    assert (await create(lake, owner, "s3://lake/fresh")).status == 200
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        allow("s3:*", resource="arn:aws:s3:::lake/other/deep/secret"),
+        allow("s3:*", resource="arn:aws:s3:::lake/other/d*"),
+        allow("s3:*", resource="arn:aws:s3:::lake/other/?*?/secret"),
+        allow("s3:*", resource="arn:aws:s3:::lake/oth"),
+        {"Effect": "Allow", "Action": "s3:*", "NotResource": "arn:aws:s3:::lake/other/deep/secret"},
+    ],
+)
+async def test_right_to_a_part_of_the_directory_is_not_enough(lake: Lake, statement: dict[str, object]) -> None:
+    owner = await lake.user("owner", allow("s3tables:*"), allow("s3:List*", "s3:GetBucketLocation"), statement)
+    assert (await create(lake, owner, OTHER)).status == 403
+
+
+# -- tables that have their directory ----------------------------------------------------------------------------------
+
+
+async def test_table_moves_back_to_where_it_was(lake: Lake, engine: Keys) -> None:
+    assert (await lake.table(keys=engine, location="s3://lake/a")).status == 200
+    for location in ("s3://lake/b", "s3://lake/a", "s3://lake/b/inside", "s3://lake/a"):
+        updates = [{"action": "set-location", "location": location}]
+        moved = await lake.call("POST", f"{TABLES}/t", {"requirements": [], "updates": updates}, keys=engine)
+        assert moved.status == 200, moved.body
+    updates = [{"action": "set-location", "location": OTHER}]
+    answer = await lake.call("POST", f"{TABLES}/t", {"requirements": [], "updates": updates}, keys=engine)
+    await refused(lake, answer)
+
+
+async def test_table_grows_around_its_own_directories_and_nothing_else(lake: Lake, engine: Keys) -> None:
+    assert (await lake.table(keys=engine, location="s3://lake/a/t")).status == 200
+    updates = [{"action": "set-location", "location": "s3://lake/a"}]
+    change = {"requirements": [], "updates": updates}
+    assert (await lake.send("PUT", "/lake/a/z", b"secret")).status == 200
+    assert (await lake.call("POST", f"{TABLES}/t", change, keys=engine)).status == 403
+    assert (await lake.send("DELETE", "/lake/a/z")).status == 204
+    assert (await lake.call("POST", f"{TABLES}/t", change, keys=engine)).status == 200
+
+
+async def test_table_that_has_such_a_directory_from_before_goes_on(lake: Lake, engine: Keys) -> None:
+    made = await lake.table(keys=engine, location="s3://lake/mine")
+    identity = made.document["metadata"]["table-uuid"].replace("-", "")
+
+    async def work(tx: Any) -> None:
+        await tx.run(
+            "INSERT INTO entry_locations (bucket, prefix, entry)"
+            " SELECT id, 'other/', ? FROM buckets WHERE name = 'lake'",
+            identity,
+        )
+
+    await lake.store.meta.transact(work)
+    loaded = await lake.call("GET", f"{TABLES}/t", keys=engine, access=VENDED)
+    assert (await lake.send("GET", SECRET, keys=vended(loaded)[0])).body == b"secret"
+    for updates in (
+        [{"action": "set-properties", "updates": {"a": "1"}}],
+        [{"action": "set-properties", "updates": {"write.data.path": OTHER}}],
+    ):
+        change = {"requirements": [], "updates": updates}
+        assert (await lake.call("POST", f"{TABLES}/t", change, keys=engine)).status == 200
+
+
+async def test_objects_put_later_are_the_tables(lake: Lake, engine: Keys) -> None:
+    """Who has no right to the table neither puts objects into its directory nor takes any out."""
+    assert (await create(lake, engine, "s3://lake/mine")).status == 200
+    plain = await lake.user("plain", allow("s3:*"))
+    assert (await lake.send("PUT", "/lake/mine/upload", b"secret", keys=plain)).status == 403
+    assert (await lake.send("POST", "/lake/mine/upload?uploads", keys=plain)).status == 403
