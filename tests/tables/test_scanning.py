@@ -4,10 +4,12 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import AccessDenied, AlreadyExists
+from lakebed.tables.files import parse_location
 from lakebed.tables.planning import MemoryPlanStore, PlanId, PlanRecord, PlanStatus, PlanStore, ScanRequest
 from lakebed.tables.scanning import Scans, StoredPlans
 from tests.objects.stores import ROOT, user
 
+from .appends import appended
 from .catalogs import Catalog, name
 
 
@@ -57,3 +59,31 @@ async def test_who_may_not_read_the_data_gets_no_plan(catalog: Catalog) -> None:
     await scans.cancel(ROOT, "lake", name(), planned.result.plan_id)
     catalog.store.clock.advance(3_600)
     assert await scans.forget_old() == 1
+
+
+async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_other_table(catalog: Catalog) -> None:
+    """A writer may change every file of its table but the current metadata: what a plan reads is the table's own."""
+    for table in ("victim", "t"):
+        await catalog.create(table)
+        await catalog.commit(name(table), *await appended(catalog, name(table)))
+    snapshots = [(await catalog.metadata(name(table))).current_snapshot for table in ("victim", "t")]
+    victims, own = (snapshot.manifest_list for snapshot in snapshots if snapshot is not None)
+    assert victims is not None
+    assert own is not None
+    key = parse_location(own).key
+    await catalog.store.put("lake", key, await catalog.files.read(victims))
+    scans = Scans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
+    with pytest.raises(AccessDenied, match="outside the table's directories"):
+        await scans.plan(ROOT, "lake", name("t"), {})
+    planned = await scans.plan(ROOT, "lake", name("victim"), {})
+    assert planned.result.status is PlanStatus.COMPLETED
+
+
+async def test_plan_reads_manifests_where_the_table_was_before_it_moved(catalog: Catalog) -> None:
+    await catalog.create("t")
+    await catalog.commit(name("t"), *await appended(catalog, name("t")))
+    await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/elsewhere"})
+    scans = Scans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
+    tasks = (await scans.plan(ROOT, "lake", name("t"), {})).result.scan_tasks
+    assert tasks is not None
+    assert len(tasks["file-scan-tasks"]) == 1  # type: ignore[arg-type]  # JSON

@@ -201,6 +201,7 @@ EXPIRED: Final = (
 
 INSERT_LOCATION: Final = "INSERT INTO entry_locations (bucket, prefix, entry) VALUES (?, ?, ?)"
 LOCATIONS_OF: Final = "SELECT prefix FROM entry_locations WHERE entry = ? ORDER BY prefix"
+PLACES_OF: Final = "SELECT b.name, l.prefix FROM entry_locations l JOIN buckets b ON b.id = l.bucket WHERE l.entry = ?"
 DELETE_LOCATIONS: Final = "DELETE FROM entry_locations WHERE entry = ?"
 LOCATION_AT_OR_BEFORE: Final = (
     "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1"

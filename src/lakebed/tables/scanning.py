@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
 from .committing import Commits
+from .confined_files import ConfinedFiles
 from .entries import Entries, Found, Known
 from .files import FileSource
 from .gate import Action
@@ -122,7 +124,7 @@ class Scans:
         self._commits = commits
         self._clock = clock
         self._plans = StoredPlans(meta)
-        self._planning = PlanningService(files, self._plans, clock)
+        self._planning = PlanningService(partial(ConfinedFiles, files, meta), self._plans, clock)
         self._restricted = None if copies is None else RestrictedScans(self._planning, self._plans, copies)
         self._running: set[asyncio.Task[None]] = set()
 

@@ -33,7 +33,7 @@ class Desk:
 
     def another(self, limits: PlanningLimits | None = None) -> PlanningService:
         """As another process has it."""
-        return PlanningService(self.lake.files, self.store, self.clock, limits=limits)
+        return PlanningService(lambda _: self.lake.files, self.store, self.clock, limits=limits)
 
     async def plan(self, **request: Any) -> PlanResult:
         return await self.service.plan(TABLE, self.lake.table, a_request(**request))
@@ -186,7 +186,7 @@ async def test_one_that_is_cancelled_while_it_is_carried_out_too() -> None:
             await desk.cancel(result.plan_id)
             return await read(location, limit)
 
-    worker = PlanningService(Meanwhile(), desk.store, desk.clock)
+    worker = PlanningService(lambda _: Meanwhile(), desk.store, desk.clock)
     await worker.carry_out(TABLE, desk.lake.table, result.plan_id)
     assert (await desk.result(result.plan_id)).status is PlanStatus.CANCELLED
 

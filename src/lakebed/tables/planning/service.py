@@ -62,18 +62,22 @@ class PlanResult:
 
 
 class PlanningService:
-    """The four calls of the contract, and the work that one of them may leave for later."""
+    """The four calls of the contract, and the work that one of them may leave for later.
+
+    `files_of` gives the files of a table by its id: no others are read for its plans.
+    """
 
     def __init__(
         self,
-        files: FileSource,
+        files_of: Callable[[str], FileSource],
         store: PlanStore,
         clock: Clock,
         *,
         limits: PlanningLimits | None = None,
         new_id: Callable[[Clock], PlanId] = new_plan_id,
     ) -> None:
-        self._planner = ScanPlanner(files, limits)
+        self._files_of = files_of
+        self._limits = limits
         self._store = store
         self._clock = clock
         self._new_id = new_id
@@ -88,10 +92,11 @@ class PlanningService:
         """
         scan = open_scan(table, request, schema_id)
         record = self._record_of(table_id, scan, _pinned(request, scan))
-        if await self._planner.is_long(scan):
+        planner = self._planner(table_id)
+        if await planner.is_long(scan):
             await self._store.insert(record)
             return PlanResult(record.id, PlanStatus.SUBMITTED)
-        work, found = await self._begin(scan)
+        work, found = await _begin(planner, scan)
         await self._store.insert(_completed(record, work))
         return await _result(scan, record.id, work, found)
 
@@ -122,7 +127,7 @@ class PlanningService:
             return
         try:
             scan = open_scan(table, record.request, record.schema_id)
-            work, _ = await self._begin(scan)
+            work, _ = await _begin(self._planner(table_id), scan)
         except Exception as error:
             known = isinstance(error, LakebedError)
             failure = PlanFailure(type(error).__name__, str(error)) if known else _UNEXPECTED
@@ -145,7 +150,7 @@ class PlanningService:
         scan = _reopen(table, record)
         if scan is None:
             raise NoSuchPlanId(f"the plan is of a snapshot that has expired. plan={plan_id}")
-        first = await self._planner.collect(scan, record.work[0]) if record.work else []
+        first = await self._planner(table_id).collect(scan, record.work[0]) if record.work else []
         return await _result(scan, record.id, record.work, first)
 
     async def cancel(self, table_id: str, plan_id: str) -> None:
@@ -172,7 +177,7 @@ class PlanningService:
         scan = _reopen(table, record)
         if scan is None:
             raise unknown
-        found = await self._planner.collect(scan, record.work[position.unit])
+        found = await self._planner(table_id).collect(scan, record.work[position.unit])
         return await asyncio.to_thread(render_tasks, scan, found)
 
     def plan_of(self, plan_task: str) -> PlanId:
@@ -195,13 +200,8 @@ class PlanningService:
             expires_ms=now_ms + _LIFE_MS,
         )
 
-    async def _begin(self, scan: Scan) -> tuple[tuple[Work, ...], list[FileScanTask]]:
-        """Divide the work and do the first unit. If that gives as many rows as are wanted, it is all."""
-        work = await self._planner.divide(scan)
-        found = await self._planner.collect(scan, work[0]) if work else []
-        if scan.min_rows is not None and sum(task.certain_rows for task in found) >= scan.min_rows:
-            work = work[:1]
-        return work, found
+    def _planner(self, table_id: str) -> ScanPlanner:
+        return ScanPlanner(self._files_of(table_id), self._limits)
 
     async def _record(self, table_id: str, plan_id: str) -> PlanRecord:
         record = await self._store.get(PlanId(plan_id))
@@ -209,6 +209,15 @@ class PlanningService:
         if record is None or record.table_id != table_id or record.expires_ms <= self._clock.now_ms():
             raise NoSuchPlanId(f"no such plan for this table. plan={plan_id[:80]}")
         return record
+
+
+async def _begin(planner: ScanPlanner, scan: Scan) -> tuple[tuple[Work, ...], list[FileScanTask]]:
+    """Divide the work and do the first unit. If that gives as many rows as are wanted, it is all."""
+    work = await planner.divide(scan)
+    found = await planner.collect(scan, work[0]) if work else []
+    if scan.min_rows is not None and sum(task.certain_rows for task in found) >= scan.min_rows:
+        work = work[:1]
+    return work, found
 
 
 def _no_such_task() -> NoSuchPlanTask:
