@@ -74,6 +74,8 @@ _KEPT = {
     "namespaces": "id",
     "entries": "id",
     "entry_locations": "bucket, prefix",
+    "promised_locations": "bucket, prefix",
+    "retained_locations": "bucket, prefix",
     "entry_commits": "entry, generation",
     "idempotency_keys": "id",
     "table_imports": "entry",
