@@ -291,8 +291,18 @@ def test_a_refused_secret_is_not_shown(text: str) -> None:
         ),
         ('[sts]\nmax_duration = "1h"\ndefault_duration = "2h"', "sts.default_duration: longer than"),
         ('[sts]\nmax_duration = "1m"', "sts.max_duration: expected a duration such as 15s of at least 15m"),
-        ('[tables]\ncredential_ttl = "59s"', "tables.credential_ttl: expected a duration such as 15s from 1m to 1h"),
-        ('[tables]\ncredential_ttl = "2h"', "tables.credential_ttl: expected a duration such as 15s from 1m to 1h"),
+        (
+            '[tables]\naccess_delegation = "keys"',
+            "tables.access_delegation: expected one of vended-credentials, remote-signing, none",
+        ),
+        (
+            '[tables]\naccess_delegation = "none"',
+            "tables.access_delegation: none leaves the embedded worker without access to tables",
+        ),
+        (
+            '[tables]\naccess_delegation = "remote-signing"',
+            "tables.access_delegation: remote-signing vends no credentials to the embedded worker",
+        ),
         ('[tables]\nvalidation = "lax"', "tables.validation: expected"),
         ('[pipeline]\nmaster = "somewhere"', "pipeline.master: expected local"),
         ('[pipeline]\nembedded_worker = "maybe"', "pipeline.embedded_worker: expected one of on-demand, off"),

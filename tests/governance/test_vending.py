@@ -211,10 +211,19 @@ async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(
 
 @pytest.mark.parametrize(("wish", "given"), [(1, 60), (60, 60), (900, 900), (3600, 3600), (86_400, 3600), (61.9, 61)])
 async def test_life_of_vended_keys_is_within_bounds(
-    nobody: Principal, sessions: Sessions, store: MetaStore, clock: ManualClock, wish: float, given: int
+    nobody: Principal,
+    sessions: Sessions,
+    store: MetaStore,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+    wish: float,
+    given: int,
 ) -> None:
     vending = Vending(sessions, Delegations(store), ttl_seconds=wish)
     assert vending.ttl_seconds == given
+    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert bool(warned) is not (60 <= wish <= 3600)
+    assert all("credential TTL clamped" in message and f"used_seconds={given}" in message for message in warned)
     key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
     assert key.session.expires_ms == clock.now_ms() + given * 1000
 

@@ -7,6 +7,7 @@ caller may have the keys, and whether the directories are the table's, was decid
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,8 @@ from lakebed.core.errors import InvalidInput
 
 from .delegations import Delegation, Delegations, Purpose
 from .sessions import MAX_DELEGATION_SECONDS, MIN_DELEGATION_SECONDS, Sessions, TemporaryKey
+
+log = logging.getLogger("lakebed.vending")
 
 READ_ACTIONS: Final = ("s3:GetObject", "s3:GetObjectVersion")
 WRITE_ACTIONS: Final = (
@@ -100,6 +103,12 @@ class Vending:
         self._sessions = sessions
         self._kept = kept
         self._ttl_seconds = int(min(max(ttl_seconds, MIN_DELEGATION_SECONDS), MAX_DELEGATION_SECONDS))
+        if not MIN_DELEGATION_SECONDS <= ttl_seconds <= MAX_DELEGATION_SECONDS:
+            log.warning(
+                "credential TTL clamped: setting=tables.credential_ttl requested_seconds=%g used_seconds=%d",
+                ttl_seconds,
+                self._ttl_seconds,
+            )
 
     @property
     def ttl_seconds(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
+from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import FederationSettings
 from lakebed.events.access_trail import AccessTrail
@@ -125,6 +126,7 @@ def wire_catalog(
     telling: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
     feed: Feed | None = None,
+    access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
 ) -> Catalog:
     """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
@@ -202,6 +204,7 @@ def wire_catalog(
         keys=keys,
         data_access=DataAccess(meta, gate, claims),
         vending=vending,
+        access_delegation=access_delegation,
         store=store,
         region=facilities.region,
         extensions=extensions.tables,

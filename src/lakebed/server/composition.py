@@ -292,6 +292,8 @@ def _wire(
         federation=settings.federation,
         feed=ground.live.feed,
         deployment=deployment,
+        access_delegation=settings.tables.access_delegation,
+        client_locations=settings.tables.client_locations,
     )
 
     federation = catalog.services.federation

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.access import Principal, ResourceRules
+from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchWarehouse
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.bootstrap import establish_catalog
@@ -32,6 +33,9 @@ from .rows import warehouse_from
 
 UNDROP_WINDOW: Final = "undrop-window-seconds"
 """The property that says how long dropped tables can be restored; 0 or none: not at all."""
+
+ACCESS_DELEGATION: Final = "access-delegation"
+"""The property that narrows how far clients are given access to the files of tables."""
 
 CLIENT_LOCATIONS: Final = "client-locations"
 """The property that says whether clients choose locations of tables."""
@@ -218,6 +222,11 @@ def undrop_window_ms(warehouse: Warehouse) -> int:
     return int(warehouse.properties.get(UNDROP_WINDOW, "0")) * 1000
 
 
+def access_delegation(warehouse: Warehouse) -> AccessDelegation:
+    """How far clients are given access to the files of tables in this warehouse, if the server goes as far."""
+    return AccessDelegation(warehouse.properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED))
+
+
 def takes_client_locations(warehouse: Warehouse) -> bool:
     """Whether clients choose locations of tables in this warehouse."""
     return warehouse.properties.get(CLIENT_LOCATIONS, ALLOWED) == ALLOWED
@@ -231,5 +240,7 @@ def check_warehouse_properties(properties: Properties) -> None:
         raise InvalidInput(
             f"{UNDROP_WINDOW} is a whole number of seconds up to {MAX_UNDROP_SECONDS}", argument=UNDROP_WINDOW
         )
+    if properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED) not in tuple(AccessDelegation):
+        raise InvalidInput(f"{ACCESS_DELEGATION} is one of {', '.join(AccessDelegation)}", argument=ACCESS_DELEGATION)
     if properties.get(CLIENT_LOCATIONS, ALLOWED) not in (ALLOWED, REFUSED):
         raise InvalidInput(f"{CLIENT_LOCATIONS} is {ALLOWED} or {REFUSED}", argument=CLIENT_LOCATIONS)

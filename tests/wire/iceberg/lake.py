@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
+from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import new_deployment_id
 from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
@@ -216,6 +217,8 @@ def wire_lake(
     http: Http = no_network,
     hosts: tuple[str, ...] = (),
     selects: Selecting | None = None,
+    access_delegation: AccessDelegation = AccessDelegation.VENDED,
+    client_locations: bool = True,
 ) -> Lake:
     """The edges on an object store. `http` speaks to other catalogs, those at `hosts`."""
     f, clock = store.facilities, store.clock
@@ -242,6 +245,8 @@ def wire_lake(
         validation=validation,
         telling=telling,
         federation=FederationSettings(hosts=hosts),
+        access_delegation=access_delegation,
+        client_locations=client_locations,
     )
     s3 = S3Application(
         S3Services.on(
@@ -290,6 +295,8 @@ async def opened_lake(
     listeners: Sequence[Listener] = (),
     told_reads: Sequence[Operation] = (),
     hosts: tuple[str, ...] = (),
+    access_delegation: AccessDelegation = AccessDelegation.VENDED,
+    client_locations: bool = True,
 ) -> AsyncIterator[Lake]:
     """A server with a table bucket `lake` and a namespace `ns` in it."""
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
@@ -301,6 +308,8 @@ async def opened_lake(
             listeners=listeners,
             told_reads=told_reads,
             hosts=hosts,
+            access_delegation=access_delegation,
+            client_locations=client_locations,
         )
         await lake.make_lake()
         yield lake

@@ -9,6 +9,7 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from ..delegation import AccessDelegation
 from ..errors import InvalidInput, InvalidSetting
 from ..operations import Operation, parse_operations
 from ..secrets import Secret
@@ -19,6 +20,8 @@ from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .streams import StreamsSettings
 from .telling import ListenersSettings, TargetsSettings
 from .tree import (
+    Delegation,
+    EmbeddedWorker,
     EncryptionSettings,
     MetaSettings,
     PipelineSettings,
@@ -60,6 +63,7 @@ def check_settings(settings: Settings) -> None:
     _check_tokens(settings.tokens, settings.oidc)
     _check_decisions(settings.decisions)
     _check_tables(settings.tables)
+    _check_delegation(settings.tables.access_delegation, settings.pipeline)
     _check_federation(settings.federation)
     _check_streams(settings.streams, settings.server)
     _check_remote_files(settings.streams, settings.storage)
@@ -305,6 +309,23 @@ def _check_tables(tables: TablesSettings) -> None:
     if tables.s3_endpoint is None:
         return
     _check_bare_endpoint("tables.s3_endpoint", tables.s3_endpoint, "every client of the catalog is told this URL")
+
+
+def _check_delegation(allowed: AccessDelegation, pipeline: PipelineSettings) -> None:
+    """The worker that the server starts reads and writes tables as any client does."""
+    if pipeline.embedded_worker is EmbeddedWorker.OFF:
+        return
+    if not allowed.signs:
+        raise _refusal(
+            "tables.access_delegation",
+            "none leaves the embedded worker without access to tables: set pipeline.embedded_worker to off",
+        )
+    if not allowed.vends and pipeline.delegation is Delegation.VENDED:
+        raise _refusal(
+            "tables.access_delegation",
+            f"{allowed} vends no credentials to the embedded worker: set pipeline.delegation to remote-signing, or"
+            " pipeline.embedded_worker to off",
+        )
 
 
 def _check_federation(federation: FederationSettings) -> None:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
+from ..delegation import AccessDelegation
 from ..secrets import Secret
 from ..sizes import GIB, KIB, MIB
 from .address import Address
@@ -294,8 +295,16 @@ class StsSettings:
 class TablesSettings:
     """The table catalog."""
 
-    credential_ttl: Annotated[float, SECONDS, Within(60, 3_600)] = 900.0
-    """How long keys to a table's files are good that the catalog hands out."""
+    access_delegation: AccessDelegation = AccessDelegation.VENDED
+    """What clients are given that request access to the files of tables: temporary credentials or signatures
+    (`vended-credentials`), signatures alone (`remote-signing`), or neither (`none`). A catalog's property
+    `access-delegation` can narrow it."""
+
+    client_locations: bool = True
+    """Whether clients choose locations of tables. A catalog's property `client-locations` can refuse them."""
+
+    credential_ttl: Seconds = 900.0
+    """How long vended credentials are valid, from 1m to 1h: other values are clamped, with a warning."""
 
     trace_retention: Seconds = 7 * 86_400.0
     """How long after their end it is remembered to whom keys and signatures were handed out, and what was done with

@@ -11,11 +11,13 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote
 
+from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.delegations import DelegationKind, Purpose
 from lakebed.tables.data_access import TableData
 from lakebed.tables.identifiers import SEPARATOR, Identifier, path_of
 from lakebed.tables.model import Entry, Warehouse
+from lakebed.tables.warehouses import access_delegation
 
 from .request import CatalogRequest
 from .services import CatalogServices
@@ -28,6 +30,9 @@ ANY_TABLE_SIGNING: Final = "v1/aws/s3/sign"
 
 The contract's first place for it: clients go there that know of no other.
 """
+
+
+_SCOPE_PREFIX: Final = "lakebed.credential-scope-prefix"
 
 
 class Mode(StrEnum):
@@ -45,6 +50,8 @@ class Delegation:
     credentials: list[dict[str, Any]] = field(default_factory=list, repr=False)
     revalidate_after_ms: int | None = None
     """From when on a client's copy of the answer is too old to be called good: its keys are about to expire."""
+    has_secrets: bool = True
+    """Whether the entries of `credentials` open anything; otherwise they say where the files are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +68,21 @@ class VendedCredentials:
     expires_ms: int
 
 
-def asked_mode(header: str | None) -> Mode | None:
-    """What the client wants; None if nothing that is known. A lone `true` is how early clients asked for keys."""
+def asked_mode(header: str | None, allowed: AccessDelegation = AccessDelegation.VENDED) -> Mode | None:
+    """The best that the client can do and is allowed; None if it asks for nothing that is known, or for no more.
+
+    A lone `true` is how early clients asked for keys.
+    """
     asked = {word.strip().lower() for word in (header or "").split(",")}
     if asked == {"true"}:
-        return Mode.VENDED
-    return next((mode for mode in Mode if mode in asked), None)
+        asked = {str(Mode.VENDED)}
+    is_allowed = {Mode.VENDED: allowed.vends, Mode.SIGNING: allowed.signs}
+    return next((mode for mode in Mode if mode in asked and is_allowed[mode]), None)
+
+
+def allowed_delegation(services: CatalogServices, warehouse: Warehouse) -> AccessDelegation:
+    """How far clients are given access to the files of a catalog's tables: by the server and by the catalog."""
+    return services.access_delegation.narrowed(access_delegation(warehouse))
 
 
 async def delegate(
@@ -84,12 +100,17 @@ async def delegate(
 
     `properties` are asked for only where they decide: to know them, a table's metadata has to be parsed.
     Raises AccessDenied when the client asks for access and the caller may not even read; LocationTaken when a staged
-    table's directories are not free.
+    table's directories are not free. A client that asks for what is switched off is told where the files are.
     """
     config = services.store.client_settings(request.http)
-    mode = asked_mode(request.http.headers.get(HEADER))
+    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services, warehouse)
+    mode = asked_mode(header, allowed)
     if mode is None:
-        return Delegation(config)
+        if asked_mode(header) is None:
+            return Delegation(config)
+        facts = scope_facts(f"{location.rstrip('/')}/", vends=False)
+        entry_without_keys = {"prefix": facts[_SCOPE_PREFIX], "config": config | facts}
+        return Delegation(config | facts, [entry_without_keys], has_secrets=False)
     try:
         if entry is not None:
             data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
@@ -102,8 +123,8 @@ async def delegate(
             # This very request has made the table: to refuse it now would be to say that it has not.
             return Delegation(config)
         raise
-    # Nothing is on record of a staged table by which a request could be signed: whoever is to write it needs keys.
-    if mode is Mode.SIGNING and entry is not None:
+    # Not every client signs for a staged table, of which nothing is on record: where keys are vended, it needs those.
+    if mode is Mode.SIGNING and (entry is not None or not allowed.vends):
         where = Whereabouts(data.table, location, properties())
         return Delegation(config | _signing_settings(request, warehouse, identifier, where))
     unrecorded = None if entry is not None else Whereabouts(data.table, location, properties())
@@ -138,11 +159,8 @@ def vend(
     )
     expires_ms = key.session.expires_ms
     prefix = f"s3://{data.bucket}/{data.home.directory}"
-    facts = {
-        "lakebed.credential-vending": "supported",
+    facts = scope_facts(prefix, vends=True) | {
         "lakebed.credential-mode": "catalog-vended-temporary-credentials",
-        "lakebed.credential-scope": "table-prefix",
-        "lakebed.credential-scope-prefix": prefix,
         "lakebed.credential-expiration-unix-seconds": str(expires_ms // 1000),
     }
     settings = {
@@ -157,6 +175,15 @@ def vend(
         **facts,
     }
     return VendedCredentials(facts, settings, {"prefix": prefix, "config": settings}, key.session.issued_ms, expires_ms)
+
+
+def scope_facts(prefix: str, *, vends: bool) -> dict[str, str]:
+    """Where a table's files are, and whether credentials to them are vended."""
+    return {
+        "lakebed.credential-vending": "supported" if vends else "disabled",
+        "lakebed.credential-scope": "table-prefix",
+        _SCOPE_PREFIX: prefix,
+    }
 
 
 def purpose(

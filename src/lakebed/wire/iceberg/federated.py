@@ -23,7 +23,7 @@ from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 
 from .answers import identifiers, no_content, ok
-from .delegation import HEADER, Mode, asked_mode
+from .delegation import HEADER, Mode, allowed_delegation, asked_mode
 from .errors import JSON, error_document, refusal_of
 from .handlers.configuration import warehouse_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
@@ -182,9 +182,9 @@ async def _update_properties(services: CatalogServices, request: CatalogRequest,
 # -- tables -------------------------------------------------------------------------------------------------------
 
 
-def _wanted(request: CatalogRequest) -> Wanted:
+def _wanted(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Wanted:
     query = request.http.query
-    mode = asked_mode(request.http.headers.get(HEADER))
+    mode = asked_mode(request.http.headers.get(HEADER), allowed_delegation(services, backed.warehouse))
     return Wanted(
         {name: query[name] for name in ("snapshots", "referenced-by") if name in query},
         request.http.headers.get("if-none-match") if request.http.method == "GET" else None,
@@ -212,13 +212,15 @@ async def _list(services: CatalogServices, request: CatalogRequest, backed: Back
 async def _create_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
     return _table(
         await services.federation.tables.create(
-            request.mutation, backed, request.namespace, request.body, _wanted(request)
+            request.mutation, backed, request.namespace, request.body, _wanted(services, request, backed)
         )
     )
 
 
 async def _load_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    return _table(await services.federation.tables.load(request.caller, backed, request.table, _wanted(request)))
+    return _table(
+        await services.federation.tables.load(request.caller, backed, request.table, _wanted(services, request, backed))
+    )
 
 
 async def _table_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
@@ -254,6 +256,8 @@ async def _commit_transaction(services: CatalogServices, request: CatalogRequest
 async def _load_credentials(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
     # What the other side has the client repeat, and nothing of who asks: a signature may be in the query.
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
+    if not allowed_delegation(services, backed.warehouse).vends:
+        return ok({"storage-credentials": []}, [_NEVER_KEPT])
     found = await services.federation.tables.credentials(request.caller, backed, request.table, query)
     return ok({"storage-credentials": found}, [_NEVER_KEPT])
 

@@ -144,7 +144,9 @@ def _tag(request: CatalogRequest, version: str, mode: str, granted: Delegation) 
     """An entity tag: of the metadata, how it is shown, and to whom what was granted until when."""
     seen = f"{version} {mode}"
     asked = asked_mode(request.http.headers.get(HEADER))
-    if asked is not None:
+    if not granted.has_secrets:
+        seen = f"{seen} withheld"
+    elif asked is not None:
         seen = f"{seen} {request.caller.principal.arn} {asked}"
     if granted.revalidate_after_ms is None:
         return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'

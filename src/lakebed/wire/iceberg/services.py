@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
+from lakebed.core.delegation import AccessDelegation
 from lakebed.governance.vending import Vending
 from lakebed.meta.seam import MetaStore
 from lakebed.tables.committing import Commits
@@ -59,6 +60,7 @@ class CatalogServices:
     keys: IdempotencyKeys
     data_access: DataAccess
     vending: Vending
+    access_delegation: AccessDelegation
     store: StoreAddress
     region: str
     extensions: TableExtensions

@@ -12,6 +12,7 @@ from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.wire.http.message import Response
 
 from ..answers import ok
+from ..delegation import allowed_delegation
 from ..request import CatalogRequest
 from ..routes import MOUNTS, Route
 from ..services import CatalogServices
@@ -40,6 +41,7 @@ def configuration_route(endpoints: list[str]) -> Route:
             if not warehouse.is_table_bucket:
                 # As the contract of catalogs has it; those that a bucket came with have never told theirs here.
                 defaults = {**warehouse.properties, BASE_LOCATION: warehouse.base_location, **defaults}
+            defaults["lakebed.access-delegation"] = allowed_delegation(services, warehouse)
             defaults["warehouse-location"] = warehouse.base_location
             # Clients put it into their paths as it is.
             overrides["prefix"] = quote(warehouse.name, safe="")

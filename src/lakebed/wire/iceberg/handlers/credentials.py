@@ -10,7 +10,7 @@ from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Headers, Response
 
 from ..answers import ok
-from ..delegation import vend
+from ..delegation import allowed_delegation, scope_facts, vend
 from ..request import CatalogRequest
 from ..routes import Route
 from ..services import CatalogServices
@@ -36,6 +36,9 @@ async def load_credentials(services: CatalogServices, request: CatalogRequest) -
             entry = await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
         where = None
+    if not allowed_delegation(services, warehouse).vends:
+        facts = scope_facts(f"s3://{data.bucket}/{data.home.directory}", vends=False)
+        return ok({"config": facts, "storage-credentials": []}, _NEVER_KEPT)
     vended = vend(services, request, warehouse, identifier, data, where)
     return ok({"config": vended.facts, "storage-credentials": [vended.storage_credential]}, _NEVER_KEPT)
 

@@ -12,7 +12,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content, ok
-from ..delegation import delegate, vend_copy
+from ..delegation import allowed_delegation, delegate, vend_copy
 from ..errors import refusal_of
 from ..request import CatalogRequest, parse_document
 from ..routes import Route
@@ -57,8 +57,8 @@ async def _answer(services: CatalogServices, request: CatalogRequest, planned: P
         refusal = refusal_of(result.failure)
         document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
-        if planned.copy is not None:
-            warehouse = planned.found.warehouse
+        warehouse = planned.found.warehouse
+        if planned.copy is not None and allowed_delegation(services, warehouse).vends:
             document["storage-credentials"] = [vend_copy(services, request, warehouse, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
         granted = await delegate(
@@ -70,7 +70,7 @@ async def _answer(services: CatalogServices, request: CatalogRequest, planned: P
             lambda: planned.table.properties,
             entry=planned.entry,
         )
-        if granted.credentials:
+        if granted.credentials and granted.has_secrets:
             document["storage-credentials"] = granted.credentials
     return ok(document)
 

@@ -25,7 +25,7 @@ from lakebed.wire.s3.documents.deletion import read_deletion
 from lakebed.wire.s3.xml import MalformedDocument
 
 from ..answers import ok
-from ..delegation import ANY_TABLE_SIGNING, purpose
+from ..delegation import ANY_TABLE_SIGNING, allowed_delegation, purpose
 from ..request import CatalogRequest
 from ..routes import Route
 from ..services import CatalogServices
@@ -167,6 +167,8 @@ def _signed(
     identifier: Identifier,
     data: TableData,
 ) -> Response:
+    if not allowed_delegation(services, warehouse).signs:
+        raise AccessDenied(f"remote signing is switched off for this catalog. catalog={warehouse.name}")
     document, address = wanted.document, wanted.address
     if address.target.bucket != data.bucket:
         raise AccessDenied(f"the table's files are in another bucket. bucket={address.target.bucket}")

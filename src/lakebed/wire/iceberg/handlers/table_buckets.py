@@ -10,6 +10,7 @@ from lakebed.tables.model import Warehouse
 from lakebed.wire.http.message import Response
 
 from ..answers import ok
+from ..delegation import allowed_delegation
 from ..paging import read_page
 from ..request import CatalogRequest
 from ..routes import MOUNTS, Route
@@ -25,12 +26,12 @@ class PropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 async def enable_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make an existing bucket a table bucket; again is the same."""
-    return ok(_described(await services.warehouses.enable(request.caller, request.warehouse)))
+    return ok(_described(services, await services.warehouses.enable(request.caller, request.warehouse)))
 
 
 async def get_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
     """What a table bucket is."""
-    return ok(_described(await services.warehouses.get(request.caller, request.warehouse)))
+    return ok(_described(services, await services.warehouses.get(request.caller, request.warehouse)))
 
 
 async def list_table_buckets(services: CatalogServices, request: CatalogRequest) -> Response:
@@ -40,7 +41,7 @@ async def list_table_buckets(services: CatalogServices, request: CatalogRequest)
     last = found.warehouses[-1].name if found.warehouses else ""
     return ok(
         {
-            "table-buckets": [_described(warehouse) for warehouse in found.warehouses],
+            "table-buckets": [_described(services, warehouse) for warehouse in found.warehouses],
             "next-page-token": page.next_token(last, truncated=found.truncated),
         }
     )
@@ -52,10 +53,10 @@ async def update_table_bucket(services: CatalogServices, request: CatalogRequest
     changed = await services.warehouses.set_properties(
         request.caller, request.warehouse, updates=asked.updates, removals=asked.removals
     )
-    return ok(_described(changed))
+    return ok(_described(services, changed))
 
 
-def _described(warehouse: Warehouse) -> dict[str, Any]:
+def _described(services: CatalogServices, warehouse: Warehouse) -> dict[str, Any]:
     name = warehouse.name
     return {
         "table-bucket": name,
@@ -65,7 +66,7 @@ def _described(warehouse: Warehouse) -> dict[str, Any]:
         "warehouse-location": warehouse.base_location,
         "catalog-uri": f"{MOUNTS[0]}/v1/{name}",
         "compat-catalog-uri": f"{MOUNTS[1]}/v1/{name}",
-        "credential-vending": "supported",
+        "credential-vending": "supported" if allowed_delegation(services, warehouse).vends else "disabled",
         "credential-scope": "table-prefix",
         "credential-scope-prefix": warehouse.base_location,
         "catalog-entry-present": True,

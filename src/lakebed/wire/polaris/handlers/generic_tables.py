@@ -14,7 +14,7 @@ from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.delegation import purpose
+from lakebed.wire.iceberg.delegation import allowed_delegation, purpose
 from lakebed.wire.iceberg.handlers.tables import list_names
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
@@ -90,6 +90,8 @@ async def _shown(services: CatalogServices, request: CatalogRequest, table: Gene
     if not _wants_keys(request):
         return ok(document)
     check_has_files(table.base_location)
+    if not allowed_delegation(services, table.warehouse).vends:
+        return ok(document | {"storage-access-configs": []})
     return ok(document | {"storage-access-configs": [await _access(services, request, table)]}, _NEVER_KEPT)
 
 

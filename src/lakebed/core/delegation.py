@@ -1,0 +1,33 @@
+"""How far a catalog gives clients access to the files of tables."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class AccessDelegation(StrEnum):
+    """What a client is given that requests access to files in `X-Iceberg-Access-Delegation`; each implies the next."""
+
+    VENDED = "vended-credentials"
+    """Temporary credentials, or signatures where it asks for those."""
+
+    SIGNING = "remote-signing"
+    """Signatures for its requests, and no credentials."""
+
+    NONE = "none"
+    """Neither: clients use credentials of their own for the object store."""
+
+    @property
+    def vends(self) -> bool:
+        """Whether credentials are vended."""
+        return self is AccessDelegation.VENDED
+
+    @property
+    def signs(self) -> bool:
+        """Whether requests are signed."""
+        return self is not AccessDelegation.NONE
+
+    def narrowed(self, other: AccessDelegation) -> AccessDelegation:
+        """What both allow."""
+        order = list(AccessDelegation)
+        return max(self, other, key=order.index)
