@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
 
-def catalog_of(server: RunningServer, user: User, warehouse: str) -> Catalog:
+def catalog_of(server: RunningServer, user: User, warehouse: str, **more: str) -> Catalog:
     return load_catalog(
         "lake",
         **{
@@ -33,6 +33,7 @@ def catalog_of(server: RunningServer, user: User, warehouse: str) -> Catalog:
             # For the catalog; files are reached with what it hands out.
             "client.access-key-id": user.keys.access_key,
             "client.secret-access-key": user.keys.secret_key,
+            **more,
         },
     )
 
@@ -81,3 +82,24 @@ def test_reader_reads_and_does_not_write(lakebed_server: RunningServer, warehous
     )
     with pytest.raises(ForbiddenError):
         catalog_of(lakebed_server, stranger, warehouse).load_table(("ns", "t"))
+
+
+def test_without_vended_credentials_files_are_reached_with_the_clients_own(
+    lakebed_server: RunningServer, s3: Any, warehouse: str, tmp_path: Path
+) -> None:
+    """The catalog's property switches vending off: the client is told the prefix, and keeps its own credentials."""
+    root = root_keys(lakebed_server)
+    change = {"updates": {"access-delegation": "none"}}
+    call(lakebed_server, root, "POST", f"buckets/{warehouse}/properties", change)
+    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*", "s3:*")
+    own = {"s3.access-key-id": engine.keys.access_key, "s3.secret-access-key": engine.keys.secret_key}
+    catalog = catalog_of(lakebed_server, engine, warehouse, **own)
+    catalog.create_namespace("ns")
+    table = catalog.create_table(("ns", "t"), schema=ROWS.schema)
+    assert table.io.properties["s3.access-key-id"] == engine.keys.access_key
+    assert table.io.properties["lakebed.credential-vending"] == "disabled"
+    table.append(ROWS)
+    assert catalog.load_table(("ns", "t")).scan().to_arrow() == ROWS
+    with catalog.create_table_transaction(("ns", "u"), schema=ROWS.schema) as staged:
+        staged.append(ROWS)
+    assert catalog.load_table(("ns", "u")).scan().to_arrow() == ROWS
