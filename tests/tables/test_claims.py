@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
+from lakebed.core.access import Session
 from lakebed.core.errors import AccessDenied, LakebedError, LocationTaken, WriteConflict
 from lakebed.objects.digests import Expectations
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
@@ -159,6 +161,28 @@ async def test_what_is_dropped_keeps_its_directory_until_its_files_are_gone(cata
             await catalog.create("t", location=claimed, caller=ENGINE)
     await catalog.create("t", location="s3://lake/home/x/inside")
     await catalog.drop("t", purge=True)
+
+
+async def test_credentials_for_a_table_are_not_honoured_where_it_is_no_more(catalog: Catalog) -> None:
+    """A table that is purged leaves its directory to others, and its credentials may be good for a while yet."""
+    made = await catalog.create("t", location="s3://lake/mine", caller=ENGINE)
+    vended = Session(None, 0, 2**62, (allow("s3:*"),), delegated_for=made.entry.id)
+    engine = Caller(replace(ENGINE.principal, session=vended))
+    await catalog.store.put("lake", "mine/data/f", b"rows", caller=engine)
+    await catalog.drop("t", purge=True)
+    await catalog.purges.run_due()
+    await catalog.store.put("lake", "mine/upload", b"secret", caller=PLAIN)
+    with pytest.raises(AccessDenied, match="does not have the key"):
+        await catalog.store.reader.get(engine, "lake", "mine/upload")
+
+
+async def test_promise_of_what_was_not_empty_takes_the_rights_again(catalog: Catalog) -> None:
+    await catalog.store.put("lake", "mine/f", b"secret")
+    owner = user("engine", allow("s3tables:*", "s3:*"))
+    for location in ("s3://lake/mine", "s3://lake/mine/inside"):
+        await catalog.claims.promise(owner, name("t"), await a_place(catalog, location))
+    with pytest.raises(AccessDenied):
+        await catalog.claims.prepare(ENGINE, await a_place(catalog, "s3://lake/mine"))
 
 
 async def test_catalog_is_as_it_was_after_a_refused_claim(catalog: Catalog) -> None:

@@ -24,25 +24,32 @@ def _kept(table: str, columns: str) -> Kept:
     )
 
 
-PROMISED: Final = _kept("promised_locations", "prefix, principal, expires_ms")
+PROMISED: Final = _kept("promised_locations", "prefix, principal, was_empty, expires_ms")
 RETAINED: Final = _kept("retained_locations", "prefix, dropped_ms")
 
 INSERT_PROMISE: Final = (
-    "INSERT INTO promised_locations (bucket, prefix, principal, warehouse, namespace, name, expires_ms)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO promised_locations (bucket, prefix, principal, warehouse, namespace, name, was_empty, expires_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-PROMISE_OF_KEY: Final = (
-    f"SELECT l.prefix, l.principal, l.expires_ms, l.namespace, l.name, {OWN_OF_WAREHOUSE}"  # noqa: S608
-    " FROM (SELECT prefix, principal, expires_ms, namespace, name, warehouse FROM promised_locations"
-    " WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) l JOIN warehouses w ON w.id = l.warehouse"
+RESERVATIONS_OF_KEY: Final = (
+    f"SELECT l.prefix, l.principal, l.entry, l.at_ms, l.namespace, l.name, {OWN_OF_WAREHOUSE} FROM ("  # noqa: S608
+    "SELECT * FROM (SELECT prefix, principal, '' AS entry, expires_ms AS at_ms, namespace, name, warehouse"
+    " FROM promised_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) p"
+    " UNION ALL "
+    "SELECT * FROM (SELECT prefix, principal, entry, dropped_ms AS at_ms, namespace, name, warehouse"
+    " FROM retained_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) r"
+    ") l JOIN warehouses w ON w.id = l.warehouse"
 )
+"""The last promised and the last retained directory at or before a key."""
 DELETE_EXPIRED: Final = "DELETE FROM promised_locations WHERE expires_ms <= ?"
 
 INSERT_RETAINED: Final = (
     "INSERT INTO retained_locations (bucket, prefix, entry, principal, warehouse, namespace, name, dropped_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-RETAINED_OF: Final = "SELECT prefix, principal, warehouse, namespace, name FROM retained_locations WHERE entry = ?"
+RETAINED_OF: Final = (
+    "SELECT prefix, principal, warehouse, namespace, name, dropped_ms FROM retained_locations WHERE entry = ?"
+)
 
 OCCUPIED: Final = (
     "SELECT 1 WHERE EXISTS (SELECT 1 FROM objects WHERE bucket = ? AND key >= ? AND key < ?)"

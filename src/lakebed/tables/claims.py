@@ -6,10 +6,11 @@ every right that the catalog would vend for it. Directories that are the table's
 
 Besides the directories of tables and views, two kinds of directories are not free:
 
-- promised: a principal staged a table there. The directory was empty then, nobody else claims it, and the guard keeps
-  other callers' objects out; so what is in it at the commit is what that principal wrote.
+- promised: a principal staged a table there. Nobody else claims it, and the guard keeps other callers' objects out; so
+  if it was empty then, what is in it at the commit is what that principal wrote.
 - retained: a table was dropped there without a purge, and its files are still there. It is free again when they are
-  gone, or when somebody claims it who holds every right to them in S3.
+  gone, or when somebody claims it who holds every right to them in S3. Who dropped it may have credentials for a while,
+  to delete the files, and for that while the guard keeps other callers' objects out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.access import Principal, root_of
 from lakebed.core.errors import AccessDenied, InvalidInput
+from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
 from lakebed.meta.seam import Reader, Row, Transaction
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.facilities import Facilities
@@ -45,6 +47,10 @@ from .warehouses import takes_client_locations
 
 PROMISED_MS: Final = 24 * 3_600_000
 """How long a staged table has its directory from when credentials for it were last issued."""
+
+
+RELEASED_MS: Final = MAX_DELEGATION_SECONDS * 1000
+"""How long after a drop credentials for the table's files are honoured: as long as any that was issued before."""
 
 
 class ChosenBy(Enum):
@@ -87,13 +93,21 @@ class Claim(NamedTuple):
     """Directories to which the claimant holds every right in S3."""
 
 
-class Promise(NamedTuple):
-    """A directory promised to a principal that staged a table there."""
+class Reservation(NamedTuple):
+    """A directory that is no table's, and for whose files somebody may have credentials."""
 
     warehouse: Warehouse
     principal: str
+    """Who staged a table there, or dropped one."""
+    entry: str
+    """The id of the dropped table; empty for a staged one."""
     namespace: Levels
     name: str
+
+    @property
+    def holder(self) -> str:
+        """What a key in it belongs to."""
+        return f"{self.entry or 'staged'} {self.principal}"
 
 
 def claimant_of(principal: Principal) -> str:
@@ -136,8 +150,8 @@ class Claims:
         held = await _held(tx, place)
         for address in place.addresses:
             held.add(address.directory)
-            await _remove_overlapping(tx, claim_rows.RETAINED, bucket_id, address.directory)
-            await _remove_overlapping(tx, claim_rows.PROMISED, bucket_id, address.directory)
+            await _take_overlapping(tx, claim_rows.RETAINED, bucket_id, address.directory)
+            await _take_overlapping(tx, claim_rows.PROMISED, bucket_id, address.directory)
         await tx.run(catalog_rows.DELETE_LOCATIONS, place.entry_id)
         for directory in outermost(held):
             await tx.run(catalog_rows.INSERT_LOCATION, bucket_id, directory, place.entry_id)
@@ -158,9 +172,12 @@ class Claims:
             promised: set[str] = set()
             for address in place.addresses:
                 promised.add(address.directory)
-                promised |= await _remove_overlapping(
-                    tx, claim_rows.PROMISED, bucket_id, address.directory, after=now_ms
-                )
+                for prefix, _, was_empty, expires_ms in await _take_overlapping(
+                    tx, claim_rows.PROMISED, bucket_id, address.directory
+                ):
+                    # Of the same principal: what is in it stays what it wrote.
+                    if was_empty and expires_ms > now_ms:
+                        promised.add(prefix)
             for directory in outermost(promised):
                 await tx.run(
                     claim_rows.INSERT_PROMISE,
@@ -170,16 +187,21 @@ class Claims:
                     place.warehouse.id,
                     path_of(identifier.namespace),
                     identifier.name,
+                    int(directory not in claim.permitted),
                     now_ms + PROMISED_MS,
                 )
 
         await self._f.meta.transact(work)
 
     async def was_dropped_by(self, caller: Caller, identifier: Identifier, place: Place) -> bool:
-        """Whether the caller dropped this very table, by this name and with these directories, and its files remain."""
+        """Whether the caller has just dropped this very table, by this name and with these directories.
+
+        Its files may be deleted then, by engines that purge tables themselves.
+        """
+        since_ms = self._f.clock.now_ms() - RELEASED_MS
         found = await self._f.meta.rows(claim_rows.RETAINED_OF, place.entry_id)
         who = (claimant_of(caller.principal), place.warehouse.id, path_of(identifier.namespace), identifier.name)
-        prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == who]
+        prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == who and row[5] > since_ms]
         return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in place.addresses)
 
     async def forget_expired(self) -> int:
@@ -195,7 +217,7 @@ class Claims:
         claimant, bucket_id = claimant_of(caller.principal), place.warehouse.bucket.id
         for address in place.addresses:
             row = await self._f.meta.row(claim_rows.PROMISED.at_or_before, bucket_id, address.directory)
-            if row is None or row[0] != address.directory or row[1] != claimant or row[2] < until_ms:
+            if row is None or row[0] != address.directory or row[1] != claimant or not row[2] or row[3] < until_ms:
                 return False
         return True
 
@@ -225,12 +247,13 @@ class Claims:
                 )
 
 
-async def promise_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Promise | None:
-    """The promise whose directory a key lies in. One statement."""
-    row = await reader.row(claim_rows.PROMISE_OF_KEY, bucket.id, key)
-    if row is None or not key.startswith(row[0]) or row[2] <= now_ms:
-        return None
-    return Promise(warehouse_in(bucket, row, 5), row[1], levels_of(row[3]), row[4])
+async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Reservation | None:
+    """What is reserved in a directory that a key of no table lies in. One statement."""
+    for row in await reader.rows(claim_rows.RESERVATIONS_OF_KEY, bucket.id, key, bucket.id, key):
+        prefix, principal, entry, at_ms, path, name = row[:6]
+        if key.startswith(prefix) and now_ms < (at_ms + RELEASED_MS if entry else at_ms):
+            return Reservation(warehouse_in(bucket, row, 6), principal, entry, levels_of(path), name)
+    return None
 
 
 async def retain(
@@ -269,11 +292,14 @@ async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -
             continue
         await check_unclaimed(reader, warehouse, address, place.entry_id)
         own = set(held)
-        for prefix, principal, expires_ms in await _overlapping(reader, claim_rows.PROMISED, bucket_id, directory):
+        for prefix, principal, was_empty, expires_ms in await _overlapping(
+            reader, claim_rows.PROMISED, bucket_id, directory
+        ):
             if expires_ms > now_ms:
                 if principal != claimant:
                     raise location_taken(address)
-                own.add(prefix)
+                if was_empty:
+                    own.add(prefix)
         for prefix, _ in await _overlapping(reader, claim_rows.RETAINED, bucket_id, directory):
             if not await _is_empty(reader, bucket_id, prefix):
                 contested[prefix] = None
@@ -291,14 +317,12 @@ async def _overlapping(reader: Reader, kept: claim_rows.Kept, bucket_id: int, di
     return found
 
 
-async def _remove_overlapping(
-    tx: Transaction, kept: claim_rows.Kept, bucket_id: int, directory: str, *, after: int = 0
-) -> set[str]:
-    """Remove the rows of directories that overlap with this one; the directories of those that expire after a time."""
+async def _take_overlapping(tx: Transaction, kept: claim_rows.Kept, bucket_id: int, directory: str) -> list[Row]:
+    """Remove the rows of directories that overlap with this one; they come back."""
     found = await _overlapping(tx, kept, bucket_id, directory)
     for row in found:
         await tx.run(kept.delete, bucket_id, row[0])
-    return {str(row[0]) for row in found if row[-1] > after}
+    return found
 
 
 async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iterable[str] = ()) -> bool:

@@ -23,7 +23,7 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .base_locations import warehouse_at
-from .claims import claimant_of, promise_at
+from .claims import claimant_of, reservation_at
 from .entries import known_from
 from .files import SCHEMES
 from .gate import Action, Gate
@@ -63,25 +63,28 @@ class TableGuard:
                 raise AccessDenied(f"the file is in quarantine: release it to read it. key={key}")
         found = await placed_at(self._meta, bucket, key)
         if found is None:
-            return await self._admit_promised(caller, bucket, key, reads=reads)
+            return await self._admit_elsewhere(caller, bucket, action, key)
         await self._admit_to_table(caller, found, action, key, reads=reads)
         return found.entry.id
 
-    async def _admit_promised(self, caller: Caller, bucket: Bucket, key: str, *, reads: bool) -> Holder:
-        """What a key of no table belongs to: nothing, or the principal that staged a table there."""
-        promise = await promise_at(self._meta, bucket, key, self._clock.now_ms())
-        if promise is None:
+    async def _admit_elsewhere(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
+        """What a key of no table belongs to: nothing, or who has staged a table there or just dropped one.
+
+        Credentials for a table's files are good only where the key is still the table's, or who has them staged one.
+        """
+        reserved = await reservation_at(self._meta, bucket, key, self._clock.now_ms())
+        delegated_for = "" if caller.principal.session is None else caller.principal.session.delegated_for
+        is_theirs = reserved is not None and claimant_of(caller.principal) == reserved.principal
+        if delegated_for and not (is_theirs or (reserved is not None and reserved.entry == delegated_for)):
+            raise AccessDenied(f"the credentials are for a table that does not have the key. key={key}")
+        if reserved is None:
             return ""
-        if claimant_of(caller.principal) != promise.principal:
-            # Whoever staged the table holds credentials to all that gets there.
+        if not is_theirs and not delegated_for and action == "s3:PutObject":
+            # Who staged or dropped the table holds credentials to all that gets there.
             await self._gate.check(
-                caller,
-                promise.warehouse,
-                Action.GET_TABLE_DATA if reads else Action.PUT_TABLE_DATA,
-                namespace=promise.namespace,
-                name=promise.name,
+                caller, reserved.warehouse, Action.PUT_TABLE_DATA, namespace=reserved.namespace, name=reserved.name
             )
-        return promise.principal
+        return reserved.holder
 
     async def _admit_to_table(self, caller: Caller, found: Placed, action: str, key: str, *, reads: bool) -> None:
         principal = caller.principal
@@ -149,8 +152,10 @@ class TableGuard:
         """
         if holder is not None:
             found = await placed_at(tx, bucket, key)
-            promise = None if found is not None else await promise_at(tx, bucket, key, self._clock.now_ms())
-            now = found.entry.id if found is not None else "" if promise is None else promise.principal
+            now = "" if found is None else found.entry.id
+            if found is None:
+                reserved = await reservation_at(tx, bucket, key, self._clock.now_ms())
+                now = "" if reserved is None else reserved.holder
             if now not in ("", holder):
                 raise WriteConflict(f"a table was made around the key while it was written: write it again. key={key}")
         if await tx.row(rows.IS_CURRENT_METADATA, *(f"{scheme}{bucket.name}/{key}" for scheme in SCHEMES)) is not None:

@@ -383,6 +383,22 @@ async def test_who_dropped_a_table_deletes_its_files_with_fresh_keys(lake: Lake,
     assert (await lake.call("GET", f"{TABLES}/t/credentials{wider}", keys=engine)).status == 403
 
 
+async def test_objects_that_arrive_where_a_table_was_are_not_for_who_dropped_it(lake: Lake, engine: Keys) -> None:
+    """Not with credentials from before the drop, nor with those that are issued to delete the files."""
+    made = await lake.table("t", keys=engine, access=VENDED, location="s3://lake/incoming")
+    (before, *_) = vended(made)
+    query = Whereabouts(made.document["metadata"]["table-uuid"].replace("-", ""), "s3://lake/incoming", {}).query
+    assert (await lake.call("DELETE", f"{TABLES}/t", keys=engine)).status == 204
+    (after, *_) = vended(await lake.call("GET", f"{TABLES}/t/credentials{query}", keys=engine))
+    plain = await lake.user("plain", allow("s3:*"))
+    assert (await lake.send("PUT", "/lake/incoming/upload", b"secret", keys=plain)).status == 403
+    lake.clock.advance(3601.0)
+    assert (await lake.send("PUT", "/lake/incoming/upload", b"secret", keys=plain)).status == 200
+    for keys in (before, after):
+        assert (await lake.send("GET", "/lake/incoming/upload", keys=keys)).status in (400, 403)
+    assert (await lake.call("GET", f"{TABLES}/t/credentials{query}", keys=engine)).status == 403
+
+
 # -- staged tables -----------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 -- Directories that no table has on record and that are not free either. See docs/adr/0043-location-claims.md.
 
--- Directories promised to a principal that staged a table there. They were empty when they were promised.
+-- Directories promised to a principal that staged a table there.
 CREATE TABLE promised_locations (
     bucket     {bigint} NOT NULL REFERENCES buckets (id) ON DELETE CASCADE,
     prefix     {text}   NOT NULL,
@@ -8,6 +8,8 @@ CREATE TABLE promised_locations (
     warehouse  {bigint} NOT NULL REFERENCES warehouses (id) ON DELETE CASCADE,
     namespace  {text}   NOT NULL,
     name       {text}   NOT NULL,
+    -- Whether nothing was in it then. Otherwise the principal has rights in S3 to what is, and is asked for them again.
+    was_empty  {bigint} NOT NULL,
     expires_ms {bigint} NOT NULL,
     PRIMARY KEY (bucket, prefix)
 ) {clustered};
