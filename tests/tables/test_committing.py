@@ -509,7 +509,8 @@ async def test_tables_change_all_or_none(catalog: Catalog, failing: str) -> None
     for table in ("a", "b"):
         await catalog.create(table, location=f"s3://lake/{table}")
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("c", location="s3://lake/c"))
-    overlapping = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("d", location="s3://lake/a/d"))
+    overlapping = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("d"))
+    inside = {"action": "set-location", "location": "s3://lake/a/d"}
     last = {
         "requirement": a_change(
             name("b"), set_properties(x="1"), requirements=[{"type": "assert-default-spec-id", "default-spec-id": 7}]
@@ -517,7 +518,7 @@ async def test_tables_change_all_or_none(catalog: Catalog, failing: str) -> None
         "update": a_change(name("b"), {"action": "set-current-schema", "schema-id": 7}),
         "missing table": a_change(name("none"), set_properties(x="1")),
         "taken name": a_change(name("b"), *staged(promised.document), requirements=[ASSERT_CREATE]),
-        "taken place": a_change(name("d"), *staged(overlapping.document), requirements=[ASSERT_CREATE]),
+        "taken place": a_change(name("d"), *staged(overlapping.document), inside, requirements=[ASSERT_CREATE]),
     }[failing]
     async with catalog.unchanged():
         with pytest.raises((CommitConflict, InvalidInput, NoSuchTable, AlreadyExists)):
@@ -821,7 +822,8 @@ async def test_transaction_asks_for_the_rights_to_each_of_its_tables(light_catal
 
 
 async def test_committing_a_staged_table_asks_for_the_right_to_create(light_catalog: Catalog) -> None:
-    promised = await light_catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
+    mine = Mutation(may(Action.CREATE_TABLE))
+    promised = await light_catalog.creation.stage(mine, "lake", ("ns",), a_table())
     updates = staged(promised.document)
     async with light_catalog.unchanged():
         for caller in (NOBODY, may(*COMMIT_RIGHTS)):

@@ -143,11 +143,13 @@ async def test_refused_table_leaves_nothing(catalog: Catalog) -> None:
 # -- staged ----------------------------------------------------------------------------------------------------------
 
 
-async def test_staged_table_is_promised_and_stores_nothing(catalog: Catalog) -> None:
-    async with catalog.unchanged():
-        promised = await catalog.creation.stage(
-            AS_ROOT, "lake", ("ns",), a_table(location="s3://lake/here/", properties={"owner": "ann"})
-        )
+async def test_staged_table_is_promised_and_stores_nothing_else(catalog: Catalog) -> None:
+    promised = await catalog.creation.stage(
+        AS_ROOT, "lake", ("ns",), a_table(location="s3://lake/here/", properties={"owner": "ann"})
+    )
+    assert await catalog.claimed() == {}
+    for table, rows in (("entries", 0), ("objects", 0), ("promised_locations", 1)):
+        assert await catalog.store.meta.row(f"SELECT COUNT(*) FROM {table}") == (rows,)
     assert promised.identifier == name()
     metadata = parse_table(promised.document)
     assert (metadata.location, metadata.properties["owner"]) == ("s3://lake/here", "ann")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -130,9 +131,14 @@ async def test_cve_2026_42809_staged_table_gets_no_keys_to_another_tables_direct
     await catalog.create("victim", location="s3://lake/taken/")
     await catalog.create("other", location="s3://lake/around/victim")
     request = {"location": place} if by == "location" else {"properties": {by: place}}
-    staged = await stage(catalog, **request)
     with pytest.raises(LocationTaken):
-        await access_to_staged(catalog, staged)
+        await stage(catalog, **request)
+    staged = await stage(catalog)
+    elsewhere = staged.metadata.location if by != "location" else place
+    properties = {} if by == "location" else {by: place}
+    metadata = replace(staged.metadata, location=elsewhere, properties=properties)
+    with pytest.raises(LocationTaken):
+        await access_to_staged(catalog, staged._replace(metadata=metadata))
 
 
 async def test_staged_table_has_the_directories_that_it_will_have(catalog: Catalog) -> None:
@@ -140,12 +146,15 @@ async def test_staged_table_has_the_directories_that_it_will_have(catalog: Catal
     data = await access_to_staged(catalog, staged)
     assert data.directories == ("new/t/", "new/data/")
     assert data.table == (staged.metadata.uuid or "").replace("-", "")
+    creator = user("creator", allow("s3tables:CreateTable"))
     with pytest.raises(AccessDenied):
-        await access_to_staged(catalog, staged, user("creator", allow("s3tables:CreateTable")))
+        await access_to_staged(catalog, await stage(catalog, creator), creator)
+    with pytest.raises(LocationTaken):
+        await access_to_staged(catalog, staged, WRITER)
     arn = f"arn:aws:s3tables:us-east-1:{DEFAULT_ACCOUNT}:bucket/lake/table/*"
-    assert not (
-        await access_to_staged(catalog, staged, user("reader", allow("s3tables:GetTableData", resource=arn)))
-    ).writes
+    statements = [("s3tables:CreateTable", "*"), ("s3tables:GetTableData", arn)]
+    reader = user("reader", *(allow(action, resource=resource) for action, resource in statements))
+    assert not (await access_to_staged(catalog, await stage(catalog, reader), reader)).writes
 
 
 @pytest.mark.parametrize("path", ["s3://elsewhere/t", "s3://lake/.lakebed/t", "s3://lake/victim/metadata"])

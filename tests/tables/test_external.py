@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from lakebed.core.errors import InvalidInput, NoSuchTable
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.metadata import parse_create_view
+from lakebed.tables.metadata import new_table, parse_create_view, serialize_table
 from lakebed.tables.model import EntryKind, WarehouseKind
 from tests.objects.stores import ROOT
 
@@ -51,8 +52,8 @@ async def stage(catalog: Catalog) -> object:
 
 
 async def commit_staged(catalog: Catalog) -> object:
-    draft = await catalog.creation.stage(AS_ROOT, "source", ("ns",), a_table("u"))
-    change = a_change(name("u"), *staged(draft.document), requirements=[ASSERT_CREATE])
+    draft = new_table(a_table("u"), location="s3://lake/u", uuid=str(uuid4()), now_ms=0)
+    change = a_change(name("u"), *staged(serialize_table(draft)), requirements=[ASSERT_CREATE])
     return await catalog.commits.commit(AS_ROOT, "mirror", change)
 
 

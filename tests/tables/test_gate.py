@@ -202,7 +202,18 @@ USE_CASES: dict[str, tuple[UseCase, tuple[str, ...]]] = {
     ),
     "register table": (
         lambda c, who: c.registration.register_table(Mutation(who), "lake", name("new"), "s3://lake/loose.json"),
-        (Action.CREATE_TABLE, "s3:GetObject"),
+        (
+            Action.CREATE_TABLE,
+            "s3:GetObject",
+            "s3:GetObjectVersion",
+            "s3:PutObject",
+            "s3:DeleteObject",
+            "s3:AbortMultipartUpload",
+            "s3:ListMultipartUploadParts",
+            "s3:ListBucket",
+            "s3:ListBucketMultipartUploads",
+            "s3:GetBucketLocation",
+        ),
     ),
     "create view": (lambda c, who: c.create_view("new", caller=who), (Action.CREATE_TABLE,)),
     "replace view": (

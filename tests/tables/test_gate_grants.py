@@ -277,7 +277,7 @@ async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: Cat
 async def test_registering_takes_the_right_to_create_and_to_overwrite_that_to_all_metadata(
     light_catalog: Catalog,
 ) -> None:
-    reading = (policy(statement(action="s3:GetObject", resource="*")),)
+    reading = (policy(statement(action="s3:*", resource="*")),)
     key = await key_of(light_catalog, "ns")
     made = (await light_catalog.create("t")).entry
     await light_catalog.create("other")

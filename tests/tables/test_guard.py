@@ -59,8 +59,13 @@ async def read_tags(catalog: Catalog, caller: Caller, key: str) -> object:
     return await catalog.store.annotations.tags(caller, "lake", key, None)
 
 
+def another(caller: Caller, key: str) -> str:
+    """The other side of a copy: credentials for a table are good for its files alone."""
+    return "elsewhere" if caller.principal.session is None else f"{key}.copy"
+
+
 async def copy_from(catalog: Catalog, caller: Caller, key: str) -> object:
-    new = NewObject("elsewhere", DEFAULT_ATTRIBUTES)
+    new = NewObject(another(caller, key), DEFAULT_ATTRIBUTES)
     return await catalog.store.copier.copy(caller, CopySource("lake", key), "lake", new, CopyChanges())
 
 
@@ -80,9 +85,9 @@ async def delete_many(catalog: Catalog, caller: Caller, key: str) -> object:
 
 
 async def copy_to(catalog: Catalog, caller: Caller, key: str) -> object:
-    await catalog.store.put("lake", "elsewhere", b"other")
+    await catalog.store.put("lake", another(caller, key), b"other")
     new = NewObject(key, DEFAULT_ATTRIBUTES)
-    return await catalog.store.copier.copy(caller, CopySource("lake", "elsewhere"), "lake", new, CopyChanges())
+    return await catalog.store.copier.copy(caller, CopySource("lake", another(caller, key)), "lake", new, CopyChanges())
 
 
 async def upload(catalog: Catalog, caller: Caller, key: str) -> object:

@@ -116,7 +116,9 @@ async def test_import_needs_the_right_to_make_tables_and_to_read_the_file(light_
         await import_table(light_catalog, where, caller=may("s3:GetObject"))
     with pytest.raises(AccessDenied):
         await import_table(light_catalog, where, caller=may("s3tables:CreateTable"))
-    maker = may("s3tables:CreateTable", "s3:GetObject")
+    with pytest.raises(AccessDenied, match="in S3"):
+        await import_table(light_catalog, where, caller=may("s3tables:CreateTable", "s3:GetObject"))
+    maker = may("s3tables:CreateTable", "s3:*")
     assert (await import_table(light_catalog, where, caller=maker)).is_new
     with pytest.raises(AccessDenied):
         await import_table(light_catalog, where, caller=maker)  # it is there, and he may not see it

@@ -71,7 +71,9 @@ async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(cata
         stale = replace(await pointer(catalog, "a"), found=past)
         with pytest.raises(PointerMoved):
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), stale], ANSWER)
-        taken = await pointer(catalog, "d", "s3://lake/a/inner")
+    taken = await pointer(catalog, "d", "s3://lake/b/inner")
+    await catalog.create("b", location="s3://lake/b")
+    async with catalog.unchanged():
         with pytest.raises(LocationTaken):
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), taken], ANSWER)
 
@@ -149,13 +151,15 @@ async def test_without_a_claim_the_directories_stay(catalog: Catalog) -> None:
 
 
 async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog: Catalog) -> None:
+    await catalog.create()
+    blobs = await catalog.store.stored_blobs()
     prepared = await pointer(catalog)
     assert prepared.file is not None
     await catalog.store.put("lake", prepared.file.address.key, b"somebody was here before")
     await catalog.publisher.publish(AS_ROOT, [prepared], ANSWER)
     assert await catalog.files.read(prepared.metadata_at) == b"m" * 100
     await catalog.store.reaper.sweep()
-    assert len(await catalog.store.stored_blobs()) == 1
+    assert len(await catalog.store.stored_blobs() - blobs) == 1
 
 
 # -- failures --------------------------------------------------------------------------------------------------------

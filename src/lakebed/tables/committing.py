@@ -42,7 +42,7 @@ from .metadata.table import TableMetadata
 from .metadata.updates import Update, kind_of, parse_table_updates
 from .metadata.views import ViewMetadata
 from .model import Entry, EntryKind
-from .publishing import COMMITTED, CREATED, Pointer, Publisher
+from .publishing import COMMITTED, CREATED, Pointer, Publisher, check_unused
 from .turns import Turns
 from .validation.commit import CommitValidator
 
@@ -262,6 +262,8 @@ class Commits:
         entry_id = entry.id if entry is not None else (new.uuid or new_id).replace("-", "")
         if new is base:
             return _Prepared(change, found, kept, base, new, None, entry_id, {})
+        if entry is None:
+            await check_unused(self._f.meta, entry_id)
         place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties)
         # Whether or not they change: the catalog's allowed locations may have.
         check_places(place)

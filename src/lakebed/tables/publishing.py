@@ -13,7 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from lakebed.core.errors import AlreadyExists, LakebedError, PointerMoved
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.publish import Displaced
 
@@ -65,6 +65,16 @@ class Pointer:
     """The files that were found good when the change was checked: it stands only on these."""
     also: Also | None = None
     """What else is recorded with the move, if something is."""
+
+
+async def check_unused(reader: Reader, entry_id: str) -> None:
+    """Return if an id is free for a new entry. Raises AlreadyExists.
+
+    Clients choose the identity of tables that they stage. One that is in use, if only by a purge that is to come, has
+    directories that must not change hands.
+    """
+    if await reader.row(rows.LOCATIONS_OF, entry_id) is not None:
+        raise AlreadyExists(f"another table has this uuid, or had it and is not purged yet. uuid={entry_id}")
 
 
 class Publisher:
@@ -189,10 +199,7 @@ class Publisher:
         found = await self._entries.find(tx, pointer.found.warehouse.name, pointer.identifier)
         if found.entry is not None:
             raise name_taken(found.entry, pointer.identifier, pointer.kind)
-        if await tx.row(rows.LOCATIONS_OF, pointer.entry_id) is not None:
-            # Clients choose the identity of tables that they stage. One that is in use, if only by a purge that is to
-            # come, has directories that must not change hands.
-            raise AlreadyExists(f"another table has this uuid, or had it and is not purged yet. uuid={pointer.uuid}")
+        await check_unused(tx, pointer.entry_id)
         entry = Entry(
             pointer.entry_id,
             pointer.kind,

@@ -166,10 +166,15 @@ async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: Cata
     history = await foreign_history(catalog)
     request = SyncRequest(OPERATED, metadata_at=history.files[1])
     see = "s3tables:GetTableMetadataLocation"
-    for rights in ((see,), (see, "s3tables:CreateTable"), ("s3tables:CreateTable", "s3:GetObject")):
+    for rights in (
+        (see,),
+        (see, "s3tables:CreateTable"),
+        ("s3tables:CreateTable", "s3:*"),
+        (see, "s3tables:CreateTable", "s3:GetObject"),
+    ):
         with pytest.raises(AccessDenied):
             await sync(catalog, request, mutation=Mutation(may(*rights)))
-    maker = may(see, "s3tables:CreateTable", "s3:GetObject")
+    maker = may(see, "s3tables:CreateTable", "s3:*")
     await sync(catalog, request, mutation=Mutation(maker))
     async with catalog.unchanged():
         with pytest.raises(AccessDenied):

@@ -533,6 +533,47 @@ async def test_right_to_a_part_of_the_directory_is_not_enough(lake: Lake, statem
     assert (await create(lake, owner, OTHER)).status == 403
 
 
+# -- the identity of another table -------------------------------------------------------------------------------------
+
+
+async def test_uuid_of_another_table_opens_none_of_its_directories(lake: Lake, engine: Keys) -> None:
+    """Nor does an answer tell which files are there."""
+    victim = (await lake.table("victim", location="s3://lake/home/t")).document["metadata"]["table-uuid"]
+    for listing in ("s3://lake/home/t/metadata/there.avro", "s3://lake/home/t/metadata/missing.avro"):
+        document = assert_create("s3://lake/home/t", victim)
+        snapshot = {
+            "snapshot-id": 1,
+            "sequence-number": 1,
+            "timestamp-ms": lake.clock.now_ms(),
+            "manifest-list": listing,
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+        }
+        document["updates"].append({"action": "add-snapshot", "snapshot": snapshot})
+        answer = await lake.call("POST", f"{TABLES}/claim", document, keys=engine)
+        assert answer.status == 409, answer.body
+        assert "uuid" in answer.document["error"]["message"]
+    query = Whereabouts(victim.replace("-", ""), "s3://lake/home/t", {}).query
+    assert (await lake.call("GET", f"{TABLES}/claim/credentials{query}", keys=engine)).status == 403
+
+
+@pytest.mark.parametrize("listing", ["s3://lake/other/deep/secret", "s3://lake/other/deep/missing"])
+async def test_refusal_does_not_tell_which_objects_are_there(lake: Lake, engine: Keys, listing: str) -> None:
+    document = assert_create(OTHER)
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": lake.clock.now_ms(),
+        "manifest-list": listing,
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+    document["updates"].append({"action": "add-snapshot", "snapshot": snapshot})
+    answer = await lake.call("POST", f"{TABLES}/claim", document, keys=engine)
+    await refused(lake, answer)
+    assert listing not in answer.document["error"]["message"]
+
+
 # -- tables that have their directory ----------------------------------------------------------------------------------
 
 
