@@ -71,9 +71,10 @@ async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(cata
         stale = replace(await pointer(catalog, "a"), found=past)
         with pytest.raises(PointerMoved):
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), stale], ANSWER)
-    taken = await pointer(catalog, "d", "s3://lake/b/inner")
+    claim = (await pointer(catalog, "d", "s3://lake/b/inner")).claim
     await catalog.create("b", location="s3://lake/b")
     async with catalog.unchanged():
+        taken = replace(await pointer(catalog, "d"), claim=claim)
         with pytest.raises(LocationTaken):
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), taken], ANSWER)
 

@@ -135,7 +135,7 @@ async def test_engine_that_dropped_a_table_has_the_deletion_of_its_files_signed(
     await lake.table(location="s3://lake/home/t")
     loaded = await lake.call("GET", TABLE, keys=engine, access="remote-signing")
     endpoint = loaded.document["config"]["signer.endpoint"]
-    await lake.call("DELETE", TABLE)
+    await lake.call("DELETE", TABLE, keys=engine)
     for method in ("HEAD", "GET", "DELETE"):
         signed = await sign(lake, endpoint, method, "/lake/home/t/f", engine)
         assert signed.status == 200, signed.body
