@@ -11,13 +11,13 @@ from uuid import uuid4
 import pytest
 
 from lakebed.core.access import Session
-from lakebed.core.errors import AccessDenied, LakebedError, LocationTaken, WriteConflict
+from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationTaken, WriteConflict
 from lakebed.objects.digests import Expectations
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.writing import NewObject
-from lakebed.tables.claims import PROMISED_MS, Place
+from lakebed.tables.claims import PROMISED_MS, ChosenBy, Claims, Place
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.model import EntryKind
+from lakebed.tables.model import EntryKind, WarehouseKind
 from tests.objects.stores import ROOT, user
 
 from .catalogs import Catalog, a_table, name
@@ -193,3 +193,27 @@ async def test_catalog_is_as_it_was_after_a_refused_claim(catalog: Catalog) -> N
             await catalog.create("u", location="s3://lake/other", caller=ENGINE)
         with pytest.raises(AccessDenied):
             await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/other"}, caller=ENGINE)
+
+
+# -- catalogs that follow another, and locations that clients may not choose -------------------------------------------
+
+
+async def test_directories_of_an_external_catalog_take_the_rights_to_read(catalog: Catalog) -> None:
+    """Credentials for its tables read and never write. Who tells the catalog of its tables is believed."""
+    mirror = await catalog.make("mirror", "s3://sea/mirror", kind=WarehouseKind.EXTERNAL)
+    await catalog.store.put("sea", "mirror/t/f", b"rows")
+    place = Place(mirror, None, EntryKind.TABLE, uuid4().hex, "s3://sea/mirror/t")
+    reader = user("reader", allow("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:GetBucketLocation"))
+    for chosen_by in (ChosenBy.CLIENT, ChosenBy.OTHER_CATALOG):
+        with pytest.raises(AccessDenied, match="s3:"):
+            await catalog.claims.prepare(ENGINE, place, chosen_by)
+        await catalog.claims.prepare(reader, place, chosen_by)
+    await catalog.claims.prepare(ENGINE, place, ChosenBy.CATALOG)
+
+
+async def test_another_catalog_chooses_locations_where_clients_may_not(catalog: Catalog) -> None:
+    claims, place = Claims(catalog.store.facilities, client_locations=False), await a_place(catalog)
+    for chosen_by in (ChosenBy.OTHER_CATALOG, ChosenBy.CATALOG):
+        await claims.prepare(ENGINE, place, chosen_by)
+    with pytest.raises(InvalidInput, match="not chosen by clients"):
+        await claims.prepare(ENGINE, place)

@@ -62,6 +62,25 @@ def test_reader_reads_and_does_not_write(
     assert vended.value(f"SELECT count(*) FROM {vended.table(namespace)}") == 3
 
 
+def test_without_delegation_spark_reaches_files_with_credentials_of_its_own(
+    spark: SparkSession, lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The entry of storage-credentials has the prefix and no secrets: Spark's own go on to be used."""
+    quiet = new_lake(lakebed_server)
+    change = {"updates": {"access-delegation": "none"}}
+    assert quiet.request("POST", f"buckets/{quiet.warehouse}/properties", change).status == 200
+    engineer = user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*", "s3:*")
+    way = Way("own", settings=VENDED.settings, holds_keys=True)
+    engine = new_engine(spark, quiet, way, engineer.keys)
+    engine.sql(f"CREATE NAMESPACE {engine.catalog}.ns")
+    t = engine.table("ns")
+    engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(3)")
+    engine.sql(f"INSERT INTO {t} VALUES (9)")
+    assert engine.value(f"SELECT count(*) FROM {t}") == 4
+    engine.sql(f"CREATE OR REPLACE TABLE {t} USING iceberg AS SELECT id FROM range(2)")
+    assert engine.value(f"SELECT count(*) FROM {t}") == 2
+
+
 def test_who_may_not_see_a_table_is_told_nothing_of_it(
     spark: SparkSession, lake: Lake, vended: Engine, namespace: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
