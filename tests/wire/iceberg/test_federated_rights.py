@@ -244,6 +244,19 @@ async def _people(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
     return writer, reader, neither
 
 
+async def test_keys_are_not_passed_on_where_delegation_is_switched_off(lakes: TwoLakes) -> None:
+    writer, _, _ = await _people(lakes)
+    catalog = await lakes.office.done("GET", f"/catalogs/{CATALOG}")
+    change = {"currentEntityVersion": catalog["entityVersion"], "properties": {"access-delegation": "none"}}
+    await lakes.office.done("PUT", f"/catalogs/{CATALOG}", change)
+    for access in (VENDED, "vended-credentials,remote-signing"):
+        shown = await lakes.call("GET", TABLE, keys=writer, access=access)
+        assert shown.status == 200
+        assert "storage-credentials" not in shown.document
+        assert "s3.secret-access-key" not in shown.document["config"]
+    assert (await lakes.call("GET", f"{TABLE}/credentials", keys=writer)).document == {"storage-credentials": []}
+
+
 async def test_keys_are_passed_on_to_who_may_write(lakes: TwoLakes) -> None:
     writer, reader, neither = await _people(lakes)
     shown = await lakes.call("GET", TABLE, keys=writer, access=VENDED)
