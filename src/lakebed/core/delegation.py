@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class AccessDelegation(StrEnum):
-    """What a client is given that requests access to files in `X-Iceberg-Access-Delegation`; each implies the next."""
+    """The access that a client can request in `X-Iceberg-Access-Delegation`; each value includes the next."""
 
     VENDED = "vended-credentials"
-    """Temporary credentials, or signatures where it asks for those."""
+    """Temporary credentials, or signatures if the client requests those."""
 
     SIGNING = "remote-signing"
     """Signatures for its requests, and no credentials."""

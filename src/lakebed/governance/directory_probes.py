@@ -1,9 +1,8 @@
-"""Which keys of a directory decide whether a caller holds a right to all of it. Pure.
+"""Chooses sample keys that decide whether a caller holds a right to a whole directory. Pure.
 
-The authorizer answers for one key at a time, and a directory has no end of them. But policies tell keys apart by their
-patterns alone: a key that none of them names stands for all such keys, and one key for each pattern that reaches into
-the directory stands for the keys of that pattern. Whatever the authorizer allows for all of these it allows for the
-directory, as far as documents decide. What depends on the object itself (its tags) is answered as for a new object.
+The authorizer decides one key at a time, and a directory has unlimited keys. Policies distinguish keys only by resource
+patterns. So one key that matches no specific pattern, and one key for each pattern that reaches into the directory,
+represent all keys, as far as policy documents decide. Conditions on tags are evaluated as for an untagged object.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ UNNAMED: Final = "9f4b1c7e-unnamed/5d20a8f3.probe"
 
 
 def probes(directory: str, principal: Principal, rules: ResourceRules, values: Values) -> list[str]:
-    """ARNs of keys in `directory`, itself the ARN of one that ends in a slash, to ask about. Raises InvalidPolicy."""
+    """ARNs of keys in `directory`, the ARN of a directory with its final slash, to check. Raises InvalidPolicy."""
     found = dict.fromkeys([f"{directory}{UNNAMED}"])
     for document in _documents(principal, rules):
         for statement in parse_policy(document).statements:
@@ -31,7 +30,7 @@ def probes(directory: str, principal: Principal, rules: ResourceRules, values: V
 
 
 def witnesses(pattern: Pattern, directory: str, values: Values) -> Iterator[str]:
-    """Texts that begin with `directory` and that the pattern stands for; none if there is none."""
+    """Texts that begin with `directory` and match the pattern; none if it matches no such text."""
     elements = pattern.elements(values)
     if elements is None:
         return

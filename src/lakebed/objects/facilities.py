@@ -31,14 +31,14 @@ class Reaper(Protocol):
 
 
 Holder: TypeAlias = str
-"""What a key belongs to, as far as that decides who may write it; empty for nothing."""
+"""The table or reservation that a key belongs to, as far as write access depends on it; empty for none."""
 
 
 class Guard(Protocol):
     """Further rules for buckets that hold tables. About the keys of any other bucket it is not asked."""
 
     async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
-        """What the key belongs to, if the caller, whom the policies allow `action` on the key, may do it to that.
+        """The holder of the key, if the caller, whom the policies allow `action` on the key, may do it there.
 
         Raises AccessDenied. Asked before anything is read or written.
         """

@@ -1,16 +1,16 @@
-"""Which directories become a table's: the one rule that every claim passes, and who may claim what is not empty.
+"""Claims of directories by tables, views and generic tables: the one rule that every claim passes.
 
-Invariant: a principal gets through the catalog no right to an object that was there before its table. A directory that
-becomes a table's either holds nothing (no object, no version, no upload under way), or whoever claims it holds in S3
-every right that the catalog would vend for it. Directories that are the table's already are not asked about again.
+Invariant: a claim gives a principal, through the catalog, no right to an object that existed before the claim. Either
+the directory is empty (no object, no version, no unfinished upload), or the claimant holds in S3 every right that the
+catalog would vend for it. Directories that the entry has already are not checked again.
 
 Besides the directories of tables and views, two kinds of directories are not free:
 
-- promised: a principal staged a table there. Nobody else claims it, and the guard keeps other callers' objects out; so
-  if it was empty then, what is in it at the commit is what that principal wrote.
-- retained: a table was dropped there without a purge, and its files are still there. It is free again when they are
-  gone, or when somebody claims it who holds every right to them in S3. Who dropped it may have credentials for a while,
-  to delete the files, and for that while the guard keeps other callers' objects out.
+- promised: a principal staged a table there. No other principal claims it, and the guard keeps other callers' objects
+  out. So if it was empty when promised, it holds at the commit what that principal wrote.
+- retained: a table was dropped there without a purge, and its files remain. It is free again when they are deleted, or
+  for a claimant with every right to them in S3. The principal that dropped the table may have credentials for a limited
+  time, to delete the files; for that time the guard keeps other callers' objects out.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ RELEASED_MS: Final = MAX_DELEGATION_SECONDS * 1000
 
 
 class ChosenBy(Enum):
-    """Who chose the directories of a claim."""
+    """The origin of the directories of a claim."""
 
     CLIENT = "client"
     OTHER_CATALOG = "other catalog"
-    """The one that is followed, by a bridge. The caller's rights count all the same."""
+    """Followed by a bridge. The caller's rights count."""
     CATALOG = "catalog"
-    """This one, or whoever made it and said where its tables are. The bucket owner's rights count."""
+    """This catalog, or the administrator that configured its locations. The bucket owner's rights count."""
 
 
 class Place(NamedTuple):
@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
 
 def check_places(place: Place) -> None:
-    """Return if the directories may be where they are said to be, whoever claims them. Raises InvalidInput."""
+    """Return if the directories are allowed in the catalog, whatever the claimant's rights. Raises InvalidInput."""
     table_directories(place.warehouse, place.location, place.properties)
 
 
@@ -94,11 +94,11 @@ class Claim(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A directory that is no table's, and for whose files somebody may have credentials."""
+    """A directory of no table for whose files a principal may hold credentials."""
 
     warehouse: Warehouse
     principal: str
-    """Who staged a table there, or dropped one."""
+    """The principal that staged a table there, or dropped one."""
     entry: str
     """The id of the dropped table; empty for a staged one."""
     namespace: Levels
@@ -123,7 +123,7 @@ class Claims:
         self._client_locations = client_locations
 
     async def prepare(self, caller: Caller, place: Place, chosen_by: ChosenBy = ChosenBy.CLIENT) -> Claim:
-        """The claim, if the caller may make it. To be asked before anything is said of what is in the directories.
+        """The claim, if the caller may make it. Call it before any answer that depends on files in the directories.
 
         Raises InvalidInput, LocationTaken; AccessDenied for a directory that holds objects, to a caller who lacks a
         right to them in S3.
@@ -175,7 +175,7 @@ class Claims:
                 for prefix, _, was_empty, expires_ms in await _take_overlapping(
                     tx, claim_rows.PROMISED, bucket_id, address.directory
                 ):
-                    # Of the same principal: what is in it stays what it wrote.
+                    # A promise to the same principal: its files stay promised.
                     if was_empty and expires_ms > now_ms:
                         promised.add(prefix)
             for directory in outermost(promised):
@@ -200,8 +200,8 @@ class Claims:
         """
         since_ms = self._f.clock.now_ms() - RELEASED_MS
         found = await self._f.meta.rows(claim_rows.RETAINED_OF, place.entry_id)
-        who = (claimant_of(caller.principal), place.warehouse.id, path_of(identifier.namespace), identifier.name)
-        prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == who and row[5] > since_ms]
+        dropped_as = (claimant_of(caller.principal), place.warehouse.id, path_of(identifier.namespace), identifier.name)
+        prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == dropped_as and row[5] > since_ms]
         return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in place.addresses)
 
     async def forget_expired(self) -> int:
@@ -248,7 +248,7 @@ class Claims:
 
 
 async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Reservation | None:
-    """What is reserved in a directory that a key of no table lies in. One statement."""
+    """The reservation that covers a key of no table, if there is one. One statement."""
     for row in await reader.rows(claim_rows.RESERVATIONS_OF_KEY, bucket.id, key, bucket.id, key):
         prefix, principal, entry, at_ms, path, name = row[:6]
         if key.startswith(prefix) and now_ms < (at_ms + RELEASED_MS if entry else at_ms):
@@ -259,7 +259,7 @@ async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) 
 async def retain(
     tx: Transaction, principal: Principal, warehouse: Warehouse, identifier: Identifier, entry_id: str, now_ms: int
 ) -> None:
-    """Let go of the directories of an entry that is dropped without a purge: they stay claimed by the files in them."""
+    """Turn the directories of an entry that is dropped without a purge into retained ones."""
     for (prefix,) in await tx.rows(catalog_rows.LOCATIONS_OF, entry_id):
         await tx.run(
             claim_rows.INSERT_RETAINED,
@@ -281,7 +281,7 @@ async def _held(reader: Reader, place: Place) -> set[str]:
 
 
 async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -> list[str]:
-    """The directories that are not the claimant's to take without rights to what is in them. Raises LocationTaken."""
+    """The directories that take S3 rights to claim, because they hold files. Raises LocationTaken."""
     warehouse = place.warehouse
     bucket_id = warehouse.bucket.id
     held = await _held(reader, place)
@@ -326,7 +326,7 @@ async def _take_overlapping(tx: Transaction, kept: claim_rows.Kept, bucket_id: i
 
 
 async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iterable[str] = ()) -> bool:
-    """Whether nothing is under the directory, apart from what is under `but`: no version of an object, no upload."""
+    """Whether a directory holds no object, version or unfinished upload, apart from those under `but`."""
     for start, end in _gaps(directory, sorted(one for one in but if one.startswith(directory))):
         within = (bucket_id, start, end)
         if await reader.row(claim_rows.OCCUPIED, *within, *within, *within) is not None:

@@ -1,7 +1,7 @@
-"""The files of one table: read on the catalog's own behalf, and nowhere but in the table's directories on record.
+"""Reads the files of one table on the catalog's own behalf, from the table's recorded directories alone.
 
-A manifest list names manifests, and who may write the table's data may write another list over one that was checked
-when it was committed. What is read of it later is shown to readers of the table, so it has to be the table's own.
+A manifest list names manifests, and a writer of the table may overwrite a list that was validated with its commit. The
+content of these manifests is returned to readers of the table, so they must be the table's own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ConfinedFiles:
         return await self._files.read(location, limit)
 
     async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
-        """What is known of each; None for one that is not there. Raises AccessDenied."""
+        """Size, ETag and time of each file; None for a missing one. Raises AccessDenied."""
         await self._check(locations)
         return await self._files.stat(locations)
 

@@ -24,7 +24,7 @@ from .publishing import CREATED, Pointer, Publisher
 
 
 class StagedTable(NamedTuple):
-    """A table that is promised and not there: nothing of it is stored but to whom its directories are promised."""
+    """A table before its first commit. Only the promise of its directories is stored."""
 
     found: Found
     identifier: Identifier

@@ -92,8 +92,8 @@ class DataAccess:
     ) -> TableData:
         """The files of a table that is promised. Raises AccessDenied, InvalidInput, LocationTaken.
 
-        The caller has chosen the directories, and nothing was recorded for them: keys to them are keys to what is in
-        them. So they are promised to the caller first, or the promise lives longer.
+        The caller chose the directories, and credentials for them open all files in them. So they are promised to the
+        caller first, or the promise is extended.
         """
         writes = await self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
         place = await self._place(warehouse, identifier, entry_id, location, properties)
@@ -112,8 +112,8 @@ class DataAccess:
         """The files of a table that is not on record, as the caller describes it: it was staged, or dropped.
 
         Nothing vouches for the description, so it gives no more than staging a table there would give: to who may
-        create a table of this name, and in directories that it may claim. Who dropped the very table has its files
-        still, to delete them. Raises AccessDenied, InvalidInput, LocationTaken.
+        create a table of this name, and in directories that it may claim. The principal that dropped the very table
+        still gets its files, to delete them. Raises AccessDenied, InvalidInput, LocationTaken.
         """
         await self._gate.check(
             caller, warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name

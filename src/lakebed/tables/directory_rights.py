@@ -1,4 +1,4 @@
-"""Whether a caller holds in S3 what the catalog would vend for a directory: asked of the one authorizer."""
+"""Checks, with the one authorizer, that a caller holds in S3 the rights that the catalog would vend for a directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def check_directory_rights(
 ) -> None:
     """Return if the caller may do in S3, to every key of the directory, what vended credentials allow.
 
-    Not inside a transaction: an authorizer may be asked over the network. Raises AccessDenied with the missing action.
+    Not inside a transaction: the authorizer may call another service. Raises AccessDenied with the missing action.
     """
     actions = directory_actions(writes=writes)
     whole = f"arn:aws:s3:::{bucket.name}"

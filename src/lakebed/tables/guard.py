@@ -68,9 +68,9 @@ class TableGuard:
         return found.entry.id
 
     async def _admit_elsewhere(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
-        """What a key of no table belongs to: nothing, or who has staged a table there or just dropped one.
+        """The holder of a key of no table: none, or a principal that staged a table there or just dropped one.
 
-        Credentials for a table's files are good only where the key is still the table's, or who has them staged one.
+        Vended credentials are honoured only where the key is still the table's, or reserved for their principal.
         """
         reserved = await reservation_at(self._meta, bucket, key, self._clock.now_ms())
         delegated_for = "" if caller.principal.session is None else caller.principal.session.delegated_for
@@ -80,7 +80,7 @@ class TableGuard:
         if reserved is None:
             return ""
         if not is_theirs and not delegated_for and action == "s3:PutObject":
-            # Who staged or dropped the table holds credentials to all that gets there.
+            # The principal that staged or dropped the table may hold credentials for every object written here.
             await self._gate.check(
                 caller, reserved.warehouse, Action.PUT_TABLE_DATA, namespace=reserved.namespace, name=reserved.name
             )
@@ -147,8 +147,7 @@ class TableGuard:
         """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.
 
         Wherever that is: a table that was registered may have it outside its directories. Raises WriteConflict if the
-        key has come to belong to another than the holder: an object whose upload began before a table was made around
-        it would be the table's without anybody having been asked.
+        key came to belong to another holder: the right to write into that table was not checked when the upload began.
         """
         if holder is not None:
             found = await placed_at(tx, bucket, key)

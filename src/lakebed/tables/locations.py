@@ -1,4 +1,4 @@
-"""Where tables keep their files: chosen, checked, and kept apart. Who may claim a directory is decided in `claims`.
+"""Where tables keep their files: chosen, checked, and kept apart. Claims are decided in `claims`.
 
 Invariant: of the directories of all tables and views on this server, none lies inside another. Whoever may read one
 table's directory therefore reads nothing of its neighbours, and a file belongs to one table at most. Of the directories
@@ -148,7 +148,7 @@ async def entry_at(reader: Reader, bucket_id: int, key: str) -> str | None:
 
 
 def location_taken(address: FileAddress) -> LocationTaken:
-    """The error for a location that is somebody else's."""
+    """The error for a location that another entry or principal has."""
     return LocationTaken(
         f"the location overlaps that of another table or view. location={address}", argument="location"
     )

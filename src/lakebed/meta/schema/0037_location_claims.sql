@@ -8,7 +8,7 @@ CREATE TABLE promised_locations (
     warehouse  {bigint} NOT NULL REFERENCES warehouses (id) ON DELETE CASCADE,
     namespace  {text}   NOT NULL,
     name       {text}   NOT NULL,
-    -- Whether nothing was in it then. Otherwise the principal has rights in S3 to what is, and is asked for them again.
+    -- Whether it was empty then. Otherwise the principal's S3 rights to its files are checked again with each use.
     was_empty  {bigint} NOT NULL,
     expires_ms {bigint} NOT NULL,
     PRIMARY KEY (bucket, prefix)
@@ -22,7 +22,7 @@ CREATE TABLE retained_locations (
     bucket     {bigint} NOT NULL REFERENCES buckets (id) ON DELETE CASCADE,
     prefix     {text}   NOT NULL,
     entry      {text}   NOT NULL,
-    -- Who dropped it, and as what.
+    -- The principal that dropped it, and its name then.
     principal  {text}   NOT NULL,
     warehouse  {bigint} NOT NULL,
     namespace  {text}   NOT NULL,

@@ -58,7 +58,7 @@ class Recovery:
             place = Place(
                 before.warehouse, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties
             )
-            # Each commit had the right to them: the current metadata file is nobody's to change.
+            # The commit that wrote the current metadata file passed the check, and no client can change that file.
             claim = await self._claims.prepare(caller, place, ChosenBy.CATALOG)
 
         async def work(tx: Transaction) -> Recovered:

@@ -69,9 +69,9 @@ class VendedCredentials:
 
 
 def asked_mode(header: str | None, allowed: AccessDelegation = AccessDelegation.VENDED) -> Mode | None:
-    """The best that the client can do and is allowed; None if it asks for nothing that is known, or for no more.
+    """The best mode that the client requests and that is allowed; None without one.
 
-    A lone `true` is how early clients asked for keys.
+    A lone `true` is how early clients requested credentials.
     """
     asked = {word.strip().lower() for word in (header or "").split(",")}
     if asked == {"true"}:
@@ -100,7 +100,7 @@ async def delegate(
 
     `properties` are asked for only where they decide: to know them, a table's metadata has to be parsed.
     Raises AccessDenied when the client asks for access and the caller may not even read; LocationTaken when a staged
-    table's directories are not free. A client that asks for what is switched off is told where the files are.
+    table's directories are not free. A client that requests a mode that is switched off is told where the files are.
     """
     config = services.store.client_settings(request.http)
     header, allowed = request.http.headers.get(HEADER), allowed_delegation(services, warehouse)
