@@ -29,6 +29,7 @@ from .handlers.configuration import warehouse_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
 from .handlers.reports import KINDS, ReportHead
 from .loading import replayed
+from .paging import stated_page
 from .request import CatalogRequest, parse_document, split_namespace
 from .routes import Handler, Mount, Replay, Route, RouteTable
 from .services import CatalogServices
@@ -139,8 +140,7 @@ def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
 
 
 def _paging(request: CatalogRequest) -> Paging:
-    query = request.http.query
-    return Paging(query.get("pageToken"), query.get("pageSize"))
+    return Paging(*stated_page(request.http))
 
 
 async def _list_namespaces(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:

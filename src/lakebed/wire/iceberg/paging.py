@@ -1,4 +1,4 @@
-"""Pages of lists: all of it unless the client asks for pages."""
+"""Pages of lists: the whole list unless the client sends a page size or a page token."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ MAX_PAGE: Final = 1000
 
 ALL: Final = 1_000_000_000
 
+_MAX_DIGITS: Final = 19
+
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
     """Where a list goes on: behind a name of one listing."""
@@ -24,7 +26,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Page(NamedTuple):
-    """Which part of a list is asked for."""
+    """Which part of a list is requested."""
 
     listing: str
     after: str
@@ -38,28 +40,49 @@ class Page(NamedTuple):
 _tokens = PageTokens("catalog", Position)
 
 
-def read_page(request: Request, listing: str) -> Page:
-    """The page that the query asks for. Raises InvalidInput.
+class StatedPage(NamedTuple):
+    """The paging parameters of a query, as they were sent."""
 
-    Without a token the answer is everything, as the contract says, even where a size is given: a client that does not
-    know of pages would take the first one for all. An empty token asks for the first page.
+    token: str | None
+    size: str | None
+
+
+def stated_page(request: Request) -> StatedPage:
+    """Read both paging parameters in either spelling: `pageToken` or `page-token`, `pageSize` or `page-size`.
+
+    Raises InvalidInput for a parameter that is given more than once.
     """
-    query = request.query
-    size = query.get("pageSize")
+    names = [pair.partition("=")[0] for pair in request.raw_query.split("&")]
+    values: list[str | None] = []
+    for spellings in (("pageToken", "page-token"), ("pageSize", "page-size")):
+        given = [name for name in names if name in spellings]
+        if len(given) > 1:
+            raise InvalidInput(f"{given[1]} is given more than once", argument=given[1])
+        values.append(request.query[given[0]] if given else None)
+    return StatedPage(*values)
+
+
+def read_page(request: Request, listing: str) -> Page:
+    """The page that the query requests. Raises InvalidInput.
+
+    Without both parameters the answer is the whole list. A size alone, or an empty token, requests the first page.
+    The contract asks for the whole list where a size comes without a token; Polaris and other servers answer with a
+    page, and a client that sends a size follows `next-page-token`.
+    """
+    stated = stated_page(request)
     limit = MAX_PAGE
-    if size is not None:
-        if not (size.isascii() and size.isdigit()) or int(size) < 1:
-            raise InvalidInput("pageSize is a whole number from 1", argument="pageSize", value=size)
-        limit = min(int(size), MAX_PAGE)
-    for name in ("pageSize", "pageToken"):
-        if sum(pair.partition("=")[0] == name for pair in request.raw_query.split("&")) > 1:
-            raise InvalidInput(f"{name} is given more than once", argument=name)
-    token = query.get("pageToken")
-    if token is None:
+    if stated.size is not None:
+        is_number = stated.size.isascii() and stated.size.isdigit() and len(stated.size) <= _MAX_DIGITS
+        if not is_number or int(stated.size) < 1:
+            raise InvalidInput("pageSize is a whole number from 1", argument="pageSize", value=stated.size[:80])
+        limit = min(int(stated.size), MAX_PAGE)
+    if stated.token is None and stated.size is None:
         return Page(listing, "", ALL)
-    if not token:
+    if not stated.token:
         return Page(listing, "", limit)
-    position = _tokens.decode(token)
+    position = _tokens.decode(stated.token)
     if position.listing != listing:
-        raise InvalidInput("the page token is of another list", argument="pageToken")
+        raise InvalidInput(
+            "page token belongs to a different listing; begin again without a token", argument="pageToken"
+        )
     return Page(listing, position.after, limit)
