@@ -7,6 +7,7 @@ from typing import Any
 from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
+from lakebed.wire.iceberg.extensions import NoDocument, read_extension
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
 from lakebed.wire.iceberg.services import CatalogServices
@@ -41,6 +42,7 @@ async def put_connection(services: CatalogServices, request: CatalogRequest) -> 
 async def remove_connection(services: CatalogServices, request: CatalogRequest) -> Response:
     """Take the connection off a catalog."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     await services.federation.connections.remove(request.caller, request.names["catalog"])
     return no_content()
 
@@ -48,6 +50,7 @@ async def remove_connection(services: CatalogServices, request: CatalogRequest) 
 async def try_connection(services: CatalogServices, request: CatalogRequest) -> Response:
     """Ask the catalog behind how it wants to be spoken to."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     manners = await services.federation.connections.try_out(request.caller, request.names["catalog"])
     return ok(
         {

@@ -11,6 +11,7 @@ from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.tables.upkeep.planner import TablePlan
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.extensions import NoDocument, read_extension
 from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
 from lakebed.wire.iceberg.routes import Route
 from lakebed.wire.iceberg.services import CatalogServices
@@ -59,6 +60,7 @@ async def get_plan(services: CatalogServices, request: CatalogRequest) -> Respon
 async def enact_plan(services: CatalogServices, request: CatalogRequest) -> Response:
     """The same, done: the tasks are in the queue."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     plan, placed = await services.admin.upkeep.plan_now(request.caller, request.warehouse, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
 

@@ -12,6 +12,7 @@ from lakebed.events.ids import EventIds
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.errors import JSON
+from lakebed.wire.iceberg.extensions import NoDocument, read_extension
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
 from lakebed.wire.iceberg.services import CatalogServices
@@ -76,6 +77,7 @@ async def put_target(services: CatalogServices, request: CatalogRequest) -> Resp
 async def delete_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove one, and what waits for it."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     await services.admin.targets.delete(request.caller, *_named(request))
     return no_content()
 
@@ -83,6 +85,7 @@ async def delete_target(services: CatalogServices, request: CatalogRequest) -> R
 async def check_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Ask it whether it would take an event now."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     failure = await services.admin.targets.test(request.caller, *_named(request))
     return ok({"is-ready": failure is None} | ({} if failure is None else {"failure": failure}))
 
@@ -90,6 +93,7 @@ async def check_target(services: CatalogServices, request: CatalogRequest) -> Re
 async def pause_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Send it nothing until it is resumed."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     await services.admin.targets.pause(request.caller, *_named(request), is_paused=True)
     return no_content()
 
@@ -97,6 +101,7 @@ async def pause_target(services: CatalogServices, request: CatalogRequest) -> Re
 async def resume_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Send it events again, from where it stood."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     await services.admin.targets.pause(request.caller, *_named(request), is_paused=False)
     return no_content()
 

@@ -7,6 +7,7 @@ from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.tasks import TaskState
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.extensions import NoDocument, read_extension
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
 from lakebed.wire.iceberg.services import CatalogServices
@@ -64,6 +65,7 @@ async def submit_task(services: CatalogServices, request: CatalogRequest) -> Res
 async def redrive_task(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a dead task all its attempts again."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     return ok(task_document(await services.admin.tasks.redrive(request.caller, task_id(request))))
 
 

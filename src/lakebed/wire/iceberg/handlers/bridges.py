@@ -18,7 +18,7 @@ from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok
-from ..extensions import TABLE_PATH, ExtensionDocument, Location, Word, read_extension
+from ..extensions import TABLE_PATH, ExtensionDocument, Location, NoDocument, Word, read_extension
 from ..loading import table_response, table_shown_again
 from ..request import CatalogRequest
 from ..routes import Route
@@ -182,6 +182,7 @@ async def put_bridge(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def delete_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
     """Take the bridge off a table."""
+    read_extension(request, NoDocument)
     await services.extensions.bridges.remove(request.caller, request.warehouse, request.table)
     return no_content()
 

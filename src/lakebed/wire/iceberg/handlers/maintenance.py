@@ -14,6 +14,7 @@ from lakebed.tables.maintenance.scheduling import DEFAULT_SCHEDULER, DEFAULT_WOR
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok
+from ..extensions import NoDocument, read_extension
 from ..maintenance_answers import config_document, held_documents, report_document, scheduler_document
 from ..request import CatalogRequest
 from ..routes import Route
@@ -76,6 +77,7 @@ async def put_config(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def delete_config(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove a table's own: its table bucket's holds again."""
+    read_extension(request, NoDocument)
     await services.maintenance.configs.put(request.caller, request.warehouse, request.table, None)
     return no_content()
 
@@ -94,6 +96,7 @@ async def put_default(services: CatalogServices, request: CatalogRequest) -> Res
 
 async def delete_default(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove the default of a table bucket: the built-in one holds again."""
+    read_extension(request, NoDocument)
     await services.maintenance.configs.put_default(request.caller, request.warehouse, None)
     return no_content()
 

@@ -11,6 +11,7 @@ from lakebed.wire.http.message import Response
 
 from ..answers import ok
 from ..delegation import allowed_delegation
+from ..extensions import NoDocument, read_extension
 from ..paging import read_page
 from ..request import CatalogRequest
 from ..routes import MOUNTS, Route
@@ -26,6 +27,7 @@ class PropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 async def enable_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make an existing bucket a table bucket; again is the same."""
+    read_extension(request, NoDocument)
     return ok(_described(services, await services.warehouses.enable(request.caller, request.warehouse)))
 
 

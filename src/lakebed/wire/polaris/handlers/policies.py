@@ -28,7 +28,7 @@ class NewPolicyDocument(msgspec.Struct):
     content: str | None = None
 
 
-class PolicyPatch(msgspec.Struct, rename="kebab"):
+class PolicyPatch(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """The body of patchPolicy."""
 
     current_policy_version: int

@@ -11,7 +11,7 @@ from lakebed.governance.policies.content import CONFIG_OPTIONS, SCHEMA_VERSION
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.extensions import ExtensionDocument, read_extension
+from lakebed.wire.iceberg.extensions import ExtensionDocument, NoDocument, read_extension
 from lakebed.wire.iceberg.paging import read_page
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
@@ -67,6 +67,7 @@ async def load_policy_type(services: CatalogServices, request: CatalogRequest) -
 
 async def drop_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove a type that has no policies."""
+    read_extension(request, NoDocument)
     await services.policy_types.drop(request.mutation, request.warehouse, request.names["type"])
     return no_content()
 
