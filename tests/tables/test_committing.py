@@ -65,7 +65,7 @@ async def test_commit_moves_the_pointer_to_a_new_file(catalog: Catalog) -> None:
     assert entry == await catalog.entry(name())
     assert (entry.id, entry.uuid, entry.generation) == (made.entry.id, made.entry.uuid, 2)
     assert entry.version_token != made.entry.version_token
-    assert entry.metadata_at.startswith(f"{entry.location}/metadata/00002-")
+    assert entry.metadata_at.startswith(f"{entry.location}/metadata/00001-")
     assert (entry.created_ms, entry.updated_ms) == (made.entry.created_ms, made.entry.created_ms + 5000)
     stored = await catalog.metadata(name())
     assert stored.properties["colour"] == "red"

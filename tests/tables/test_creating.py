@@ -34,7 +34,7 @@ async def test_created_table_is_there_with_its_file(catalog: Catalog) -> None:
     assert entry.id == entry.uuid.replace("-", "")
     assert entry.location == f"s3://lake/tables/{entry.id}"
     assert re.fullmatch(
-        rf"s3://lake/tables/{entry.id}/metadata/00001-[0-9a-f-]{{36}}\.metadata\.json", entry.metadata_at
+        rf"s3://lake/tables/{entry.id}/metadata/00000-[0-9a-f-]{{36}}\.metadata\.json", entry.metadata_at
     )
     assert await catalog.keys_in() == [entry.metadata_at.removeprefix("s3://lake/")]
     stored = await catalog.metadata(name())
@@ -62,7 +62,7 @@ async def test_location_properties_and_format_are_as_asked_for(catalog: Catalog)
         location="s3a://lake/my/place/", properties={"format-version": "3", "owner": "ann", "write.data.path": ""}
     )
     assert (made.entry.location, made.entry.format_version) == ("s3a://lake/my/place", 3)
-    assert made.entry.metadata_at.startswith("s3://lake/my/place/metadata/00001-")
+    assert made.entry.metadata_at.startswith("s3://lake/my/place/metadata/00000-")
     stored = await catalog.metadata(name())
     assert (stored.location, stored.properties["owner"]) == ("s3a://lake/my/place", "ann")
     assert "format-version" not in stored.properties
@@ -70,7 +70,7 @@ async def test_location_properties_and_format_are_as_asked_for(catalog: Catalog)
 
 async def test_first_file_goes_where_the_properties_say(catalog: Catalog) -> None:
     made = await catalog.create(location="s3://lake/t", properties={"write.metadata.path": "s3://lake/meta/t/"})
-    assert made.entry.metadata_at.startswith("s3://lake/meta/t/00001-")
+    assert made.entry.metadata_at.startswith("s3://lake/meta/t/00000-")
     assert await catalog.claimed() == {made.entry.id: ["meta/t/", "t/"]}
 
 

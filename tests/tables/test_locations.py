@@ -182,7 +182,7 @@ async def test_change_of_a_path_property_alone_is_checked(
 async def test_new_path_property_is_claimed_with_the_commit(catalog: Catalog) -> None:
     made = await catalog.create("t", location="s3://lake/a/t")
     committed = await catalog.commit(name("t"), set_property("write.metadata.path", "s3://lake/meta/t/"))
-    assert committed.entry.metadata_at.startswith("s3://lake/meta/t/00002-")
+    assert committed.entry.metadata_at.startswith("s3://lake/meta/t/00001-")
     assert await catalog.claimed() == {made.entry.id: ["a/t/", "meta/t/"]}
     async with catalog.unchanged():
         with pytest.raises(LocationTaken):
@@ -201,7 +201,7 @@ async def test_moved_table_claims_its_new_place(catalog: Catalog) -> None:
                 await catalog.commit(name("t"), {"action": "set-location", "location": location})
     moved = await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/b/t/"})
     assert moved.entry.location == "s3://lake/b/t"
-    assert moved.entry.metadata_at.startswith("s3://lake/b/t/metadata/00002-")
+    assert moved.entry.metadata_at.startswith("s3://lake/b/t/metadata/00001-")
     with pytest.raises(LocationTaken):
         await catalog.create("w", location="s3://lake/b")
 

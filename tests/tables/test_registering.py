@@ -88,7 +88,7 @@ async def test_registered_table_goes_on(catalog: Catalog) -> None:
     where = await stored(catalog, await exported(catalog))
     await register(catalog, where)
     committed = await catalog.commit(name(), *await appended(catalog, name()))
-    assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00002-")
+    assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00008-")
     metadata = await catalog.metadata(name())
     assert len(metadata.snapshots) == 2
     assert metadata.metadata_log[-1].metadata_file == where
@@ -117,7 +117,7 @@ async def test_location_that_ends_in_a_slash_is_a_directory_all_the_same(catalog
     made = await register(catalog, where)
     assert await catalog.claimed() == {made.entry.id: ["ext/"]}
     committed = await catalog.commit(name(), set_properties(a="1"))
-    assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00002-")
+    assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00008-")
 
 
 async def test_file_that_was_written_over_while_no_table_had_it_is_read_anew(catalog: Catalog) -> None:
@@ -149,7 +149,7 @@ async def test_file_may_be_in_another_bucket_if_the_caller_may_read_it(catalog: 
     made = await register(catalog, where, caller=reading)
     assert (made.entry.metadata_at, made.entry.location) == (where, "s3://lake/ext")
     committed = await catalog.commit(name(), set_properties(a="1"))
-    assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00002-")
+    assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00000-")
 
 
 async def test_file_in_another_table_s_directory_needs_the_right_to_its_data(light_catalog: Catalog) -> None:
@@ -440,7 +440,7 @@ async def test_view_whose_location_ends_in_a_slash_goes_on(catalog: Catalog) -> 
     await catalog.registration.register_view(AS_ROOT, "lake", name("v"), where)
     updates = parse_view_updates(msgspec.json.encode([set_properties(a="1")]))
     replaced = await catalog.views.replace(AS_ROOT, "lake", name("v"), (), updates)
-    assert replaced.entry.metadata_at.startswith("s3://lake/ext/metadata/00002-")
+    assert replaced.entry.metadata_at.startswith("s3://lake/ext/metadata/00008-")
 
 
 async def test_bad_views_are_refused(catalog: Catalog) -> None:

@@ -73,7 +73,7 @@ async def test_created_view_is_there_with_its_file(catalog: Catalog) -> None:
     assert entry == await catalog.entry(name("v"))
     assert (entry.kind, entry.generation, entry.format_version) == (EntryKind.VIEW, 1, 1)
     assert entry.location == f"s3://lake/views/{entry.id}"
-    assert re.fullmatch(rf"{entry.location}/metadata/00001-[0-9a-f-]{{36}}\.metadata\.json", entry.metadata_at)
+    assert re.fullmatch(rf"{entry.location}/metadata/00000-[0-9a-f-]{{36}}\.metadata\.json", entry.metadata_at)
     metadata = parse_view(await catalog.files.read(entry.metadata_at))
     assert (metadata.uuid, metadata.location, metadata.properties) == (entry.uuid, entry.location, {"owner": "ann"})
     assert made.metadata.document == await catalog.files.read(entry.metadata_at)
@@ -85,13 +85,13 @@ async def test_created_view_is_there_with_its_file(catalog: Catalog) -> None:
 async def test_view_goes_where_it_was_asked_to(catalog: Catalog) -> None:
     made = await catalog.create_view(location="s3://lake/my/view/")
     assert made.entry.location == "s3://lake/my/view"
-    assert made.entry.metadata_at.startswith("s3://lake/my/view/metadata/00001-")
+    assert made.entry.metadata_at.startswith("s3://lake/my/view/metadata/00000-")
 
 
 async def test_metadata_of_a_view_goes_where_its_property_says(catalog: Catalog) -> None:
     where = {"write.metadata.path": "s3://lake/my/metadata/"}
     made = await catalog.create_view(location="s3://lake/my/view", properties=where)
-    assert made.entry.metadata_at.startswith("s3://lake/my/metadata/00001-")
+    assert made.entry.metadata_at.startswith("s3://lake/my/metadata/00000-")
     assert sorted((await catalog.claimed())[made.entry.id]) == ["my/metadata/", "my/view/"]
     await catalog.create(location="s3://lake/t")
     async with catalog.unchanged():
@@ -101,10 +101,10 @@ async def test_metadata_of_a_view_goes_where_its_property_says(catalog: Catalog)
             with pytest.raises(refusal):
                 await replace(catalog, set_property("write.metadata.path", elsewhere))
     moved = await replace(catalog, set_property("write.metadata.path", "s3://lake/later"))
-    assert moved.entry.metadata_at.startswith("s3://lake/later/00002-")
+    assert moved.entry.metadata_at.startswith("s3://lake/later/00001-")
     assert "later/" in (await catalog.claimed())[made.entry.id]
     replaced = await replace(catalog, {"action": "remove-properties", "removals": ["write.metadata.path"]})
-    assert replaced.entry.metadata_at.startswith("s3://lake/my/view/metadata/00003-")
+    assert replaced.entry.metadata_at.startswith("s3://lake/my/view/metadata/00002-")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ async def test_view_moves_to_a_free_place_only(catalog: Catalog) -> None:
             await replace(catalog, {"action": "set-location", "location": "s3://other/v"})
     moved = await replace(catalog, {"action": "set-location", "location": "s3://lake/w/"})
     assert moved.entry.location == "s3://lake/w"
-    assert moved.entry.metadata_at.startswith("s3://lake/w/metadata/00002-")
+    assert moved.entry.metadata_at.startswith("s3://lake/w/metadata/00001-")
     assert "w/" in (await catalog.claimed())[made.entry.id]
 
 

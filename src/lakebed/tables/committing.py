@@ -40,7 +40,7 @@ from .metadata.requirements import Requirement, check_table, is_create, parse_ta
 from .metadata.serialization import TableText, write_table
 from .metadata.table import TableMetadata
 from .metadata.updates import Update, kind_of, parse_table_updates
-from .metadata.views import ViewMetadata
+from .metadata_naming import metadata_address
 from .model import Entry, EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher, check_unused
 from .turns import Turns
@@ -315,8 +315,7 @@ class Commits:
 
     async def _pointer(self, one: _Prepared, options: CommitOptions) -> Pointer:
         new, base, entry = one.new, one.base, one.found.live
-        generation = 1 if entry is None else entry.generation + 1
-        address = metadata_address(new, generation)
+        address = metadata_address(new, None if entry is None else entry.metadata_at)
         added = new.snapshots_since(base)
         operation = options.operation or (added[-1].operation if added else "") or "commit"
         return Pointer(
@@ -386,23 +385,6 @@ class Commits:
             if doomed:
                 system = Caller(root_of(warehouse.bucket.owner))
                 await self._deleter.delete_many(system, warehouse.bucket.name, doomed)
-
-
-def metadata_address(metadata: TableMetadata | ViewMetadata, generation: int) -> FileAddress:
-    """Where the next metadata file of a table or view goes."""
-    folder = metadata.properties.get("write.metadata.path") or metadata_folder(metadata.location)
-    return metadata_file_in(folder, generation)
-
-
-def metadata_folder(location: str) -> str:
-    """Where metadata files go that no property sends elsewhere. Locations from elsewhere may end in a slash."""
-    return f"{location.rstrip('/')}/metadata"
-
-
-def metadata_file_in(folder: str, generation: int) -> FileAddress:
-    """A name for a metadata file: in the order of commits, and never used twice."""
-    address = parse_location(folder)
-    return FileAddress(address.bucket, f"{address.directory}{generation:05d}-{uuid4()}.metadata.json")
 
 
 def _folded(changes: Sequence[TableChange]) -> list[TableChange]:

@@ -10,7 +10,6 @@ from lakebed.objects.facilities import Facilities
 
 from .cache import CachedMetadata, MetadataCache
 from .claims import Claims, Place, check_places
-from .committing import metadata_address
 from .entries import Entries, Found, name_taken
 from .external import check_own
 from .files import TableFiles
@@ -19,6 +18,7 @@ from .idempotency import Answer, Mutation
 from .identifiers import Identifier, Levels, check_identifier
 from .locations import default_location
 from .metadata import CreateTable, TableMetadata, new_table, serialize_table
+from .metadata_naming import metadata_address
 from .model import Entry, EntryKind
 from .publishing import CREATED, Pointer, Publisher
 
@@ -89,7 +89,7 @@ class Creation:
         draft = await self._draft(mutation, warehouse_name, levels, request)
         metadata = draft.metadata
         claim = await self._claims.prepare(mutation.caller, draft.place)
-        address = metadata_address(metadata, 1)
+        address = metadata_address(metadata, None)
         pointer = Pointer(
             found=draft.found,
             identifier=draft.identifier,

@@ -10,7 +10,7 @@ from lakebed.objects.facilities import Facilities
 
 from .cache import MetadataCache
 from .claims import Claims, Place, check_places
-from .committing import Committed, metadata_address
+from .committing import Committed
 from .entries import Entries, Found, name_taken, no_such_entry
 from .external import check_own
 from .files import TableFiles
@@ -29,6 +29,7 @@ from .metadata import (
     parse_view,
     serialize_view,
 )
+from .metadata_naming import metadata_address
 from .model import EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher
 from .turns import Turns
@@ -136,7 +137,7 @@ class Views:
         moves = base is None or stated_paths(base) != stated_paths(metadata)
         claim = await self._claims.prepare(mutation.caller, place) if moves else None
         document = serialize_view(metadata)
-        address = metadata_address(metadata, 1 if found.live is None else found.live.generation + 1)
+        address = metadata_address(metadata, None if found.live is None else found.live.metadata_at)
         pointer = Pointer(
             found=found,
             identifier=identifier,

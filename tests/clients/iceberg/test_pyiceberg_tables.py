@@ -223,3 +223,24 @@ def test_scan_reads_what_it_is_asked_for(catalog: RestCatalog, table: Table) -> 
     assert table.scan(limit=3).to_arrow().num_rows == 3
     assert table.scan().count() == 4
     assert pa.Table.from_batches(table.scan().to_arrow_batch_reader()).num_rows == 4
+
+
+def version_of(table: Table) -> str:
+    """The version in the name of a table's metadata file."""
+    return table.metadata_location.rpartition("/")[2].partition("-")[0]
+
+
+def test_metadata_files_are_numbered_as_by_other_catalogs(catalog: RestCatalog, namespace: str) -> None:
+    created = catalog.create_table((namespace, "created"), SCHEMA)
+    assert version_of(created) == "00000"
+    created.append(people(1))
+    assert version_of(created) == "00001"
+    with catalog.create_table_transaction((namespace, "as_select"), SCHEMA) as transaction:
+        transaction.append(people(1, 2))
+    made = catalog.load_table((namespace, "as_select"))
+    assert version_of(made) == "00000"
+    catalog.drop_table((namespace, "as_select"))
+    registered = catalog.register_table((namespace, "registered"), made.metadata_location)
+    assert registered.metadata_location == made.metadata_location
+    registered.append(people(3))
+    assert version_of(registered) == "00001"

@@ -23,7 +23,6 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.claims import ChosenBy, Claims, Place
-from lakebed.tables.committing import metadata_address
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
@@ -34,6 +33,7 @@ from lakebed.tables.metadata.builder import build_table
 from lakebed.tables.metadata.documents import encode
 from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.metadata.updates import LAST_ADDED, parse_table_updates
+from lakebed.tables.metadata_naming import metadata_address
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import CREATED, Pointer, Publisher
@@ -186,7 +186,7 @@ class Copies:
         identifier = Identifier(_HOME, uuid.hex)
         metadata = _new_copy(source, table, snapshot, recipe, str(uuid), now_ms)
         await self._make_home(system, warehouse)
-        address = metadata_address(metadata, 1)
+        address = metadata_address(metadata, None)
         document = serialize_table(metadata)
         sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
 
