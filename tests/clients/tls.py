@@ -79,19 +79,24 @@ def make_certificate(folder: Path) -> Certificate:
 
 
 @contextmanager
-def running_tls_server(data: Path, certificate: Certificate) -> Iterator[RunningServer]:
-    """A server for the time of a block."""
+def running_tls_server(data: Path, certificate: Certificate, *, catalog_port: int = 0) -> Iterator[RunningServer]:
+    """A server for the time of a block; with a `catalog_port`, one with a listener for the catalog apart from S3."""
     data.mkdir(parents=True)
     port, log = free_port(), data.parent / f"{data.name}.log"
     command = [sys.executable, "-m", "lakebed", "serve", "--data", str(data), "--listen", f"127.0.0.1:{port}"]
     settings = {"server.tls_cert": certificate.certificate, "server.tls_key": certificate.key, "server.workers": 1}
     for path, value in settings.items():
         command += ["--set", f"{path}={value}"]
+    catalog = ""
+    if catalog_port:
+        command += ["--catalog-listen", f"127.0.0.1:{catalog_port}"]
+        catalog = f"https://127.0.0.1:{catalog_port}"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LAKEBED_")}
     environment = {**kept, "LAKEBED_ROOT_ACCESS_KEY": ROOT_ACCESS_KEY, "LAKEBED_ROOT_SECRET_KEY": ROOT_SECRET_KEY}
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
-    server = RunningServer(f"https://127.0.0.1:{port}", ROOT_ACCESS_KEY, ROOT_SECRET_KEY, data, process, log)
+    endpoint = f"https://127.0.0.1:{port}"
+    server = RunningServer(endpoint, ROOT_ACCESS_KEY, ROOT_SECRET_KEY, data, process, log, catalog_endpoint=catalog)
     try:
         _wait_until_ready(server, ssl.create_default_context(cafile=str(certificate.certificate)))
         yield server
@@ -104,7 +109,7 @@ def _wait_until_ready(server: RunningServer, trust: ssl.SSLContext) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.process.poll() is None:
         try:
-            with urllib.request.urlopen(f"{server.endpoint}/health/ready", timeout=2, context=trust):
+            with urllib.request.urlopen(f"{server.catalog_endpoint}/health/ready", timeout=2, context=trust):
                 return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.05)

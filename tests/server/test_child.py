@@ -14,7 +14,7 @@ from lakebed.core.errors import Corrupted, LakebedError, StateConflict, StorageF
 from lakebed.core.settings import LogLevel, ServerSettings, Settings
 from lakebed.server import child
 from lakebed.server.child import Child, Station
-from lakebed.server.connections import Connections
+from lakebed.server.connections import Connections, Edge
 from lakebed.server.identity import establish_identity
 from lakebed.server.metrics import Metrics
 from lakebed.server.process_table import ProcessTable
@@ -117,7 +117,7 @@ async def test_connections_that_come_are_served_in_order(
 ) -> None:
     loop = asyncio.get_running_loop()
     ours, theirs = pair
-    connections = Connections(hello, reject, limit=10)
+    connections = Connections({child.CONNECTION: Edge(hello, reject)}, limit=10)
     with a_child(tmp_path, theirs) as one:
         clients = []
         for _ in range(3):

@@ -16,6 +16,7 @@ from botocore.config import Config
 from lakebed.core.clock import ManualClock, SystemClock
 from lakebed.core.errors import Corrupted, Unavailable
 from lakebed.core.settings import LogFormat, LogSettings, ServerSettings, Settings
+from lakebed.server.child import CONNECTION
 from lakebed.server.composition import Parts, compose
 from lakebed.server.identity import establish_identity
 from lakebed.server.instruments import promised_bytes, with_access_log
@@ -55,13 +56,13 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
 
 
 async def test_health_and_metrics_are_answered_without_keys_and_all_else_is_s3(parts: Parts) -> None:
-    assert (await parts.application(request("GET", "/health/ready"))).status == 200
-    metrics = await parts.application(request("GET", "/metrics"))
+    assert (await parts.edges[CONNECTION].application(request("GET", "/health/ready"))).status == 200
+    metrics = await parts.edges[CONNECTION].application(request("GET", "/metrics"))
     assert b"lakebed_connections 0\n" in metrics.body
-    refused = await parts.application(request("GET", "/"))
+    refused = await parts.edges[CONNECTION].application(request("GET", "/"))
     assert refused.status == 403
     assert b"<Code>AccessDenied</Code>" in refused.body
-    counted = await parts.application(request("GET", "/metrics"))
+    counted = await parts.edges[CONNECTION].application(request("GET", "/metrics"))
     assert re.search(rb'lakebed_s3_requests_total\{operation="\w+",status="403"\} 1\n', counted.body)
 
 
@@ -99,7 +100,7 @@ def sockets() -> set[str]:
 
 async def test_readiness_is_the_metadata_store_s(parts: Parts) -> None:
     await parts.meta.close()
-    answer = await parts.application(request("GET", "/health/ready"))
+    answer = await parts.edges[CONNECTION].application(request("GET", "/health/ready"))
     assert answer.status == 503
 
 
@@ -116,7 +117,7 @@ async def test_readiness_is_the_metadata_store_s(parts: Parts) -> None:
 async def test_heads_that_cannot_be_read_are_refused_in_s3_s_words(
     parts: Parts, fault: HeadFault, status: int, code: str
 ) -> None:
-    response = parts.reject(fault, "REQ9")
+    response = parts.edges[CONNECTION].reject(fault, "REQ9")
     assert response.status == status
     assert f"<Code>{code}</Code>".encode() in response.body
     assert b"<RequestId>REQ9</RequestId>" in response.body

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.server.connections import IDLE_SECONDS, LINGER_SECONDS, Connections
+from lakebed.server.child import CONNECTION
+from lakebed.server.connections import IDLE_SECONDS, LINGER_SECONDS, Connections, Edge
 from lakebed.wire.http.message import HeadFault, Request, Response
 from tests.wire.http.certificate import make_certificate
 
@@ -66,7 +67,7 @@ async def served(
     report: Callable[[float], None] | None = None,
 ) -> AsyncIterator[tuple[Connections, Callable[[], Client]]]:
     """Connections, and how to make one more."""
-    connections = Connections(application, reject, limit=limit, tls=tls, report=report)
+    connections = Connections({CONNECTION: Edge(application, reject)}, limit=limit, tls=tls, report=report)
     clients: list[Client] = []
 
     def connect() -> Client:
@@ -75,7 +76,7 @@ async def served(
             far, _ = listener.accept()
         near.setblocking(False)
         clients.append(Client(near))
-        connections.adopt(far)
+        connections.adopt(far, CONNECTION)
         return clients[-1]
 
     yield connections, connect

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lakebed.server.child import CONNECTION, DESCRIPTORS_A_MESSAGE
-from lakebed.server.handover import Handover, candidates_of
+from lakebed.server.child import CATALOG_CONNECTION, DESCRIPTORS_A_MESSAGE
+from lakebed.server.handover import Accepting, Handover, candidates_of
 from lakebed.server.responsiveness import UNRESPONSIVE_SECONDS, Pulse
 from lakebed.server.roles import Process, Role
 
@@ -23,7 +23,8 @@ class Site:
         listener = ends.enter_context(socket.create_server(("127.0.0.1", 0)))
         listener.setblocking(False)
         self._address = listener.getsockname()
-        self.handover = Handover(listener)
+        self.accepting = Accepting(listener, CATALOG_CONNECTION)
+        self.handover = Handover([self.accepting])
         ends.callback(self.handover.close)
 
     def worker(self, *, ready: bool = True, silent: float = 0.0) -> Process:
@@ -32,6 +33,9 @@ class Site:
         made = Process(ROLE, 0, os.getpid(), ours, theirs, 0.0, Pulse(0, silent), ready)
         self._ends.callback(made.close)
         return made
+
+    def accept(self, *workers: Process) -> None:
+        self.handover.accept(self.accepting, workers)
 
     def client(self) -> socket.socket:
         return self._ends.enter_context(socket.create_connection(self._address, 20))
@@ -45,7 +49,7 @@ class Site:
                 message, descriptors, _, _ = socket.recv_fds(worker.far_end, 1, DESCRIPTORS_A_MESSAGE)
             except BlockingIOError:
                 return found
-            assert message == CONNECTION
+            assert message == CATALOG_CONNECTION
             found += [self._ends.enter_context(socket.socket(fileno=descriptor)) for descriptor in descriptors]
 
 
@@ -71,11 +75,11 @@ def test_connections_go_to_workers_that_respond_then_to_those_that_start_then_to
 def test_what_a_worker_did_not_take_is_taken_back_and_goes_to_another(site: Site) -> None:
     hung, other = site.worker(), site.worker()
     clients = [site.client() for _ in range(20)]
-    site.handover.accept([hung])
+    site.accept(hung)
     pending = [site.handover.is_pending]
     site.handover.take_back(hung)
     pending.append(site.handover.is_pending)
-    site.handover.accept([other])
+    site.accept(other)
     pending.append(site.handover.is_pending)
     assert pending == [False, True, False]
     assert site.take(hung) == []
@@ -89,8 +93,8 @@ def test_taking_back_from_an_empty_channel_does_not_wait(site: Site) -> None:
 
 def test_a_connection_waits_while_there_is_no_worker(site: Site) -> None:
     client = site.client()
-    site.handover.accept([])
+    site.accept()
     assert site.handover.is_pending
     late = site.worker()
-    site.handover.accept([late])
+    site.accept(late)
     assert names(site.take(late)) == {client.getsockname()}

@@ -12,6 +12,7 @@ from lakebed.core.settings import LoadedSettings, SettingsFile, environment_name
 
 _FLAGS: Final = {
     "listen": "server.listen",
+    "catalog_listen": "server.catalog_listen",
     "streams_listen": "streams.listen",
     "workers": "server.workers",
     "insecure_http": "server.insecure_http",
@@ -26,6 +27,11 @@ def add_settings_flags(parser: argparse.ArgumentParser, *, serving: bool) -> Non
     group.add_argument("--data", metavar="DIR", help="folder of everything that is kept")
     if serving:
         group.add_argument("--listen", metavar="HOST:PORT", help="where to serve (default 127.0.0.1:9000)")
+        group.add_argument(
+            "--catalog-listen",
+            metavar="HOST:PORT",
+            help="where to serve the catalog, management and health apart from S3 (default: with S3)",
+        )
         group.add_argument("--streams-listen", metavar="HOST:PORT", help="where to serve streams (default: nowhere)")
         group.add_argument("--workers", metavar="N", help="processes that serve")
         group.add_argument(

@@ -63,6 +63,7 @@ class Buckets:
         """
         f = self._f
         check_bucket_name(name)
+        f.reserved.check_bucket(name)
         facts = bucket_tag_facts(tags)
         if location is not None:
             facts["s3:locationconstraint"] = location

@@ -80,6 +80,31 @@ class Closed:
 CLOSED: Final = Closed()
 
 
+class Reservations(Protocol):
+    """Names that this server keeps for itself, beyond what S3 forbids."""
+
+    def check_bucket(self, name: str) -> None:
+        """Raise InvalidName, with the reason, unless a bucket of the name may be made."""
+        ...
+
+    def check_key(self, bucket: str, key: str) -> None:
+        """Raise InvalidName, with the reason, unless the key may be written in the bucket."""
+        ...
+
+
+class NoReservations:
+    """Every name is free."""
+
+    def check_bucket(self, name: str) -> None:
+        """Never refuses."""
+
+    def check_key(self, bucket: str, key: str) -> None:
+        """Never refuses."""
+
+
+NO_RESERVATIONS: Final = NoReservations()
+
+
 class Onlookers(Protocol):
     """Those who have asked to be told of what changes nothing: of reads, and of deletions of what was not there."""
 
@@ -125,6 +150,7 @@ class Facilities:
     guard: Guard = CLOSED
     """Asked besides the authorizer about keys of buckets that hold tables."""
     onlookers: Onlookers = NOBODY
+    reserved: Reservations = NO_RESERVATIONS
 
     async def authorize(
         self,

@@ -13,10 +13,6 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _IPV4: Final = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _RESERVED_PREFIXES: Final = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES: Final = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
-RESERVED_NAMES: Final = frozenset(
-    {"iceberg", "_iceberg", "api", "console", "health", "metrics", "lakebed", "v1", "polaris"}
-)
-"""First path segments of the server's other surfaces: a bucket of that name could not be reached by path."""
 
 
 def check_bucket_name(name: str) -> None:
@@ -25,8 +21,6 @@ def check_bucket_name(name: str) -> None:
         raise InvalidName("a bucket name is 3 to 63 lower-case letters, digits, dots and hyphens", value=name)
     if name.startswith(_RESERVED_PREFIXES) or name.endswith(_RESERVED_SUFFIXES):
         raise InvalidName("this bucket name's prefix or suffix is reserved", value=name)
-    if name in RESERVED_NAMES:
-        raise InvalidName("this bucket name is reserved for another surface of the server", value=name)
 
 
 def check_key(key: str) -> None:

@@ -106,6 +106,7 @@ class ObjectWriter:
         """Check, before any byte is read, that the caller may write this object, or begin to."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
         check_key(new.key)
+        self._f.reserved.check_key(bucket.name, new.key)
         check_attributes(new.attributes)
         await authorize_write(self._f, caller, bucket, new, creates=creates)
         holder = ""
@@ -166,6 +167,8 @@ class ObjectWriter:
         WriteConflict if what was to be borrowed is gone.
         """
         f = self._f
+        # The server's own writes have not been admitted: metadata files go where a table's location says.
+        f.reserved.check_key(bucket_name, new.key)
         bucket, current = await target(tx, bucket_name, new.key)
         check_write(new.conditions, None if current is None else current.etag)
         if isinstance(taken, Composed):

@@ -244,7 +244,7 @@ def wire_catalog(
     return Catalog(
         CatalogApplication(
             services,
-            _mounts(),
+            all_catalog_mounts(),
             clock=clock,
             observe=observe,
             around=around,
@@ -280,7 +280,7 @@ def wire_catalog(
 
 
 @functools.cache
-def _mounts() -> tuple[Mount, ...]:
+def all_catalog_mounts() -> tuple[Mount, ...]:
     """All routes of the catalog's edge, and where they are: the same ones, whatever they are wired to."""
     of_polaris = polaris_routes()
     mounts = [*catalog_mounts(catalog_routes(polaris_endpoints(of_polaris))), *polaris_mounts(of_polaris)]

@@ -43,15 +43,18 @@ CRASHED: Final = b"!"
 """What it says before the words of an error that is not ours."""
 
 CONNECTION: Final = b"C"
-"""What comes with the descriptor of a connection."""
+"""What comes with the descriptor of a connection that `server.listen` accepted."""
+
+CATALOG_CONNECTION: Final = b"A"
+"""What comes with the descriptor of a connection that `server.catalog_listen` accepted."""
 
 DESCRIPTORS_A_MESSAGE: Final = 16
 """The most descriptors, and bytes, of one read from a channel."""
 
 _FAILURE_BYTES: Final = 8192
 
-Adopt = Callable[[socket.socket], None]
-"""Takes a connection that the supervisor accepted."""
+Adopt = Callable[[socket.socket, bytes], None]
+"""Takes a connection that the supervisor accepted, and the mark of the listener: CONNECTION or CATALOG_CONNECTION."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +153,21 @@ class Child:
             self._stop.set()
             asyncio.get_running_loop().remove_reader(channel)
             return
-        for descriptor in descriptors:
+        for descriptor, mark in zip(descriptors, marks_of(message, len(descriptors)), strict=True):
             connection = socket.socket(fileno=descriptor)
             if adopt is None:
                 connection.close()
             else:
-                adopt(connection)
+                adopt(connection, mark)
+
+
+def marks_of(message: bytes, count: int) -> list[bytes]:
+    """The marks of so many connections that came with a message of the channel.
+
+    Each connection is sent with one byte; bytes without a connection may come before them.
+    """
+    marks = message[len(message) - count :]
+    return [marks[position : position + 1] for position in range(count)]
 
 
 def live(station: Station, work: Callable[[Child], Awaitable[None]]) -> int:

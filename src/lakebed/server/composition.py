@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakebed.core.clock import Clock, SystemClock
+from lakebed.core.errors import LakebedError
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.governance.access_keys import AccessKeys
@@ -27,11 +28,12 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.reserve import DiskReserve
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.contents import Contents
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.facilities import NO_RESERVATIONS, Facilities
 from lakebed.objects.ingest import Ingester, OpenWriter
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.missing_blobs import MissingBlobs
 from lakebed.objects.reaper import BlobReaper
+from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.ownership import Ownership, StoreOwnership
@@ -42,10 +44,9 @@ from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
 from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication, ReadinessCheck
-from lakebed.wire.http.message import Rejecter, Request, Response
-from lakebed.wire.http.protocol import Application
+from lakebed.wire.http.message import Request
 from lakebed.wire.iceberg.app import CatalogApplication
-from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.iceberg.store_address import StoreAddress, StoreListener
 from lakebed.wire.management.operations import management_mount
 from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
@@ -53,8 +54,11 @@ from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import TokenService
 
+from .api_paths import Api, server_api_paths
 from .catalog import wire_catalog
+from .connections import Edge
 from .decisions import Decisions, wire_decisions
+from .edges import wire_edges
 from .embedded_worker import WorkerStarter
 from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
@@ -65,6 +69,7 @@ from .metadata import open_metadata
 from .metrics import Metrics
 from .object_store import confirm_object_store, open_storage
 from .request_log import Requests, wire_requests
+from .reserved_names import ReservedNames
 from .selects import wire_selects
 from .table_chores import TableChores
 from .tokens import wire_tokens
@@ -77,8 +82,8 @@ REMOTE_GRACE_MS: Final = 15 * 60 * 1000
 class Parts:
     """A worker's parts, for its life to run."""
 
-    application: Application
-    reject: Rejecter
+    edges: Mapping[bytes, Edge]
+    """What answers the requests of each listener, by the mark of its connections."""
     meta: MetaStore
     outbox: Outbox
     storage: ObjectStorage
@@ -192,8 +197,20 @@ def lay_ground(
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
         onlookers=live.accesses,
+        reserved=NO_RESERVATIONS if settings.server.catalog_listen is not None else ReservedNames(server_api_paths()),
     )
     return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities), clock)), reaper, decisions, live)
+
+
+def _store_address(settings: Settings) -> StoreAddress:
+    """Where clients of the catalog find S3."""
+    server = settings.server
+    listener: StoreListener | None = None
+    if server.catalog_listen is not None:
+        # With every interface or the catalog's own host, S3 has each host name that the catalog was reached by.
+        shares_host = server.listen.is_wildcard or server.listen.host == server.catalog_listen.host
+        listener = StoreListener(None if shares_host else server.listen.host, server.listen.port)
+    return StoreAddress(server.region, settings.tables.s3_endpoint, server.domains, listener)
 
 
 def _wire(
@@ -276,7 +293,7 @@ def _wire(
         facilities,
         credentials,
         Vending(sessions, delegations, ttl_seconds=settings.tables.credential_ttl),
-        StoreAddress(settings.server.region, settings.tables.s3_endpoint, settings.server.domains),
+        _store_address(settings),
         instruments.catalog.observe,
         master,
         outbound,
@@ -329,28 +346,38 @@ def _wire(
         telling.records.sent_requests,
         instruments.unrecorded.add,
     )
-    attend = requests.witness.attend
 
-    async def application(request: Request) -> Response:
-        if admin.handles(request.raw_path):
-            return await admin(request)
+    def attend(request: Request) -> None:
         if interests.wants_requests:
-            attend(request)
-        if tokens.application.handles(request.raw_path):
-            return await tokens.application(request)
-        if catalog.application.handles(request.raw_path):
-            return await catalog.application(request)
-        if catalog.admin.handles(request.raw_path):
-            return await catalog.admin(request)
-        if management.handles(request.raw_path):
-            return await management(request)
-        return await s3(request)
+            requests.witness.attend(request)
 
-    leases = Leases(meta, clock)
+    async def has_bucket(name: str) -> bool:
+        try:
+            return await meta.row(BUCKET_BY_NAME, name) is not None
+        except LakebedError:
+            # S3 meets the same error, and answers with it.
+            return True
+
     access_log = AccessLog(sys.stderr.fileno(), settings.log.format, clock) if settings.log.access else None
+    edges = wire_edges(
+        {
+            Api.HEALTH: admin,
+            Api.TOKENS: tokens.application,
+            Api.CATALOG: catalog.application,
+            Api.ADMIN: catalog.admin,
+            Api.MANAGEMENT: management,
+            Api.S3: s3,
+        },
+        s3.reject,
+        attend,
+        has_bucket,
+        lambda application: application if access_log is None else with_access_log(application, access_log, clock),
+        domains=settings.server.domains,
+        has_catalog_listener=settings.server.catalog_listen is not None,
+    )
+    leases = Leases(meta, clock)
     return Parts(
-        application=application if access_log is None else with_access_log(application, access_log, clock),
-        reject=s3.reject,
+        edges=edges,
         meta=meta,
         outbox=facilities.outbox,
         storage=storage,

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from lakebed.core.ids import RequestIds
 from lakebed.wire.http.message import HeadFault, Rejecter
@@ -24,23 +24,31 @@ LINGER_SECONDS: Final = 10.0
 _WATCH_SECONDS: Final = 5.0
 
 
+class Edge(NamedTuple):
+    """What answers the requests of one listener."""
+
+    application: Application
+    reject: Rejecter
+
+
 class Connections:
     """All connections of this process. Implements `ConnectionSet`."""
 
     def __init__(
         self,
-        application: Application,
-        reject: Rejecter,
+        edges: Mapping[bytes, Edge],
         *,
         limit: int,
         tls: ssl.SSLContext | None = None,
         report: Callable[[float], None] | None = None,
     ) -> None:
-        """Serve up to `limit` connections at once; `report` is told how many are open whenever that changes."""
+        """Serve up to `limit` connections at once; `report` is called with their number whenever that changes.
+
+        `edges` are those of the listeners, by the marks that their connections come with.
+        """
         self.request_ids = RequestIds()
         self.draining = False
-        self._application = application
-        self._reject = reject
+        self._edges = edges
         self._limit = limit
         self._tls = tls
         self._report = report
@@ -50,12 +58,12 @@ class Connections:
         self._empty.set()
         self._opening: set[asyncio.Task[None]] = set()
 
-    def adopt(self, connection: socket.socket) -> None:
-        """Serve an accepted connection."""
+    def adopt(self, connection: socket.socket, mark: bytes) -> None:
+        """Serve a connection that the listener with the mark accepted."""
         if self.draining:
             connection.close()
             return
-        task = asyncio.get_running_loop().create_task(self._adopt(connection))
+        task = asyncio.get_running_loop().create_task(self._adopt(connection, self._edges[mark]))
         self._opening.add(task)
 
         def adopted(task: asyncio.Task[None]) -> None:
@@ -69,17 +77,17 @@ class Connections:
         """Use this TLS context for new connections; open ones keep theirs."""
         self._tls = tls
 
-    async def _adopt(self, connection: socket.socket) -> None:
+    async def _adopt(self, connection: socket.socket, edge: Edge) -> None:
         loop = asyncio.get_running_loop()
         try:
             tune_socket(connection)
-            await loop.connect_accepted_socket(self._protocol, connection, ssl=self._tls)
+            await loop.connect_accepted_socket(lambda: self._protocol(edge), connection, ssl=self._tls)
         except (OSError, ssl.SSLError) as error:
             log.debug("a connection could not be opened", exc_info=error)
             connection.close()
 
-    def _protocol(self) -> HttpProtocol:
-        return HttpProtocol(self._application, self._reject, self, secure=self._tls is not None)
+    def _protocol(self, edge: Edge) -> HttpProtocol:
+        return HttpProtocol(edge.application, edge.reject, self, secure=self._tls is not None)
 
     def opened(self, connection: HttpProtocol) -> None:
         """A connection began. One over the limit is told so and closed."""

@@ -11,10 +11,10 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
-from .child import CONNECTION, DESCRIPTORS_A_MESSAGE
+from .child import DESCRIPTORS_A_MESSAGE, marks_of
 from .roles import Process
 
 log = logging.getLogger("lakebed.server")
@@ -23,12 +23,20 @@ _BUSY_PAUSE_SECONDS: Final = 0.05
 _INT: Final = struct.Struct("=i")
 
 
-class Handover:
-    """The listener of workers, and the connections that none of them has yet."""
+class Accepting(NamedTuple):
+    """A listener whose connections go to the workers."""
 
-    def __init__(self, listener: socket.socket) -> None:
-        self.listener = listener
-        self._waiting: deque[socket.socket] = deque()
+    listener: socket.socket
+    mark: bytes
+    """Sent with each of its connections, so that workers know the listener."""
+
+
+class Handover:
+    """The listeners of workers, and the connections that none of them has yet."""
+
+    def __init__(self, accepting: Sequence[Accepting]) -> None:
+        self.accepting = tuple(accepting)
+        self._waiting: deque[tuple[socket.socket, bytes]] = deque()
         self._turn = 0
 
     @property
@@ -36,11 +44,11 @@ class Handover:
         """Whether an accepted connection waits for a worker."""
         return bool(self._waiting)
 
-    def accept(self, workers: Collection[Process]) -> None:
+    def accept(self, accepting: Accepting, workers: Collection[Process]) -> None:
         """Hand over the connections that wait, then accept more until there are none."""
-        while True:
+        while self.pass_on(workers):
             try:
-                connection = self._waiting.popleft() if self._waiting else self.listener.accept()[0]
+                connection = accepting.listener.accept()[0]
             except BlockingIOError:
                 return
             except OSError as error:
@@ -49,12 +57,19 @@ class Handover:
                     time.sleep(_BUSY_PAUSE_SECONDS)
                     return
                 continue
-            if not self._hand_over(connection, workers):
+            self._waiting.append((connection, accepting.mark))
+
+    def pass_on(self, workers: Collection[Process]) -> bool:
+        """Hand over the connections that wait; whether none waits any more."""
+        while self._waiting:
+            connection, mark = self._waiting[0]
+            if not self._hand_over(connection, mark, workers):
                 # Every channel is full. It waits here, and others in the system's queue.
-                self._waiting.appendleft(connection)
                 time.sleep(_BUSY_PAUSE_SECONDS)
-                return
+                return False
+            self._waiting.popleft()
             connection.close()
+        return True
 
     def take_back(self, process: Process) -> None:
         """Take back the connections that a process has not taken from its channel, for others."""
@@ -68,23 +83,25 @@ class Handover:
                 return
             if not message:
                 return
-            for _, _, packed in ancillary:
-                self._waiting.extend(socket.socket(fileno=descriptor) for (descriptor,) in _INT.iter_unpack(packed))
+            descriptors = [descriptor for _, _, packed in ancillary for (descriptor,) in _INT.iter_unpack(packed)]
+            for descriptor, mark in zip(descriptors, marks_of(message, len(descriptors)), strict=True):
+                self._waiting.append((socket.socket(fileno=descriptor), mark))
 
     def close(self) -> None:
         """Accept no more, and close the connections that wait."""
-        self.listener.close()
+        for each in self.accepting:
+            each.listener.close()
         while self._waiting:
-            self._waiting.popleft().close()
+            self._waiting.popleft()[0].close()
 
-    def _hand_over(self, connection: socket.socket, workers: Collection[Process]) -> bool:
+    def _hand_over(self, connection: socket.socket, mark: bytes, workers: Collection[Process]) -> bool:
         """Pass the connection to the next worker that takes it; whether one did."""
         candidates = candidates_of(workers)
         for _ in range(len(candidates)):
             self._turn += 1
             chosen = candidates[self._turn % len(candidates)]
             try:
-                socket.send_fds(chosen.channel, [CONNECTION], [connection.fileno()])
+                socket.send_fds(chosen.channel, [mark], [connection.fileno()])
             except OSError:
                 # Its channel is full: the next one.
                 continue

@@ -19,18 +19,29 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 
-from .child import CRASHED, READY, Station, tell_crash, tell_failure, told_crash, told_failure
+from .child import (
+    CATALOG_CONNECTION,
+    CONNECTION,
+    CRASHED,
+    READY,
+    Station,
+    tell_crash,
+    tell_failure,
+    told_crash,
+    told_failure,
+)
 from .data_lock import DataFolderLock
-from .handover import Handover
+from .handover import Accepting, Handover
 from .hang_watch import HangWatch
 from .identity import Identity, establish_identity
 from .listeners import allow_many_descriptors, listen
@@ -65,6 +76,11 @@ def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
         given = settings
         listener, address = listen("server.listen", "--listen", settings.server.listen)
         settings = replace(settings, server=replace(settings.server, listen=address))
+        accepting = [Accepting(listener, CONNECTION)]
+        if settings.server.catalog_listen is not None:
+            listener, address = listen("server.catalog_listen", "--catalog-listen", settings.server.catalog_listen)
+            accepting.append(Accepting(listener, CATALOG_CONNECTION))
+            settings = replace(settings, server=replace(settings.server, catalog_listen=address))
         streams: socket.socket | None = None
         if settings.streams.listen is not None:
             streams, address = listen("streams.listen", "--streams-listen", settings.streams.listen)
@@ -76,7 +92,7 @@ def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
             clear_metrics(Path(run_folder))
             clear_spill(settings)
             reloading = Reloading(given, read_again, run_folder, certificate)
-            return _Supervisor(settings, identity, listener, run_folder, streams, lock, reloading).run()
+            return _Supervisor(settings, identity, accepting, run_folder, streams, lock, reloading).run()
 
 
 def _ended(exit_code: int) -> str:
@@ -89,7 +105,7 @@ class _Supervisor:
         self,
         settings: Settings,
         identity: Identity,
-        listener: socket.socket,
+        accepting: Sequence[Accepting],
         run_folder: str,
         streams: socket.socket | None,
         lock: DataFolderLock,
@@ -100,7 +116,7 @@ class _Supervisor:
         self._run_folder = run_folder
         self._lock = lock
         self._reloading = reloading
-        self._handover = Handover(listener)
+        self._handover = Handover(accepting)
         self._roles = roles_of(settings, streams)
         """By process number."""
         self._table = ProcessTable([role.title for role in self._roles])
@@ -124,7 +140,8 @@ class _Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in range(len(self._roles)):
             self._start(number)
-        self._selector.register(self._handover.listener, selectors.EVENT_READ, self._accept)
+        for each in self._handover.accepting:
+            self._selector.register(each.listener, selectors.EVENT_READ, partial(self._accept, each))
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         try:
             while not self._stopping:
@@ -134,8 +151,7 @@ class _Supervisor:
                 self._reap()
                 self._restart()
                 self._watch.look(self._children.values(), time.monotonic())
-                if self._handover.is_pending:
-                    self._accept()
+                self._handover.pass_on(self._workers)
                 if self._reload_wanted:
                     self._reload()
                 self._announce_once()
@@ -213,8 +229,8 @@ class _Supervisor:
         """The processes that are handed connections."""
         return [child for child in self._children.values() if child.role.takes_connections]
 
-    def _accept(self) -> None:
-        self._handover.accept(self._workers)
+    def _accept(self, accepting: Accepting) -> None:
+        self._handover.accept(accepting, self._workers)
 
     def _hear(self, pid: int) -> None:
         """Take what a child says: that it is ready, or why it is not."""
@@ -243,14 +259,15 @@ class _Supervisor:
         if not all(each.ready for each in workers) or not all(starts.is_settled for starts in self._starts.values()):
             return
         self._announced = True
-        scheme = "https" if self._settings.server.tls_cert is not None else "http"
+        server = self._settings.server
         log.info(
             "ready",
             extra={
-                "address": f"{scheme}://{self._settings.server.listen}",
+                "address": server.url_of(server.listen),
+                **({} if server.catalog_listen is None else {"catalog": server.url_of(server.catalog_listen)}),
                 **({} if self._settings.streams.listen is None else {"streams": str(self._settings.streams.listen)}),
-                "workers": self._settings.server.workers,
-                "data": str(self._settings.server.data),
+                "workers": server.workers,
+                "data": str(server.data),
                 "credentials": str(self._identity.secrets_path or "from the settings"),
             },
         )

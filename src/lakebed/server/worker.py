@@ -42,8 +42,7 @@ async def _serve(child: Child) -> None:
     checks = child.station.processes.readiness_checks()
     async with compose(settings, child.station.identity, child.metrics, checks) as parts:
         connections = Connections(
-            parts.application,
-            parts.reject,
+            parts.edges,
             limit=max(1, settings.server.max_connections // settings.server.workers),
             tls=child.station.certificate,
             report=parts.instruments.connections.set,

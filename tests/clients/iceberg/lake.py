@@ -33,7 +33,7 @@ class Lake:
 
     def request(self, method: str, path: str, document: object = None, *, keys: Keys | None = None) -> Answer:
         """One request to the catalog, signed by root unless told otherwise. `path` is what follows `/v1/`."""
-        url = f"{self.server.endpoint}{OWN}/v1/{path}"
+        url = f"{self.server.catalog_endpoint}{OWN}/v1/{path}"
         body = b"" if document is None else json.dumps(document).encode()
         signer = Signer(keys or root_keys(self.server))
         return fetch(method, url, headers=signer.headers(method, url, hashlib.sha256(body).hexdigest()), body=body)
@@ -56,7 +56,7 @@ class Lake:
         """PyIceberg's catalog, of root unless told otherwise; left alone it asks for keys to each table's files."""
         keys = keys or root_keys(self.server)
         settings = {
-            "uri": f"{self.server.endpoint}{mount}",
+            "uri": f"{self.server.catalog_endpoint}{mount}",
             "warehouse": self.warehouse,
             "rest.sigv4-enabled": "true",
             "rest.signing-name": service,

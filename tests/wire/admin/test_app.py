@@ -30,7 +30,6 @@ async def unhealthy() -> None:
 
 async def answer(method: str, path: str, *, well: bool = True) -> Response:
     admin = AdminApplication({"metadata store": healthy if well else unhealthy}, lambda: b"a_total 1\n")
-    assert admin.handles(path)
     return await admin(Request(method, path, "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
 
 
@@ -83,11 +82,6 @@ async def test_nothing_here_can_be_written(path: str) -> None:
 
 async def test_what_is_not_here_is_not_found() -> None:
     assert (await answer("GET", "/health/other")).status == 404
-
-
-def test_other_paths_are_left_to_others() -> None:
-    admin = AdminApplication({"metadata store": healthy}, bytes)
-    assert not any(admin.handles(path) for path in ("/", "/bucket/health/live", "/metrics/x", "/healthy", "/metricsx"))
 
 
 # -- on a real server ------------------------------------------------------------------------------------------------

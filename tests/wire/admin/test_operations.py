@@ -4,16 +4,11 @@ import pytest
 
 from lakebed.client import LakebedClient
 from lakebed.core.errors import NotFound
-from lakebed.objects.names import RESERVED_NAMES
-from lakebed.wire.admin.operations import BASE, admin_mount
+from lakebed.wire.admin.operations import admin_mount
 from tests.client.conftest import access_to
 from tests.fixtures.server import RunningServer
 
 from .test_app import scrape
-
-
-def test_no_bucket_can_be_where_the_api_is() -> None:
-    assert BASE.strip("/") in RESERVED_NAMES
 
 
 def test_every_operation_has_a_name_and_none_is_part_of_the_catalogs_contract() -> None:

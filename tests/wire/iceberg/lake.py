@@ -27,8 +27,11 @@ from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
+from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.select.seam import Selecting
+from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import wire_catalog
+from lakebed.server.dispatch import SharedDispatch, root_of_path
 from lakebed.server.governance_events import GovernanceEvents, wire_governance_events
 from lakebed.server.instruments import access_trace
 from lakebed.storage.credentials.http import Http
@@ -36,6 +39,7 @@ from lakebed.tables.validation import Level
 from lakebed.wire.announcing import Announcer
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response, close_stream
+from lakebed.wire.http.protocol import Application
 from lakebed.wire.iceberg.app import CatalogApplication
 from lakebed.wire.iceberg.store_address import StoreAddress
 from lakebed.wire.management.operations import management_mount
@@ -138,10 +142,16 @@ class Lake:
         request = Request(
             method, parts.path, parts.query, received, incoming, "http", "127.0.0.1", "R1", may_wait=may_wait
         )
-        for edge in (self.catalog, self.admin, self.management):
-            if edge.handles(parts.path):
-                return await edge(request)
-        return await self.s3(request)
+        apis: Mapping[Api, Application] = {
+            Api.CATALOG: self.catalog,
+            Api.ADMIN: self.admin,
+            Api.MANAGEMENT: self.management,
+            Api.S3: self.s3,
+        }
+        api, without_bucket = _dispatch(request)
+        if without_bucket is not None and await self.store.meta.row(BUCKET_BY_NAME, root_of_path(parts.path)) is None:
+            api = without_bucket
+        return await apis[api](request)
 
     async def call(
         self,
@@ -179,6 +189,9 @@ class Lake:
         """Make a table in `ns`."""
         document = {"name": name, "schema": SCHEMA, **{key.replace("_", "-"): value for key, value in more.items()}}
         return await self.call("POST", "/lake/namespaces/ns/tables", document, keys=keys, access=access)
+
+
+_dispatch = SharedDispatch(server_api_paths(), (DOMAIN,))
 
 
 def allow(*actions: str, resource: str = "*") -> dict[str, object]:

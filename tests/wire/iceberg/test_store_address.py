@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidInput, LakebedError
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.iceberg.store_address import StoreAddress, StoreListener
 
 HERE = StoreAddress("eu-west-1", domains=("s3.example",))
 
@@ -20,6 +20,26 @@ def test_client_finds_the_store_where_it_found_the_catalog() -> None:
     assert HERE.endpoint_for(request()) == "http://catalog.example:9000"
     assert HERE.endpoint_for(request("[::1]:9000", "https")) == "https://[::1]:9000"
     assert StoreAddress("eu-west-1", "https://s3.example/").endpoint_for(request()) == "https://s3.example"
+
+
+@pytest.mark.parametrize(
+    ("listener", "host", "endpoint"),
+    [
+        (StoreListener(None, 9000), "lake.example:9001", "http://lake.example:9000"),
+        (StoreListener(None, 9000), "lake.example", "http://lake.example:9000"),
+        (StoreListener(None, 9000), "10.0.0.7:9001", "http://10.0.0.7:9000"),
+        (StoreListener(None, 9000), "[::1]:9001", "http://[::1]:9000"),
+        (StoreListener(None, 9000), "[::1]", "http://[::1]:9000"),
+        (StoreListener("10.0.0.5", 9000), "127.0.0.1:9001", "http://10.0.0.5:9000"),
+        (StoreListener("fd00::5", 9000), "127.0.0.1:9001", "http://[fd00::5]:9000"),
+    ],
+)
+def test_client_finds_the_store_at_its_own_listener(listener: StoreListener, host: str, endpoint: str) -> None:
+    address = StoreAddress("eu-west-1", listener=listener)
+    assert address.endpoint_for(request(host)) == endpoint
+    assert address.parse(f"{endpoint}/b/k", request(host)).target.bucket == "b"
+    with pytest.raises(InvalidInput):
+        address.parse(f"http://{host}/b/k", request(host))
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,13 @@ from lakebed.governance.delegations import Delegations
 from lakebed.governance.tokens import LastingIdentities, NewCredentials
 from lakebed.governance.vending import Vending
 from lakebed.meta.seam import Transaction
+from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import Catalog, wire_catalog
+from lakebed.server.dispatch import CatalogDispatch
 from lakebed.server.tokens import Tokens, wire_tokens
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
+from lakebed.wire.http.protocol import Application
 from lakebed.wire.iceberg.store_address import StoreAddress
 from tests.clients.boto import REGION
 from tests.objects.stores import ObjectStore, opened_store
@@ -84,10 +87,12 @@ class Site:
             incoming.finish()
         received = {"host": "lake.example", **{name.lower(): value for name, value in (headers or {}).items()}}
         request = Request(method, path, query, received, incoming, "http", peer, "R1")
-        for edge in (self.tokens.application, self.catalog.application, self.catalog.admin):
-            if edge.handles(path):
-                return _answer(await edge(request))
-        raise AssertionError(f"nobody answers here: {path}")
+        apis: Mapping[Api, Application] = {
+            Api.TOKENS: self.tokens.application,
+            Api.CATALOG: self.catalog.application,
+            Api.ADMIN: self.catalog.admin,
+        }
+        return _answer(await apis[CatalogDispatch(server_api_paths())(request).api](request))
 
     async def ask(
         self,

@@ -65,10 +65,8 @@ async def test_routes_are_in_the_catalog_s_configuration(policies: PolicyLake) -
     assert "GET /v1/{prefix}/namespaces" in endpoints
 
 
-async def test_catalog_s_own_paths_are_not_at_the_root(policies: PolicyLake) -> None:
-    assert not policies.lake.catalog.handles("/v1/lake/namespaces")
-    assert not policies.lake.catalog.handles("/polaris")
-    assert policies.lake.catalog.handles("/polaris/v1/none")
+async def test_paths_are_those_of_the_contracts(policies: PolicyLake) -> None:
+    assert (await policies.lake.send("GET", "/v1/lake/namespaces")).status == 200
     assert (await policies.lake.send("GET", "/polaris/v1/none")).error == (404, "NoSuchResourceException")
     assert (await policies.lake.send("GET", "/iceberg/v1/lake/applicable-policies")).status == 404
     assert (await policies.call("POST", ONE)).status == 405

@@ -344,7 +344,6 @@ _CASES: dict[str, list[tuple[str, str, str, dict[str, str], bytes]]] = {
     "Access points and object lambda": [
         ("PUT", "/bucket/k", "", {"x-amz-copy-source": "arn:aws:s3:us-east-1:1:accesspoint/a/object/k"}, b"")
     ],
-    "Bucket names of other surfaces (iceberg, api, …)": [("PUT", "/iceberg", "", {}, b"")],
 }
 
 

@@ -93,11 +93,18 @@ def _check_server(server: ServerSettings) -> None:
     if (server.tls_cert is None) != (server.tls_key is None):
         missing = "server.tls_key" if server.tls_key is None else "server.tls_cert"
         raise _refusal(missing, "a certificate and its key go together: set both or neither")
-    if not server.listen.is_loopback and server.tls_cert is None and not server.insecure_http:
+    for name, listen in (("listen", server.listen), ("catalog_listen", server.catalog_listen)):
+        if listen is None or listen.is_loopback or server.tls_cert is not None or server.insecure_http:
+            continue
         raise _refusal(
-            "server.listen",
+            f"server.{name}",
             "refusing plain HTTP beyond this machine: set server.tls_cert and server.tls_key to serve TLS, or "
-            f"server.insecure_http (--insecure-http) if something in front does. listen={server.listen}",
+            f"server.insecure_http (--insecure-http) if something in front does. listen={listen}",
+        )
+    if server.catalog_listen == server.listen and server.listen.port != 0:
+        raise _refusal(
+            "server.catalog_listen",
+            f"the address of server.listen: give another port, or leave it out. listen={server.listen}",
         )
     for domain in server.domains:
         if not _DOMAIN.fullmatch(domain):

@@ -117,6 +117,10 @@ class ServerSettings:
     """Folder of everything that is kept: metadata, bytes, generated secrets."""
 
     listen: Address = DEFAULT_LISTEN
+    catalog_listen: Address | None = None
+    """Where the catalog, the management and administration APIs, health and metrics are served, apart from S3 and STS.
+    Not set: on `listen`, where their paths reserve some bucket names and keys."""
+
     workers: Count = field(default_factory=_default_workers)
     """Processes that serve; by default one a CPU, at most four."""
 
@@ -141,8 +145,17 @@ class ServerSettings:
 
     @property
     def local_url(self) -> str:
-        """The address as somebody on the same machine reaches it."""
-        return f"{'http' if self.tls_cert is None else 'https'}://{self.listen.as_local}"
+        """The URL of S3 for clients on the same machine."""
+        return self.url_of(self.listen.as_local)
+
+    @property
+    def local_catalog_url(self) -> str:
+        """The URL of the catalog and the other APIs for clients on the same machine."""
+        return self.url_of((self.catalog_listen or self.listen).as_local)
+
+    def url_of(self, address: Address) -> str:
+        """The URL of an address that the server listens at."""
+        return f"{'http' if self.tls_cert is None else 'https'}://{address}"
 
 
 @dataclass(frozen=True, slots=True)

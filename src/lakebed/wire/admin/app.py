@@ -12,6 +12,11 @@ from lakebed.wire.http.message import Request, Response
 
 log = logging.getLogger("lakebed.admin")
 
+LIVE_PATH: Final = "/health/live"
+READY_PATH: Final = "/health/ready"
+HEALTH_PATHS: Final = (LIVE_PATH, READY_PATH)
+METRICS_PATH: Final = "/metrics"
+
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -30,19 +35,15 @@ class AdminApplication:
         self._checks = checks
         self._render_metrics = render_metrics
 
-    def handles(self, path: str) -> bool:
-        """Whether the path is one of these surfaces."""
-        return path.startswith("/health/") or path == "/metrics"
-
     async def __call__(self, request: Request) -> Response:
         """Answer one request."""
         if request.method not in ("GET", "HEAD"):
             return _text(405, "method not allowed\n")
-        if request.raw_path == "/health/live":
+        if request.raw_path == LIVE_PATH:
             return _text(200, "live\n")
-        if request.raw_path == "/health/ready":
+        if request.raw_path == READY_PATH:
             return await self._ready()
-        if request.raw_path == "/metrics":
+        if request.raw_path == METRICS_PATH:
             return Response(200, [("Content-Type", METRICS_TYPE)], self._render_metrics())
         return _text(404, "not found\n")
 

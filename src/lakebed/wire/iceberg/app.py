@@ -10,12 +10,12 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import AlreadyAnswered, InvalidInput, LakebedError, Unauthenticated
 from lakebed.objects.model import Caller
 from lakebed.tables.idempotency import Answer, RequestKey
-from lakebed.wire.http.message import Request, Response
+from lakebed.wire.http.message import HeadFault, Request, Response
 from lakebed.wire.path_names import Named, named_by_path
 from lakebed.wire.refusals import Refused
 from lakebed.wire.s3.authenticate import Authenticated
 
-from .errors import CATALOG_ERRORS, JSON, Refusal, error_document, error_response, refusal_of
+from .errors import CATALOG_ERRORS, JSON, CatalogFault, Refusal, error_document, error_response, refusal_of
 from .loading import replayed
 from .request import CatalogRequest, read_body
 from .routes import Found, Mount
@@ -31,6 +31,13 @@ Around = Callable[[str, CatalogRequest, Callable[[], Awaitable[Response]]], Awai
 
 _KEPT_REFUSALS: Final = frozenset({400, 404, 406, 409, 422})
 """Refusals that the same request would get again, so that a key may keep them."""
+
+_HEAD_FAULTS: Final = {
+    500: Refusal(500, "RESTException"),
+    501: Refusal(406, "UnsupportedOperationException"),
+    503: Refusal(503, "ServiceUnavailableException"),
+}
+"""The catalog's answers to heads that could not be read, by HTTP's status; every other one is a bad request."""
 
 _CRASHED: Final = "internal error; whether anything was changed is unknown"
 
@@ -52,13 +59,8 @@ class CatalogApplication:
         self._around = around
         self._refused = refused
         self._mounts = tuple(mounts)
-        self._prefixes = tuple(mount.prefix for mount in mounts)
         self._clock = clock
         self._observe = observe
-
-    def handles(self, path: str) -> bool:
-        """Whether the path is one of the catalog's. Buckets cannot have these names."""
-        return path.startswith(self._prefixes)
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; never raises but for cancellation."""
@@ -66,7 +68,7 @@ class CatalogApplication:
         edge, operation = "", "Unknown"
         found: Found | None = None
         try:
-            mount = next(mount for mount in self._mounts if request.raw_path.startswith(mount.prefix))
+            mount = self._mount_of(request.raw_path)
             edge = mount.edge
             found = mount.routes.find(request.method, request.raw_path[len(mount.base) :])
             operation = found.route.name
@@ -90,6 +92,13 @@ class CatalogApplication:
         if self._observe is not None:
             self._observe(operation, request, response, self._clock.monotonic() - started)
         return response
+
+    def _mount_of(self, path: str) -> Mount:
+        """The mount that a path comes by. Raises CatalogFault."""
+        for mount in self._mounts:
+            if path.startswith(mount.prefix):
+                return mount
+        raise CatalogFault(404, "NoSuchResourceException", f"no such path on this server: {path}")
 
     async def _answer(self, request: Request, mount: str, found: Found) -> Response:
         who = await self._services.authenticator.authenticate(request)
@@ -140,6 +149,14 @@ def _nested_too_deeply(error: RecursionError) -> InvalidInput:
     refused = InvalidInput("the request document is nested too deeply")
     refused.__cause__ = error
     return refused
+
+
+def reject_head(fault: HeadFault, request_id: str) -> Response:
+    """Answer a request head that could not be read."""
+    refusal = _HEAD_FAULTS.get(fault.status, Refusal(fault.status, "BadRequestException"))
+    response = error_response(refusal, fault.reason, is_head=False)
+    response.headers.append(("x-request-id", request_id))
+    return response
 
 
 def _caller(request: Request, who: Authenticated) -> Caller:

@@ -1,4 +1,4 @@
-"""Which operation answers which method and path: a tree of path segments, walked once a request."""
+"""Which operation answers which method and path."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakebed.wire.http.message import Response
+from lakebed.wire.path_tree import PathTree
 
 from .errors import CatalogFault
 from .request import CatalogRequest, decode_segment
@@ -14,8 +15,9 @@ from .services import CatalogServices
 Handler = Callable[[CatalogServices, CatalogRequest], Awaitable[Response]]
 Replay = Callable[[CatalogServices, CatalogRequest, str], Awaitable[Response]]
 
-MOUNTS: Final = ("/iceberg", "/_iceberg", "/api/catalog")
-"""Base paths of the catalog: its own, the alias of S3 Tables clients, and the one that clients of Polaris are given."""
+MOUNTS: Final = ("/iceberg", "/_iceberg", "/api/catalog", "")
+"""Base paths of the catalog: its own, the alias of S3 Tables clients, the one that clients of Polaris are given, and
+the root, where the documents of Polaris and of Iceberg put the routes."""
 
 
 class Route(NamedTuple):
@@ -65,63 +67,25 @@ class Found(NamedTuple):
     names: Mapping[str, str]
 
 
-class _Node:
-    __slots__ = ("fixed", "routes", "variable")
-
-    def __init__(self) -> None:
-        self.fixed: dict[str, _Node] = {}
-        self.variable: _Node | None = None
-        self.routes: dict[str, tuple[Route, list[str]]] = {}
-
-
 class RouteTable:
-    """All routes of the catalog."""
+    """All routes of one API."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self.routes = tuple(routes)
-        self._root = _Node()
+        self._tree: PathTree[tuple[Route, Sequence[str]]] = PathTree()
         for route in routes:
-            node, names = self._root, []
-            for segment in route.path.strip("/").split("/"):
-                if segment.startswith("{"):
-                    names.append(segment[1:-1])
-                    node.variable = node.variable or _Node()
-                    node = node.variable
-                else:
-                    node = node.fixed.setdefault(segment, _Node())
-            if route.method in node.routes:
-                raise ValueError(f"two routes for {route.method} {route.path}")
-            node.routes[route.method] = route, names
+            segments = route.path.strip("/").split("/")
+            names = [segment[1:-1] for segment in segments if segment.startswith("{")]
+            self._tree.add(route.method, route.path, (route, names))
 
     def find(self, method: str, path: str) -> Found:
         """The route of a path behind its mount. Raises CatalogFault: 404 for no such path, 405 for no such method."""
-        segments = path.strip("/").split("/")
-        values: list[str] = []
-        node = _walk(self._root, segments, 0, values)
-        if node is None:
+        match = self._tree.find(path)
+        if match is None:
             raise CatalogFault(404, "NoSuchResourceException", f"no such path in the catalog: {path}")
-        found = node.routes.get(method)
+        found = match.methods.get(method)
         if found is None:
-            allowed = ", ".join(sorted(node.routes))
+            allowed = ", ".join(sorted(match.methods))
             raise CatalogFault(405, "BadRequestException", f"{method} is not allowed here; {allowed} is. path={path}")
         route, names = found
-        return Found(route, {name: decode_segment(value) for name, value in zip(names, values, strict=True)})
-
-
-def _walk(node: _Node, segments: Sequence[str], depth: int, values: list[str]) -> _Node | None:
-    """Down the tree, fixed segments first: `buckets` names itself before it names a warehouse."""
-    if depth == len(segments):
-        return node if node.routes else None
-    segment = segments[depth]
-    fixed = node.fixed.get(segment)
-    if fixed is not None:
-        found = _walk(fixed, segments, depth + 1, values)
-        if found is not None:
-            return found
-    if node.variable is not None and segment:
-        values.append(segment)
-        found = _walk(node.variable, segments, depth + 1, values)
-        if found is not None:
-            return found
-        values.pop()
-    return None
+        return Found(route, {name: decode_segment(value) for name, value in zip(names, match.values, strict=True)})

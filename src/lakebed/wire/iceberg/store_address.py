@@ -24,21 +24,41 @@ class StoreRequest(NamedTuple):
     query: dict[str, str]
 
 
+class StoreListener(NamedTuple):
+    """A listener for S3 beside that of the catalog."""
+
+    host: str | None
+    """The one host that it listens at; None where it can be reached by the same host names as the catalog."""
+    port: int
+
+    def authority(self, catalog_host: str) -> str:
+        """Host and port of S3 for a client that has reached the catalog at `catalog_host`."""
+        if self.host is not None:
+            return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        # An IPv6 address is in brackets, and a port is behind them.
+        name = catalog_host if catalog_host.endswith("]") else catalog_host.rpartition(":")[0] or catalog_host
+        return f"{name}:{self.port}"
+
+
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
     """How the object store is reached from outside."""
 
     region: str
     endpoint: str | None = None
-    """Its URL; None: where the client has found the catalog."""
+    """Its URL; None: the host at which the client has reached the catalog."""
     domains: tuple[str, ...] = ()
     """Host names under which `BUCKET.DOMAIN` addresses a bucket."""
 
+    listener: StoreListener | None = None
+    """Where S3 listens, if the catalog has a listener of its own."""
+
     def endpoint_for(self, request: Request) -> str:
-        """The URL that a client is told."""
+        """The URL of S3 for the client that sent the request to the catalog."""
         if self.endpoint is not None:
             return self.endpoint.rstrip("/")
-        return f"{request.scheme}://{request.headers.get('host', '')}"
+        host = request.headers.get("host", "")
+        return f"{request.scheme}://{host if self.listener is None else self.listener.authority(host)}"
 
     def client_settings(self, request: Request) -> dict[str, str]:
         """How a client is to reach the store, whichever keys it has."""
@@ -60,7 +80,9 @@ class StoreAddress:
 
     def _is_ours(self, host: str, request: Request) -> bool:
         endpoint = urlsplit(self.endpoint_for(request))
-        known = {request.headers.get("host", "").lower(), endpoint.netloc.lower()}
+        known = {endpoint.netloc.lower()}
+        if self.listener is None:
+            known.add(request.headers.get("host", "").lower())
         for scheme_port in _DEFAULT_PORTS.values():
             known |= {name.removesuffix(scheme_port) for name in known}
         if host in known:

@@ -24,7 +24,7 @@ log = logging.getLogger("lakebed.oauth")
 Observe = Callable[[str, Request, Response, float], None]
 """Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
 
-TOKEN_PATHS: Final = frozenset(f"{mount}/v1/oauth/tokens" for mount in ("", *MOUNTS))
+TOKEN_PATHS: Final = frozenset(f"{mount}/v1/oauth/tokens" for mount in MOUNTS)
 KEYS_PATH: Final = "/.well-known/jwks.json"
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
@@ -58,10 +58,6 @@ class TokenApplication:
         self._issues = issues
         self._observe = observe
         self._refused = refused
-
-    def handles(self, path: str) -> bool:
-        """Whether the path is one of these. Buckets cannot have these names."""
-        return path in TOKEN_PATHS or path == KEYS_PATH
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; never raises but for cancellation."""

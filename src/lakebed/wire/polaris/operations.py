@@ -25,8 +25,8 @@ def polaris_routes() -> RouteTable:
 
 
 def polaris_mounts(routes: RouteTable) -> list[Mount]:
-    """The routes behind every base path of the catalog, as clients of Polaris look for them, and at the root."""
-    return [Mount(base, ROOT, routes, "polaris") for base in ("", *MOUNTS)]
+    """The routes behind every base path of the catalog."""
+    return [Mount(base, ROOT, routes, "polaris") for base in MOUNTS]
 
 
 def polaris_endpoints(routes: RouteTable) -> list[str]:

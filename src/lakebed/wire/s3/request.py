@@ -36,10 +36,9 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
     """
     path = raw_path[1:]
     if domains:
-        name = host.rpartition(":")[0] if ":" in host else host
-        for domain in domains:
-            if name.endswith("." + domain):
-                return Target(name[: -len(domain) - 1], decode_path(path))
+        named = bucket_of_host(host, domains)
+        if named is not None:
+            return Target(named, decode_path(path))
     bucket, _, key = path.partition("/")
     if path and not bucket:
         # `//key` names no bucket: taken for the root, it would list buckets.
@@ -47,6 +46,15 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
     if _is_plain(path):
         return Target(bucket, key)
     return Target(decode_path(bucket), decode_path(key))
+
+
+def bucket_of_host(host: str, domains: tuple[str, ...]) -> str | None:
+    """The bucket that a host names, where it is `bucket.domain`: the request is virtual-host-style."""
+    name = host.rpartition(":")[0] if ":" in host else host
+    for domain in domains:
+        if name.endswith("." + domain):
+            return name[: -len(domain) - 1]
+    return None
 
 
 def _is_plain(text: str) -> bool:

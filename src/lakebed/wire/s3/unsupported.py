@@ -79,7 +79,6 @@ _OTHER: Final = (
     ("MFA delete", "501 NotImplemented", ""),
     ("Requester pays", "501 NotImplemented", "the bucket owner pays"),
     ("Access points and object lambda", "501 NotImplemented", ""),
-    ("Bucket names of other surfaces (iceberg, api, …)", "400 InvalidBucketName", "reachable paths of this server"),
 )
 
 

@@ -45,7 +45,7 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
         )
     except InvalidName as error:
         raise S3Fault(
-            400, "InvalidBucketName", "The specified bucket is not valid.", BucketName=request.bucket
+            400, "InvalidBucketName", f"The specified bucket is not valid: {error}", BucketName=request.bucket
         ) from error
     except BucketAlreadyOwned:
         # AWS: success in us-east-1 if it is your own already, a conflict everywhere else.

@@ -1,0 +1,124 @@
+"""Which API answers a request, where S3 shares a listener with the others. Pure.
+
+A path-style S3 request and a request of another API can have the same path: the bucket `iceberg` with the key
+`v1/config`, and the catalog's configuration. Signatures do not tell them apart, since clients of the catalog sign for
+the service `s3` too. The rules, in order:
+
+1. A virtual-host-style request is for S3: its host name is a bucket's.
+2. A request that only S3 clients send is for S3: it names an upload, a checksum or another detail of an object.
+3. A path and method that an API has a route for is for that API.
+4. A path that an API has a route for, with another method, is for S3 if the method is `PUT`, `DELETE` or `HEAD`. S3
+   refuses to make such objects and says why (`reserved_names`). Other methods get the API's 405.
+5. A path below an API's prefix that has no route is for S3.
+6. Everything else is for S3.
+
+Under 4 and 5 the API refuses the request in its own form (405 or 404), if no bucket has the name or the client is none
+of S3's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from lakebed.wire.http.message import Request
+from lakebed.wire.s3.request import bucket_of_host
+
+from .api_paths import Api, ApiPaths
+
+_OF_OBJECTS: Final = ("PUT", "DELETE", "HEAD")
+
+_S3_PARAMETERS: Final = frozenset({"uploads", "uploadId", "partNumber", "versionId", "select", "x-id"})
+_S3_HEADERS: Final = frozenset(
+    {
+        "x-amz-acl",
+        "x-amz-copy-source",
+        "x-amz-decoded-content-length",
+        "x-amz-expected-bucket-owner",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-storage-class",
+        "x-amz-tagging",
+        "x-amz-trailer",
+    }
+)
+_S3_HEADER_PREFIXES: Final = ("x-amz-checksum-", "x-amz-meta-", "x-amz-object-lock-", "x-amz-server-side-encryption")
+
+
+class Decision(NamedTuple):
+    """Which API answers a request."""
+
+    api: Api
+    without_bucket: Api | None = None
+    """The API that answers instead if no bucket has the name of the path's first segment."""
+
+
+Dispatch = Callable[[Request], Decision]
+"""Decides which API answers a request."""
+
+OF_S3: Final = Decision(Api.S3)
+
+
+class SharedDispatch:
+    """Decides for the listener that S3 shares with the other APIs."""
+
+    def __init__(self, paths: ApiPaths, domains: tuple[str, ...] = ()) -> None:
+        """`domains` are host names under which `BUCKET.DOMAIN` addresses a bucket."""
+        self._paths = paths
+        self._domains = domains
+
+    def __call__(self, request: Request) -> Decision:
+        """The API that answers the request."""
+        path = request.raw_path
+        if not self._paths.has_root(root_of_path(path)):
+            return OF_S3
+        if bucket_of_host(request.headers.get("host", ""), self._domains) is not None:
+            return OF_S3
+        return decide(self._paths, request.method, path, request.raw_query, request.headers)
+
+
+class CatalogDispatch:
+    """Decides for the listener of every API but S3. The catalog refuses paths that belong to none."""
+
+    def __init__(self, paths: ApiPaths) -> None:
+        self._paths = paths
+
+    def __call__(self, request: Request) -> Decision:
+        """The API that answers the request."""
+        methods = self._paths.find(request.raw_path)
+        if request.method in methods:
+            return Decision(methods[request.method])
+        return Decision(self._paths.below(request.raw_path) or next(iter(methods.values()), Api.CATALOG))
+
+
+def decide(paths: ApiPaths, method: str, path: str, raw_query: str, headers: Mapping[str, str]) -> Decision:
+    """The API of a request that is not virtual-host-style. Header names are in lower case."""
+    if is_of_s3(raw_query, headers):
+        return OF_S3
+    methods = paths.find(path)
+    if method in methods:
+        return Decision(methods[method])
+    api = paths.below(path) or next(iter(methods.values()), None)
+    if api is not None and (is_of_api(headers) or (methods and method not in _OF_OBJECTS)):
+        return Decision(api)
+    return Decision(Api.S3, without_bucket=api)
+
+
+def root_of_path(path: str) -> str:
+    """The first segment of a path: in path style, the bucket."""
+    end = path.find("/", 1)
+    return path[1:] if end < 0 else path[1:end]
+
+
+def is_of_s3(raw_query: str, headers: Mapping[str, str]) -> bool:
+    """Whether only S3 clients send such a request."""
+    if raw_query and any(pair.partition("=")[0] in _S3_PARAMETERS for pair in raw_query.split("&")):
+        return True
+    if headers.get("x-amz-content-sha256", "").startswith("STREAMING-"):
+        return True
+    return any(name in _S3_HEADERS or name.startswith(_S3_HEADER_PREFIXES) for name in headers)
+
+
+def is_of_api(headers: Mapping[str, str]) -> bool:
+    """Whether no S3 client sends such a request: it has a bearer token, or is signed for S3 Tables."""
+    authorization = headers.get("authorization", "")
+    return authorization[:7].lower() == "bearer " or "/s3tables/aws4_request" in authorization
