@@ -28,6 +28,15 @@ def test_the_environment_says_what_arguments_do_not() -> None:
     assert find_access("http://[::1]:9000/", region="r", environ=AWS).endpoint == "http://[::1]:9000"
     assert find_access(environ=AWS).endpoint == DEFAULT_ENDPOINT
     assert find_access(environ=AWS).catalog_uri == f"{DEFAULT_ENDPOINT}/iceberg"
+    assert find_access(environ=AWS).s3.endpoint == DEFAULT_ENDPOINT
+
+
+def test_s3_may_have_another_endpoint() -> None:
+    by_environment = find_access(environ={**AWS, "LAKEBED_S3_ENDPOINT": "http://s3.example:9000/"})
+    assert (by_environment.endpoint, by_environment.s3.endpoint) == (DEFAULT_ENDPOINT, "http://s3.example:9000")
+    given = find_access("http://lake.example", s3_endpoint="http://s3.example", environ=AWS)
+    assert (given.catalog_uri, given.s3.endpoint) == ("http://lake.example/iceberg", "http://s3.example")
+    assert given.s3.access_key_id == given.access_key_id
 
 
 def test_a_key_goes_with_its_own_secret_and_token() -> None:

@@ -65,3 +65,13 @@ def test_a_worker_is_told_where_the_server_and_its_streams_are_and_takes_nothing
         "LAKEBED_REGION": "us-east-1",
     }
     assert load_settings(environ=told) == load_settings(environ={})
+
+
+def test_a_worker_of_a_server_with_two_listeners_is_given_both_addresses() -> None:
+    server = ServerSettings(listen=Address("127.0.0.1", 9000), catalog_listen=Address("0.0.0.0", 9001))
+    nothing = cast("Any", None)  # Any: not looked at
+    identity = Identity("ROOT", Secret("secret"), "", {})
+    told = WorkerStarter(Settings(server=server), identity, nothing, nothing)._environment({})
+    assert told["LAKEBED_ENDPOINT"] == "http://127.0.0.1:9001"
+    assert told["LAKEBED_S3_ENDPOINT"] == "http://127.0.0.1:9000"
+    assert load_settings(environ=told) == load_settings(environ={})

@@ -21,7 +21,9 @@ class Target:
     role_arn: str | None = None
     """None: whatever role an STS gives that asks for none."""
     warehouse: str | None = None
-    """A table bucket of a Lakebed server at the same place, for keys that its catalog hands out."""
+    """A table bucket of a Lakebed server, for the credentials that its catalog vends."""
+    catalog_endpoint: str | None = None
+    """Where that catalog is; None: where the store is."""
     conditional_writes: bool = True
     ca_bundle: str | None = None
 

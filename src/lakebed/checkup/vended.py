@@ -39,7 +39,8 @@ class VendingTrial:
         if self._target.warehouse is None:
             return Finding("no table bucket was named", Outcome.SKIPPED)
         namespace = f"lakebed_check_{new_blob_id(self._surroundings.clock)}"
-        base = f"{self._target.endpoint}/iceberg/v1/{quote(self._target.warehouse, safe='')}/namespaces"
+        endpoint = self._target.catalog_endpoint or self._target.endpoint
+        base = f"{endpoint}/iceberg/v1/{quote(self._target.warehouse, safe='')}/namespaces"
         _well(await self._send("POST", base, keys, {"namespace": [namespace]}), "make a namespace")
         try:
             asked = {"name": _TABLE, "schema": _SCHEMA, "stage-create": True}

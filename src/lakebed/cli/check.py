@@ -113,9 +113,10 @@ async def _chosen(
             conditional_writes=keeps,
             ca_bundle=ca_bundle,
         ), source
+    catalog_endpoint: str | None = None
     if arguments.endpoint is None:
         access = read_access(arguments, settings)
-        endpoint, region = access.endpoint, access.region
+        endpoint, catalog_endpoint, region = access.s3.endpoint, access.endpoint, access.region
         source = InlineSource(access.access_key_id, access.secret_access_key, access.session_token)
     else:
         endpoint = arguments.endpoint
@@ -137,6 +138,7 @@ async def _chosen(
         role_arn=arguments.role_arn,
         warehouse=arguments.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or None,
         ca_bundle=ca_bundle,
+        catalog_endpoint=catalog_endpoint,
     ), source
 
 

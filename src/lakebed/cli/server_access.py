@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Final
 
-from lakebed.client.access import ENDPOINT_VARIABLE, ServerAccess, find_access
+from lakebed.client.access import ENDPOINT_VARIABLE, S3_ENDPOINT_VARIABLE, ServerAccess, find_access
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import Settings
 from lakebed.server.identity import find_identity
@@ -24,6 +24,11 @@ def add_access_flags(parser: argparse.ArgumentParser, *, warehouse: bool) -> Non
     group.add_argument(
         "--endpoint", metavar="URL", help=f"where the server is [{ENDPOINT_VARIABLE}]; by default where it listens"
     )
+    group.add_argument(
+        "--s3-endpoint",
+        metavar="URL",
+        help=f"where S3 is, if the server has another listener for it [{S3_ENDPOINT_VARIABLE}]",
+    )
     group.add_argument("--region", metavar="TEXT", help="the region to sign for [LAKEBED_REGION, AWS_REGION]")
     if warehouse:
         group.add_argument("--warehouse", metavar="BUCKET", help=f"the table bucket [{WAREHOUSE_VARIABLE}]")
@@ -32,9 +37,15 @@ def add_access_flags(parser: argparse.ArgumentParser, *, warehouse: bool) -> Non
 
 def read_access(arguments: argparse.Namespace, settings: Settings) -> ServerAccess:
     """How the server is reached. Raises InvalidSetting that says what to set."""
-    endpoint = arguments.endpoint or os.environ.get(ENDPOINT_VARIABLE) or settings.server.local_url
+    endpoint = arguments.endpoint or os.environ.get(ENDPOINT_VARIABLE)
+    # `lakebed check storage` finds the server by its settings alone, and has no such flag.
+    s3_endpoint: str | None = getattr(arguments, "s3_endpoint", None)
+    if endpoint is None:
+        endpoint = settings.server.local_catalog_url
+        if settings.server.catalog_listen is not None:
+            s3_endpoint = s3_endpoint or os.environ.get(S3_ENDPOINT_VARIABLE) or settings.server.local_url
     try:
-        return find_access(endpoint, region=arguments.region)
+        return find_access(endpoint, region=arguments.region, s3_endpoint=s3_endpoint)
     except InvalidSetting:
         identity = find_identity(settings)
         if identity is None:
@@ -45,6 +56,7 @@ def read_access(arguments: argparse.Namespace, settings: Settings) -> ServerAcce
             access_key_id=identity.root_access_key,
             secret_access_key=identity.root_secret_key,
             region=arguments.region or settings.server.region,
+            s3_endpoint=s3_endpoint,
         )
 
 

@@ -64,6 +64,7 @@ class LakebedClient:
         session_token: str | Secret | None = None,
         region: str | None = None,
         ca_bundle: str | None = None,
+        s3_endpoint: str | None = None,
         timeout_seconds: float = 60.0,
     ) -> None:
         """Opens nothing yet. What is not given the environment says (`find_access`). Raises InvalidSetting."""
@@ -74,24 +75,27 @@ class LakebedClient:
             session_token=session_token,
             region=region,
             ca_bundle=ca_bundle,
+            s3_endpoint=s3_endpoint,
         )
         self._connection = Connection(self.access, timeout_seconds=timeout_seconds)
+        self._s3 = Connection(self.access.s3, timeout_seconds=timeout_seconds)
         self.tasks = Tasks(self._connection)
         self.events = Events(self._connection)
         self.audit = Events(self._connection, "/lakebed/v1/audit")
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
         self.labels = LabelStore(self._connection)
-        self.selects = Selects(self._connection)
+        self.selects = Selects(self._s3)
         self.trace = Trace(self._connection)
         self.targets = Targets(self._connection)
         self.arrivals = Arrivals(self._connection)
-        self.objects = Objects(self._connection)
+        self.objects = Objects(self._s3)
         self.stream_servers = StreamServers(self._connection)
 
     def close(self) -> None:
         """Close the connections that are kept."""
         self._connection.close()
+        self._s3.close()
 
     def __enter__(self) -> LakebedClient:
         return self

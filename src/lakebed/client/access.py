@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ DEFAULT_ENDPOINT: Final = "http://127.0.0.1:9000"
 DEFAULT_REGION: Final = "us-east-1"
 
 ENDPOINT_VARIABLE: Final = "LAKEBED_ENDPOINT"
+S3_ENDPOINT_VARIABLE: Final = "LAKEBED_S3_ENDPOINT"
 _REGION_VARIABLES: Final = ("LAKEBED_REGION", "AWS_REGION", "AWS_DEFAULT_REGION")
 _CA_VARIABLE: Final = "AWS_CA_BUNDLE"
 
@@ -38,6 +39,13 @@ class ServerAccess:
     region: str = DEFAULT_REGION
     ca_bundle: str | None = None
     """Authorities to trust in place of the system's."""
+    s3_endpoint: str | None = None
+    """Where S3 and STS are, if the server has another listener for them; None: at the endpoint."""
+
+    @property
+    def s3(self) -> ServerAccess:
+        """How S3 and STS of the server are reached."""
+        return self if self.s3_endpoint is None else replace(self, endpoint=self.s3_endpoint)
 
     @property
     def catalog_uri(self) -> str:
@@ -53,11 +61,13 @@ def find_access(
     session_token: str | Secret | None = None,
     region: str | None = None,
     ca_bundle: str | None = None,
+    s3_endpoint: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ServerAccess:
     """What is given, and for the rest what the environment says. Raises InvalidSetting that says what to set."""
     surroundings = os.environ if environ is None else environ
     found_endpoint = endpoint or surroundings.get(ENDPOINT_VARIABLE) or DEFAULT_ENDPOINT
+    found_s3 = s3_endpoint or surroundings.get(S3_ENDPOINT_VARIABLE)
     key, secret, token = _keys(access_key_id, secret_access_key, session_token, surroundings)
     return ServerAccess(
         _checked_endpoint(found_endpoint),
@@ -66,6 +76,7 @@ def find_access(
         token,
         region or next((text for name in _REGION_VARIABLES if (text := surroundings.get(name))), DEFAULT_REGION),
         ca_bundle or surroundings.get(_CA_VARIABLE) or None,
+        _checked_endpoint(found_s3) if found_s3 else None,
     )
 
 

@@ -57,7 +57,7 @@ def _of_session(spark: SparkSession, table: CatalogTable, bucket: str, folder: s
     java = java_of(spark, PURPOSE)
     properties = {
         **_session_keys(table, bucket, folder),
-        "s3.endpoint": table.access.endpoint,
+        "s3.endpoint": table.access.s3.endpoint,
         "s3.path-style-access": "true",
         "client.region": table.access.region,
     }
@@ -85,14 +85,14 @@ def _session_keys(table: CatalogTable, bucket: str, folder: str) -> dict[str, st
         "RoleSessionName": "lakebed-import",
         "Policy": json.dumps(policy, separators=(",", ":")),
     }
-    with closing(Connection(table.access)) as connection:
+    with closing(Connection(table.access.s3)) as connection:
         answer = connection.call("POST", "/", query=form).body
     try:
         found = ElementTree.fromstring(answer).find(f".//{_STS}Credentials")  # noqa: S314  # our own server's
     except ElementTree.ParseError:
         found = None
     if found is None:
-        raise Unavailable(f"the answer is not what an STS gives. endpoint={table.access.endpoint}")
+        raise Unavailable(f"the answer is not what an STS gives. endpoint={table.access.s3.endpoint}")
     return {
         "s3.access-key-id": found.findtext(f"{_STS}AccessKeyId", ""),
         "s3.secret-access-key": found.findtext(f"{_STS}SecretAccessKey", ""),

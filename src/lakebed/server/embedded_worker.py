@@ -112,11 +112,13 @@ class WorkerStarter:
         settings = self._settings
         told = {name: value for name, value in inherited.items() if not name.startswith(("LAKEBED_", "AWS_"))}
         told |= {
-            "LAKEBED_ENDPOINT": settings.pipeline.endpoint or settings.server.local_url,
+            "LAKEBED_ENDPOINT": settings.pipeline.endpoint or settings.server.local_catalog_url,
             "LAKEBED_ACCESS_KEY": self._identity.root_access_key,
             "LAKEBED_SECRET_KEY": self._identity.root_secret_key.reveal(),
             "LAKEBED_REGION": settings.server.region,
         }
+        if settings.server.catalog_listen is not None:
+            told["LAKEBED_S3_ENDPOINT"] = settings.tables.s3_endpoint or settings.server.local_url
         if settings.streams.listen is not None:
             told["LAKEBED_STREAMS"] = str(settings.streams.listen.as_local)
         if settings.server.tls_cert is not None:

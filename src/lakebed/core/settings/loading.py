@@ -34,6 +34,7 @@ CLIENT_VARIABLES: Final = frozenset(
         "ACCESS_KEY",
         "ENDPOINT",
         "REGION",
+        "S3_ENDPOINT",
         "SECRET_KEY",
         "STREAMS",
         "TABLE_ACCOUNT_ID",
