@@ -40,7 +40,7 @@ def store_client(
 
     return boto3.client(
         "s3",
-        endpoint_url=target.endpoint,
+        endpoint_url=target.s3_endpoint,
         region_name=target.region,
         aws_access_key_id=access_key,
         aws_secret_access_key=secret_key,
@@ -87,7 +87,7 @@ def catalog_properties(target: Target) -> dict[str, Any]:  # Any: text, but for 
         "client.region": target.region,
         "client.access-key-id": target.access_key,
         "client.secret-access-key": secret,
-        "s3.endpoint": target.endpoint,
+        "s3.endpoint": target.s3_endpoint,
         "s3.region": target.region,
         "s3.connect-timeout": str(target.timeout_seconds),
         "s3.request-timeout": str(target.timeout_seconds),

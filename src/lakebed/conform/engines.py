@@ -62,7 +62,7 @@ ENGINES: Final = (
             "iceberg.rest-catalog.signing-name={rest_signing_name}",
             "iceberg.rest-catalog.vended-credentials-enabled=true",
             "fs.native-s3.enabled=true",
-            "s3.endpoint={endpoint}",
+            "s3.endpoint={s3_endpoint}",
             "s3.region={region}",
             "s3.path-style-access=true",
         ),
@@ -207,7 +207,7 @@ def spark_config(values: Mapping[str, str], profile: ResolvedProfile) -> dict[st
         f"{name}.rest.signing-name": profile.rest_signing_name,
         f"{name}.rest.signing-region": values["region"],
         f"{name}.header.X-Iceberg-Access-Delegation": "vended-credentials",
-        f"{name}.s3.endpoint": values["endpoint"],
+        f"{name}.s3.endpoint": values["s3_endpoint"],
         f"{name}.s3.path-style-access": "true",
         f"{name}.client.region": values["region"],
     }

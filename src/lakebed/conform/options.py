@@ -32,6 +32,7 @@ class Option:
 OPTIONS: Final = (
     Option("profile", "which profile to run", ("LAKEBED_TABLE_PROFILE",), "lakebed"),
     Option("endpoint", "where the server is", ("LAKEBED_ENDPOINT",), "http://127.0.0.1:9000"),
+    Option("s3_endpoint", "where S3 is, if the server has another listener for it", ("LAKEBED_S3_ENDPOINT",)),
     Option("access_key", "whose rights to use", ("LAKEBED_ACCESS_KEY", "LAKEBED_ROOT_ACCESS_KEY")),
     Option(
         "secret_key",
@@ -75,6 +76,7 @@ class Target:
     profile: Profile
     resolved: ResolvedProfile
     endpoint: str
+    s3_endpoint: str
     access_key: str
     secret_key: Secret = field(repr=False)
     region: str
@@ -127,6 +129,7 @@ def option_values(arguments: argparse.Namespace, environ: Mapping[str, str], now
             given = next((environ[name] for name in option.variables if environ.get(name)), option.default)
         values[option.name] = made.get(option.name, "") if given is None else given
     values["endpoint"] = values["endpoint"].rstrip("/")
+    values["s3_endpoint"] = values["s3_endpoint"].rstrip("/") or values["endpoint"]
     return values
 
 
@@ -150,6 +153,7 @@ def read_target(arguments: argparse.Namespace, values: Mapping[str, str]) -> Tar
         profile=profile,
         resolved=resolve(profile, values, rest_path=values["rest_path"], rest_signing_name=values["rest_signing_name"]),
         endpoint=values["endpoint"],
+        s3_endpoint=values["s3_endpoint"],
         access_key=values["access_key"],
         secret_key=Secret(values["secret_key"]),
         region=values["region"],
