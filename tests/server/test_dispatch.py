@@ -107,6 +107,8 @@ def test_paths_without_a_route_are_s3_s(line: str) -> None:
         ("PUT /health/live", Api.HEALTH),
         ("GET /iceberg/none", None),
         ("PUT /iceberg", None),
+        ("PUT /metrics", None),
+        ("DELETE /metrics/", None),
         ("GET /bucket/v1/config", None),
     ],
 )

@@ -13,7 +13,7 @@ the service `s3` too. The rules, in order:
 6. Everything else is for S3.
 
 Under 4 and 5 the API refuses the request in its own form (405 or 404), if no bucket has the name or the client is none
-of S3's.
+of S3's. Requests about a bucket itself always go to S3.
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ def decide(paths: ApiPaths, method: str, path: str, raw_query: str, headers: Map
     api = paths.below(path) or next(iter(methods.values()), None)
     if api is not None and (is_of_api(headers) or (methods and method not in _OF_OBJECTS)):
         return Decision(api)
+    if "/" not in path.strip("/"):
+        # A request about the bucket itself, such as one that creates it: S3 says that the name is reserved.
+        return OF_S3
     return Decision(Api.S3, without_bucket=api)
 
 
