@@ -105,6 +105,7 @@ def test_paths_without_a_route_are_s3_s(line: str) -> None:
         ("PUT /iceberg/v1/config", Api.CATALOG),
         ("DELETE /lakebed/v1/tasks/1", Api.ADMIN),
         ("PUT /health/live", Api.HEALTH),
+        ("PUT /v1/oauth/tokens", Api.TOKENS),
         ("GET /iceberg/none", None),
         ("PUT /iceberg", None),
         ("PUT /metrics", None),
@@ -123,6 +124,8 @@ def test_the_api_refuses_what_is_for_s3_if_there_is_no_such_bucket(line: str, ap
 )
 def test_other_methods_of_a_route_are_refused_by_its_api(line: str) -> None:
     assert api_of(SHARED, line, SIGNED) is not Api.S3
+    assert api_of(SHARED, line, SIGNED) is api_of(APART, line, SIGNED)
+    assert api_of(SHARED, "GET /v1/oauth/tokens") is Api.TOKENS
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ class CatalogDispatch:
         methods = self._paths.find(request.raw_path)
         if request.method in methods:
             return Decision(methods[request.method])
-        return Decision(self._paths.below(request.raw_path) or next(iter(methods.values()), Api.CATALOG))
+        return Decision(next(iter(methods.values()), None) or self._paths.below(request.raw_path) or Api.CATALOG)
 
 
 def decide(paths: ApiPaths, method: str, path: str, raw_query: str, headers: Mapping[str, str]) -> Decision:
@@ -97,7 +97,7 @@ def decide(paths: ApiPaths, method: str, path: str, raw_query: str, headers: Map
     methods = paths.find(path)
     if method in methods:
         return Decision(methods[method])
-    api = paths.below(path) or next(iter(methods.values()), None)
+    api = next(iter(methods.values()), None) or paths.below(path)
     if api is not None and (is_of_api(headers) or (methods and method not in _OF_OBJECTS)):
         return Decision(api)
     if "/" not in path.strip("/"):
