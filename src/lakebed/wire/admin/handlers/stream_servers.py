@@ -8,6 +8,7 @@ from typing import Any
 from lakebed.streams.admin.failover import StrandedBucket, StreamStatus
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import ok
+from lakebed.wire.iceberg.extensions import NoDocument, read_extension
 from lakebed.wire.iceberg.request import CatalogRequest
 from lakebed.wire.iceberg.routes import Route
 from lakebed.wire.iceberg.services import CatalogServices
@@ -24,6 +25,7 @@ async def stream_status(services: CatalogServices, request: CatalogRequest) -> R
 async def forget_stream_server(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give up the records that only a lost server's disk has."""
     check_names(request.http, ())
+    read_extension(request, NoDocument)
     forgotten = await services.admin.failover.forget(request.caller, request.names["server"])
     return ok({"server": forgotten.server, "buckets": _bucket_documents(forgotten.buckets)})
 
