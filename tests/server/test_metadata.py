@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.core.errors import InvalidSetting, Unavailable
+from lakebed.core.errors import InvalidSetting, MissingExtra, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import MetaSettings, ServerSettings, Settings
 from lakebed.governance import MasterKeys
@@ -39,8 +39,8 @@ async def test_a_database_that_is_not_there_is_unavailable_and_its_password_unto
 
 
 async def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lakebed.meta.postgres", None)
-    with pytest.raises(InvalidSetting, match=r"pip install 'lakebed\[postgres\]'"):
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'lakebed\[postgres\]'"):
         await open_metadata(Settings(meta=MetaSettings(url=Secret("postgresql://db/lake"))), KEYS)
 
 

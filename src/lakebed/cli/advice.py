@@ -13,6 +13,7 @@ from lakebed.core.errors import (
     InvalidInput,
     InvalidSetting,
     LakebedError,
+    MissingExtra,
     NoSuchPrincipal,
     NotSupported,
     PipelineUnavailable,
@@ -34,6 +35,7 @@ _ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unavailable: "See that it runs and can be reached, then run the command again",
     ForeignStore: "See what belongs together: lakebed storage status",
     PipelineUnavailable: "",  # its message says what to do
+    MissingExtra: "",  # likewise
     Unauthenticated: "See the credentials in use: lakebed credentials",
     AccessDenied: "Ask whoever has root's credentials",
     NotSupported: "See what is not supported: lakebed conform --print-unsupported-inventory",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakebed.conform import live_evidence
-from lakebed.conform.clients import client_version, require_clients
+from lakebed.conform.clients import client_version
 from lakebed.conform.engines import VERSIONS
 from lakebed.conform.evidence import packaged_evidence
 from lakebed.conform.failures import LOADS
@@ -22,6 +22,7 @@ from lakebed.conform.options import Target, add_options, option_values, read_tar
 from lakebed.conform.profiles import VENDED
 from lakebed.conform.sequence import STEPS, Course, Outcome, run_sequence
 from lakebed.core.errors import InvalidInput, LakebedError, StateConflict
+from lakebed.core.extras import require_extra
 
 from .output import console
 
@@ -94,7 +95,7 @@ def _refusals(inventory: list[tuple[str, str, str]]) -> list[dict[str, str]]:
 
 def _conform(arguments: argparse.Namespace, values: dict[str, str]) -> None:
     target = read_target(arguments, values)
-    require_clients()
+    require_extra("conform", "a run of lakebed conform")
     screen = console()
 
     def tell(number: int, text: str) -> None:

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lakebed.core.errors import NotSupported, Unavailable
+from lakebed.core.errors import Unavailable
+from lakebed.core.extras import require_extra
 
 from .demo_ingest import IngestDemo
 from .demo_tables import BUCKET, TableDemo
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the product working end to end."""
+    require_extra("demo", "the demo")
     demo = _Demo(arguments.folder)
     # Whoever ends it ends the server too, which is in a session of its own.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -261,10 +263,8 @@ class _Demo:
         raise Unavailable("keys for one prefix opened another")
 
     def _stream(self) -> str:
-        try:
-            from .demo_streams import StreamDemo
-        except ImportError as error:
-            raise NotSupported("the demo begins with streams; install them: pip install 'lakebed[streams]'") from error
+        from .demo_streams import StreamDemo
+
         endpoint = f"http://127.0.0.1:{self.port}"
         self.tables = TableDemo(endpoint, self.keys, self._client())
         self.tables.open()
@@ -356,10 +356,8 @@ def _telling(status: Status, title: str) -> Callable[[str], None]:
 
 
 def _boto3() -> Any:  # Any: boto3 has no types
-    try:
-        import boto3
-    except ImportError as error:
-        raise NotSupported("the demo speaks through boto3; install it: pip install boto3") from error
+    import boto3
+
     return boto3
 
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
-
-from lakebed.core.errors import NotSupported
-
-_MISSING: Final = "the demo uses DuckDB; install it: pip install duckdb 'duckdb-extension-iceberg'"
+from typing import Any
 
 
 @contextmanager
 def duckdb_on(endpoint: str, keys: Mapping[str, str], warehouse: str) -> Iterator[Any]:
-    """A connection of DuckDB that has the tables as `lake.NAMESPACE.TABLE`. Raises NotSupported."""
+    """A connection of DuckDB that has the tables as `lake.NAMESPACE.TABLE`."""
     # Any: DuckDB is there at run time only.
-    try:
-        import duckdb
-    except ImportError as error:
-        raise NotSupported(_MISSING) from error
+    import duckdb
+
     # Extensions come from their packages: nothing is fetched.
     config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     with duckdb.connect(config=config) as duck:
@@ -40,10 +34,8 @@ def duckdb_on(endpoint: str, keys: Mapping[str, str], warehouse: str) -> Iterato
 
 
 def _extension(name: str, version: str) -> Path:
-    package = find_spec(f"duckdb_extension_{name}")
-    if package is None or package.origin is None:
-        raise NotSupported(_MISSING)
-    return Path(package.origin).parent / "extensions" / f"v{version}" / f"{name}.duckdb_extension"
+    package = importlib.import_module(f"duckdb_extension_{name}")
+    return Path(str(package.__file__)).parent / "extensions" / f"v{version}" / f"{name}.duckdb_extension"
 
 
 def _text(value: str) -> str:

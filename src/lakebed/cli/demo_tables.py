@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakebed.core.errors import NotSupported, Unavailable
+from lakebed.core.errors import Unavailable
 
 BUCKET: Final = "warehouse"
 _TABLE: Final = "sales.orders"
@@ -93,9 +93,7 @@ class TableDemo:
 
 
 def _pyiceberg() -> tuple[Any, Any]:  # Any: neither is installed with Lakebed itself
-    try:
-        import pyarrow
-        from pyiceberg.catalog import load_catalog
-    except ImportError as error:
-        raise NotSupported("the demo's tables are PyIceberg's; install it: pip install 'pyiceberg[pyarrow]'") from error
+    import pyarrow
+    from pyiceberg.catalog import load_catalog
+
     return pyarrow, load_catalog

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Final
 
 from lakebed.client import LakebedClient, TableHealth, TableRef, Task, TaskState
@@ -198,8 +197,6 @@ def missing_for_spark() -> str:
     """What Spark lacks to run here, and what to do about it; nothing if it has all."""
     from lakebed.pipeline.java import find_java
 
-    if find_spec("pyspark") is None:
-        return "Spark is not installed here; install it: pip install 'lakebed[pipeline]'"
     try:
         find_java()
     except PipelineUnavailable as error:

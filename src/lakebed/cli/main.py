@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lakebed import __version__
+
 if TYPE_CHECKING:
     from lakebed.core.errors import LakebedError
 
@@ -31,6 +33,8 @@ class Command:
     name: str
     module: str
     text: str
+    extra: str | None = None
+    """The extra that its module imports from. Commands that need one in some cases only see to that themselves."""
 
 
 COMMANDS: Final = (
@@ -46,7 +50,9 @@ COMMANDS: Final = (
     Command("storage", "lakebed.cli.storage", "show and change which deployment the object store is of"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command("pipeline", "lakebed.cli.pipeline", "have Spark look after tables: compact, expire, import, verify"),
-    Command("streams", "lakebed.cli.streams", "make stream tables, write and follow them, see what lags"),
+    Command(
+        "streams", "lakebed.cli.streams", "make stream tables, write and follow them, see what lags", extra="streams"
+    ),
     Command("select", "lakebed.cli.select", "ask objects, tables and streams something in SQL"),
     Command("spark-config", "lakebed.cli.spark_config", "write the configuration for a Spark of your own"),
     Command("shell", "lakebed.cli.shell", "open a PySpark shell on the catalog"),
@@ -93,6 +99,7 @@ def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, Callable[[argp
     parser = argparse.ArgumentParser(
         prog="lakebed", description="A streaming lakehouse in one server.", allow_abbrev=False
     )
+    parser.add_argument("--version", action="version", version=f"lakebed {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=chosen is not None)
     run: Callable[[argparse.Namespace], int] | None = None
     for command in COMMANDS:
@@ -100,6 +107,10 @@ def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, Callable[[argp
             command.name, help=command.text, description=_sentence(command.text), allow_abbrev=False
         )
         if command.name == chosen:
+            if command.extra is not None:
+                from lakebed.core.extras import require_extra
+
+                require_extra(command.extra, f"lakebed {command.name}")
             module = importlib.import_module(command.module)
             module.configure(own)
             run = module.run

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 
 from lakebed.client.names import TableRef
 from lakebed.core.errors import InvalidInput
+from lakebed.core.extras import require_extra
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import format_bytes
 from lakebed.pipeline.job import Job
@@ -37,10 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "run",
         help="run a job on a table, here and now",
         description="Run a job on a table, here and now, with a Spark of this machine or the one of pipeline.master.",
-        epilog=_epilog(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
         allow_abbrev=False,
     )
+    run_one.add_argument("-h", "--help", action=_HelpWithJobs, nargs=0, help="show this help message and exit")
     run_one.add_argument("job", metavar="JOB", help="one of those below")
     run_one.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table")
     run_one.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
@@ -58,7 +60,18 @@ def run(arguments: argparse.Namespace) -> int:
     return status
 
 
+class _HelpWithJobs(argparse.Action):
+    """Prints the help with the jobs and their options, which takes loading the jobs."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        require_extra("pipeline", "lakebed pipeline run")
+        parser.epilog = _epilog()
+        parser.print_help()
+        parser.exit()
+
+
 def _run(arguments: argparse.Namespace) -> int:
+    require_extra("pipeline", "lakebed pipeline run")
     job = _job(arguments.job)
     given = parse_options(arguments.option)
     job.check(given)

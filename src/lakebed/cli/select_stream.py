@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakebed.client import ServerAccess, TableRef
-from lakebed.core.errors import InvalidInput, NotSupported
+from lakebed.core.errors import InvalidInput
+from lakebed.core.extras import require_extra
 from lakebed.core.settings import Settings
 
 from .select_output import local_output
-from .select_table import lake_filter, no_engine
+from .select_table import lake_filter
 from .server_access import find_warehouse
 
 if TYPE_CHECKING:
@@ -49,17 +50,14 @@ def read_stream(source: str) -> tuple[str, str]:
 
 def records_of_stream(access: ServerAccess, settings: Settings, arguments: argparse.Namespace) -> Iterator[bytes]:
     """The records of a statement over a stream table, as bytes. Raises SelectFailure, StreamFailure, AccessDenied."""
-    try:
-        from lakebed.select.local import select_batches
-        from lakebed.select.pruning import comparisons
-        from lakebed.select.statement import read_statement
-    except ImportError as error:
-        raise no_engine() from error
-    try:
-        from lakebed.client.stream_tables import describe
-        from lakebed.pipeline.union_read import UnionRead
-    except ImportError as error:
-        raise NotSupported('it takes what reads streams: pip install "lakebed[streams]"') from error
+    for extra in ("select", "streams"):
+        require_extra(extra, "a select over a stream table")
+    from lakebed.client.stream_tables import describe
+    from lakebed.pipeline.union_read import UnionRead
+    from lakebed.select.local import select_batches
+    from lakebed.select.pruning import comparisons
+    from lakebed.select.statement import read_statement
+
     stream = read_stream(arguments.source)
     streams = _streams(access, settings, arguments)
     statement = read_statement(arguments.expression, stream)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.client import ServerAccess, TableRef
 from lakebed.client.iceberg_tables import opened_table, telling
-from lakebed.core.errors import InvalidInput, NotFound, NotSupported
+from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.core.extras import require_extra
 
 from .select_output import local_output
 
@@ -38,12 +39,11 @@ def records_of_table(
 
     Raises SelectFailure, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
     """
-    try:
-        from lakebed.select.local import select_batches
-        from lakebed.select.pruning import comparisons
-        from lakebed.select.statement import read_statement
-    except ImportError as error:
-        raise no_engine() from error
+    require_extra("select", "a select over a table")
+    from lakebed.select.local import select_batches
+    from lakebed.select.pruning import comparisons
+    from lakebed.select.statement import read_statement
+
     statement = read_statement(expression, (*table.namespace, table.table))
     with opened_table(access, table) as found:
         snapshot = _snapshot(found, moment)
@@ -111,8 +111,3 @@ def _milliseconds(text: str) -> int:
             f"a time is expected, such as 2026-01-02T03:04:05Z. found={text!r}", argument="--as-of"
         ) from error
     return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
-
-
-def no_engine() -> NotSupported:
-    """What to install."""
-    return NotSupported('it takes the engine of selects and what reads tables: pip install "lakebed[conform,select]"')

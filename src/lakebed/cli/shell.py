@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from lakebed.core.errors import LakebedError
+from lakebed.core.extras import require_extra
 from lakebed.pipeline.failures import failure_of
 from lakebed.pipeline.session import spark_session
 from lakebed.pipeline.spark_config import CATALOG
@@ -28,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Start Spark, then read what is typed."""
+    require_extra("pipeline", "lakebed shell")
     settings = read_settings(arguments).settings
     access, warehouse = read_access(arguments, settings), read_warehouse(arguments)
     print("starting Spark …", file=sys.stderr)

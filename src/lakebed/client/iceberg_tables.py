@@ -17,6 +17,7 @@ from lakebed.core.errors import (
     Unauthenticated,
     Unavailable,
 )
+from lakebed.core.extras import require_extra
 
 from .access import ServerAccess
 from .names import TableRef
@@ -31,7 +32,7 @@ __all__ = ["opened_table", "telling"]
 def opened_table(access: ServerAccess, table: TableRef) -> Iterator[Table]:
     """The table as it is now, and the catalog that plans its scans, for the time of a block.
 
-    Raises NoSuchTable, AccessDenied, Unauthenticated, Unavailable; NotSupported where PyIceberg is not installed.
+    Raises NoSuchTable, AccessDenied, Unauthenticated, Unavailable; MissingExtra where PyIceberg is not installed.
     """
     properties: dict[str, Any] = {  # Any: text, but for the settings of TLS
         "uri": access.catalog_uri,
@@ -48,17 +49,11 @@ def opened_table(access: ServerAccess, table: TableRef) -> Iterator[Table]:
         properties["client.session-token"] = access.session_token.reveal()
     if access.ca_bundle is not None:
         properties["ssl"] = {"cabundle": access.ca_bundle}
-    try:
-        from pyiceberg.catalog.rest import RestCatalog
-    except ImportError as error:
-        raise _not_installed() from error
-    with telling(table):
-        try:
-            catalog = RestCatalog(table.warehouse, **properties)
-        except ImportError as error:  # what signs its requests
-            raise _not_installed() from error
-        with closing(catalog):
-            yield catalog.load_table((*table.namespace, table.table))
+    require_extra("conform", "reading an Iceberg table")
+    from pyiceberg.catalog.rest import RestCatalog
+
+    with telling(table), closing(RestCatalog(table.warehouse, **properties)) as catalog:
+        yield catalog.load_table((*table.namespace, table.table))
 
 
 @contextmanager
@@ -80,7 +75,3 @@ def telling(table: TableRef) -> Iterator[None]:
         raise NotSupported(f"the table has what PyIceberg does not read. table={table} reason={error}") from error
     except (theirs.RESTError, OSError) as error:
         raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error
-
-
-def _not_installed() -> NotSupported:
-    return NotSupported('it takes what reads Iceberg tables: pip install "lakebed[conform]"')

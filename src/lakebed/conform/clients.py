@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from lakebed.core.errors import NotSupported
 
 from .options import Target
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
-
-_NEEDED = ("boto3", "pyarrow", "pyiceberg")
-
-
-def require_clients() -> None:
-    """See that all are installed. Raises NotSupported, saying what to install."""
-    for name in _NEEDED:
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            raise NotSupported(f"this needs {name}; install it: pip install 'lakebed[conform]'") from error
 
 
 def client_version() -> str:

@@ -70,6 +70,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     ├── Incomplete                 the sender stopped before the promised length
     ├── Undeliverable              a receiver will never take the message as it is; keep it for somebody to look at
     ├── NotSupported               a feature this build does not have; on the printed list
+    │   └── MissingExtra           an optional dependency is not installed; the message says how to install it
     ├── Throttled                  too many requests; retry after a longer pause
     ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
     │   ├── StorageFull            no space left; retry after space was made
@@ -420,6 +421,10 @@ class Undeliverable(LakebedError):
 
 class NotSupported(LakebedError):
     """A feature this build does not have. It is on the printed list."""
+
+
+class MissingExtra(NotSupported):
+    """An optional dependency is not installed: install the extra that the message names."""
 
 
 class Throttled(LakebedError):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
-
-from lakebed.core.errors import PipelineUnavailable
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +18,9 @@ class Unreadable(Exception):
 
 def read_file(body: bytes, format: str, schema: pa.Schema | None) -> pa.Table:
     """What is in a file; with a schema, columns of text are read as its types. Raises Unreadable."""
-    arrow = _arrow()
-    stream = arrow.BufferReader(body)
+    import pyarrow as pa
+
+    stream = pa.BufferReader(body)
     try:
         if format == "parquet":
             from pyarrow import parquet
@@ -36,42 +35,33 @@ def read_file(body: bytes, format: str, schema: pa.Schema | None) -> pa.Table:
             from pyarrow import json
 
             return json.read_json(stream, parse_options=json.ParseOptions(explicit_schema=schema))
-    except (arrow.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise Unreadable(f"it cannot be read as {format}: {str(error)[:300]}") from error
     raise Unreadable(f"there is no such format: {format[:40]}")
 
 
 def fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows with the columns of a table; those that a file lacks have no values. Raises Unreadable."""
-    arrow = _arrow()
+    import pyarrow as pa
+
     strangers = [name for name in found.column_names if name not in schema.names]
     if strangers:
         raise Unreadable(f"the table has no column {', '.join(strangers[:10])}")
     columns = []
     for field in schema:
         if field.name not in found.column_names:
-            columns.append(arrow.nulls(found.num_rows, field.type))
+            columns.append(pa.nulls(found.num_rows, field.type))
             continue
         try:
             columns.append(found.column(field.name).cast(field.type))
-        except (arrow.ArrowException, NotImplementedError) as error:
+        except (pa.ArrowException, NotImplementedError) as error:
             raise Unreadable(f"column {field.name} is not {field.type}: {str(error)[:200]}") from error
-    return arrow.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def arrow_schema_of(fields: Sequence[StructField]) -> pa.Schema:
     """Columns of Spark's as PyArrow has them."""
+    import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
-    arrow = _arrow()
-    return arrow.schema([arrow.field(field.name, to_arrow_type(field.dataType)) for field in fields])
-
-
-def _arrow() -> Any:  # Any: the module, which has no types
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise PipelineUnavailable(
-            "PyArrow is not installed here; install it: pip install 'lakebed[pipeline]'"
-        ) from error
-    return pyarrow
+    return pa.schema([pa.field(field.name, to_arrow_type(field.dataType)) for field in fields])

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lakebed.core.errors import InvalidInput, NotSupported, PipelineUnavailable
+from lakebed.core.errors import InvalidInput, NotSupported
 
 from .hive_layout import LaidOutFile
 
@@ -32,7 +32,6 @@ class Footer:
 
 def read_footers(files: Any, laid_out: Sequence[LaidOutFile]) -> tuple[list[Footer], list[LaidOutFile]]:
     """The footers of all files, and those that are no Parquet files. `files` is a FileIO of Iceberg's."""
-    _require_arrow()
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         read = list(threads.map(lambda file: _read(files, file), laid_out))
     footers = [one for one in read if one is not None]
@@ -66,15 +65,6 @@ def _common(before: DataType, now: DataType, name: str, footer: Footer) -> DataT
         f" elsewhere={words[0]}",
         argument="source",
     )
-
-
-def _require_arrow() -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise PipelineUnavailable(
-            "PyArrow is not installed here; install it: pip install 'lakebed[pipeline]'"
-        ) from error
 
 
 def _read(files: Any, file: LaidOutFile) -> Footer | None:

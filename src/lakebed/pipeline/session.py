@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakebed.client.access import ServerAccess
-from lakebed.core.errors import PipelineUnavailable
+from lakebed.core.errors import MissingExtra, PipelineUnavailable
+from lakebed.core.extras import require_extra
 from lakebed.core.settings import PipelineSettings
 
 from .java import find_java
@@ -37,7 +38,6 @@ from .versions import EXTENSIONS, PACKAGES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_INSTALL: Final = "install it: pip install 'lakebed[pipeline]'"
 _TELLING: Final = re.compile(r"unresolved dependency|not found|Exception|Error|refused|Cannot|Could not|Unable", re.I)
 _MAX_QUOTED: Final = 600
 _CONNECT_SECONDS: Final = 10.0
@@ -97,9 +97,9 @@ def has_java(spark: SparkSession) -> bool:
 
 def _require_pyspark() -> None:
     try:
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise PipelineUnavailable(f"Spark is not installed here; {_INSTALL}") from error
+        require_extra("pipeline", "Spark")
+    except MissingExtra as error:
+        raise PipelineUnavailable(str(error)) from error
 
 
 def _join(settings: PipelineSettings) -> SparkSession:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import NotSupported, Throttled, Unavailable
+from lakebed.core.errors import Throttled, Unavailable
+from lakebed.core.extras import require_extra
 from lakebed.core.memory import give_back
 from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
@@ -60,7 +61,7 @@ class Selects:
         """Start a query on the current version of an object, or on the one named.
 
         Raises what a GET of the object raises; SelectFailure for whatever is wrong that can be known before the first
-        record; Throttled when as many queries as may be are running; NotSupported where the engine is not installed.
+        record; Throttled when as many queries as may be are running; MissingExtra where the engine is not installed.
         """
         parts = await self._parts()
         found = await self._reader.get(caller, bucket, key, version=version)
@@ -254,14 +255,12 @@ class _Parts(NamedTuple):
 
 
 def _load() -> _Parts:
-    try:
-        from .engine import plan, plan_many
-        from .object_bytes import open_bytes
-        from .prepared import PlanShelf
-        from .streams import Meter
-        from .walking import ObjectWalk
+    require_extra("select", "select")
+    from .engine import plan, plan_many
+    from .object_bytes import open_bytes
+    from .prepared import PlanShelf
+    from .streams import Meter
+    from .walking import ObjectWalk
 
-        share_allocator()
-    except ImportError as error:
-        raise NotSupported("select needs its engine; install it: pip install 'lakebed[select]'") from error
+    share_allocator()
     return _Parts(plan, plan_many, open_bytes, ObjectWalk, Meter, PlanShelf())

@@ -6,7 +6,8 @@ import asyncio
 import random
 from typing import Final
 
-from lakebed.core.errors import InvalidSetting, Unavailable
+from lakebed.core.errors import Unavailable
+from lakebed.core.extras import require_extra
 from lakebed.core.settings import Settings
 from lakebed.governance.recorded_keys import confirm_master_keys
 from lakebed.governance.vault import MasterKeys
@@ -44,10 +45,9 @@ async def _open_sqlite(settings: Settings) -> MetaStore:
 
 
 async def _open_postgres(settings: Settings) -> MetaStore:
-    try:
-        from lakebed.meta.postgres import PostgresStore
-    except ImportError as error:
-        raise InvalidSetting("meta.url: PostgreSQL needs the extra: pip install 'lakebed[postgres]'") from error
+    require_extra("postgres", "meta.url: PostgreSQL")
+    from lakebed.meta.postgres import PostgresStore
+
     return await PostgresStore.open(
         settings.meta.url.reveal(), connections=settings.meta.pool_size, random=random.SystemRandom()
     )

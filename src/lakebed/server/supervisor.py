@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from lakebed.core.errors import LakebedError
+from lakebed.core.extras import require_extra
 from lakebed.core.settings import Settings
 
 from .child import (
@@ -69,6 +70,8 @@ def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
 
     SIGHUP reads the settings with `read_again`.
     """
+    if settings.streams.listen is not None:
+        require_extra("streams", "streams.listen")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     certificate = tls_context(settings)
     with DataFolderLock.acquire(settings.server.data, str(settings.server.listen)) as lock:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import InvalidInput, InvalidSetting, NotSupported
+from lakebed.core.errors import InvalidInput, InvalidSetting, MissingExtra
 from lakebed.core.ids import DeploymentId
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import TargetEntry, TargetsSettings
@@ -128,9 +128,8 @@ def read_targets(settings: TargetsSettings, kinds: TargetKinds) -> dict[str, Tar
             elif error.argument:
                 path += f".settings.{error.argument}"
             raise InvalidSetting(f"{path}: {error}", argument=path) from None
-        except NotSupported as error:
-            path = f"targets.named.{name}.type"
-            raise InvalidSetting(f"{path}: {error}", argument=path) from None
+        except MissingExtra as error:
+            raise MissingExtra(f"targets.named.{name}.type: {error}") from None
         found[record.id] = record
     return found
 

@@ -50,6 +50,7 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.CommitConflict,
         e.PointerMoved,
         e.RemoteFault,
+        e.MissingExtra,
         e.NamespaceNotEmpty,
         e.CatalogNotEmpty,
         e.TableProtected,

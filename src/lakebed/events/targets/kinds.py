@@ -5,42 +5,29 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
-from lakebed.core.errors import InvalidInput, NotSupported
+from lakebed.core.errors import InvalidInput
+from lakebed.core.extras import EXTRAS, require_extra, require_modules
 
 from .seam import TargetKind
 
-CLIENT_LIBRARIES: Final = {
-    "amqp": "aio_pika",
-    "elasticsearch": "",
-    "honker": "honker",
-    "kafka": "aiokafka",
-    "mqtt": "paho",
-    "mysql": "aiomysql",
-    "nats": "nats",
-    "postgres": "asyncpg",
-    "pulsar": "pulsar",
-    "redis": "redis",
-}
-"""By kind, the package that its module imports; the extra that brings it is `targets-<kind>`."""
+KINDS: Final = ("amqp", "elasticsearch", "honker", "kafka", "mqtt", "mysql", "nats", "postgres", "pulsar", "redis")
+"""Kinds that are modules of this package; where an extra `targets-KIND` exists, the module needs it."""
 
 WITHOUT_EXTRA: Final = frozenset({"honker"})
-"""Whose library is installed by its own name: where it has no wheel, it takes a Rust compiler."""
+"""Kinds whose library is installed by its own name: where it has no wheel, it takes a Rust compiler."""
 
 MADE_BY_THE_SERVER: Final = ("pipeline", "webhook")
 """Kinds that need something of the server's own settings: it has them itself."""
 
 
 def kind_named(name: str) -> TargetKind[Any]:  # Any: each kind has settings of its own
-    """The kind. Raises InvalidInput if there is none, NotSupported if its client library is not installed."""
-    if name not in CLIENT_LIBRARIES:
-        known = ", ".join(sorted([*CLIENT_LIBRARIES, *MADE_BY_THE_SERVER]))
+    """The kind. Raises InvalidInput if there is none, MissingExtra if its client library is not installed."""
+    if name not in KINDS:
+        known = ", ".join(sorted([*KINDS, *MADE_BY_THE_SERVER]))
         raise InvalidInput(f"no such type of target; there are {known}", argument="type", value=name[:80])
-    try:
-        module = importlib.import_module(f"{__package__}.{name}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != CLIENT_LIBRARIES[name]:
-            raise
-        what = CLIENT_LIBRARIES[name] if name in WITHOUT_EXTRA else f"'lakebed[targets-{name}]'"
-        raise NotSupported(f"the client library is not installed: pip install {what}") from error
-    kind: TargetKind[Any] = module.KIND
+    if name in WITHOUT_EXTRA:
+        require_modules((name,), name, f"target type {name}")
+    elif (extra := f"targets-{name}") in EXTRAS:
+        require_extra(extra, f"target type {name}")
+    kind: TargetKind[Any] = importlib.import_module(f"{__package__}.{name}").KIND
     return kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ...core.errors import InvalidSetting
+from ...core.extras import require_extra
 from ...core.ids import new_blob_id
 from ..credentials import CredentialProvider, RefreshingCredentials, Surroundings, default_chain
 from ..credentials.profile import find_region
@@ -74,9 +75,8 @@ async def region_of(options: S3Options, surroundings: Surroundings) -> str:
 
 
 def _make_client(options: S3Options, region: str) -> S3Client:
-    try:
-        # Here, and not above: the library is an extra, and slow to load for those who do not use it.
-        from .client import BotoClient
-    except ImportError as error:
-        raise InvalidSetting("storage on S3 needs the extra: pip install 'lakebed[s3]'") from error
+    require_extra("s3", "storage on S3")
+    # Here, and not above: the library is an extra, and slow to load for those who do not use it.
+    from .client import BotoClient
+
     return BotoClient(options, region)

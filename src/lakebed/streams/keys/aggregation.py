@@ -21,7 +21,7 @@ from lakebed.streams.types import DataType, Root
 if TYPE_CHECKING:
     from lakebed.streams.keys.bitmaps import Bitmaps
 
-__all__ = ["BITMAP_FUNCTIONS", "FieldMerge", "check_bitmaps", "field_merge"]
+__all__ = ["BITMAP_FUNCTIONS", "FieldMerge", "field_merge"]
 
 FieldMerge: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
 """Of the field that is there and the one that is written."""
@@ -53,18 +53,9 @@ def field_merge(format_: RowFormat, column: Column) -> FieldMerge:
             return merge if column.type.is_nullable else _never_null(column, merge)
 
 
-def check_bitmaps() -> None:
-    """Raise INVALID_TABLE where bitmaps cannot be aggregated."""
-    _bitmaps(AggregationFunction.RBM32, "")
-
-
 def _bitmaps(function: AggregationFunction, column: str) -> Bitmaps:
-    try:
-        from lakebed.streams.keys.bitmaps import bitmaps_32, bitmaps_64
-    except ImportError as error:
-        raise StreamFailure(
-            Reason.INVALID_TABLE, "bitmaps are aggregated by pyroaring; install it: pip install 'lakebed[streams]'"
-        ) from error
+    from lakebed.streams.keys.bitmaps import bitmaps_32, bitmaps_64
+
     return bitmaps_32(column) if function is AggregationFunction.RBM32 else bitmaps_64(column)
 
 

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Final, Self, TypeVar
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.aggregation import BITMAP_FUNCTIONS, check_bitmaps
 from lakebed.streams.keys.changelog import LogFormat
 from lakebed.streams.keys.fields import RowFormat
 from lakebed.streams.keys.rows import RowLayout
@@ -112,8 +111,6 @@ class KeySettings:
                 continue
             if self.engine is not MergeEngine.AGGREGATION:
                 raise _invalid(f"only an aggregating table has aggregation functions. column={column.name}")
-            if column.aggregation.function in BITMAP_FUNCTIONS:
-                check_bitmaps()
 
 
 class KeyedTable:

@@ -1,0 +1,119 @@
+"""Fresh virtual environments with the built wheel in them, as `pip install 'lakebed[…]'` makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import RunningServer, wait_until_ready
+
+REPOSITORY: Final = Path(__file__).parents[2]
+_PINS: Final = REPOSITORY / "requirements" / "dev.txt"
+_BUILT_FROM: Final = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
+_UV: Final = str(Path(sys.executable).with_name("uv"))
+_COMMAND_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A virtual environment with the wheel and the extras that were asked for."""
+
+    folder: Path
+
+    @property
+    def program(self) -> Path:
+        return self.folder / "bin" / "lakebed"
+
+    def run(
+        self, *words: str | Path, environment: dict[str, str] | None = None, stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `lakebed WORDS` to its end, in an empty folder."""
+        return subprocess.run(
+            [self.program, *words],
+            cwd=self._empty_folder(),
+            env=_environment(environment),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+        )
+
+    def serve(self, data: Path, *flags: str, environment: dict[str, str] | None = None) -> RunningServer:
+        """Start `lakebed serve` and wait until it is ready."""
+        port = free_port()
+        log = data.with_suffix(".log")
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [self.program, "serve", "--data", data, "--listen", f"127.0.0.1:{port}", "--workers", "1", *flags],
+                cwd=self._empty_folder(),
+                env=_environment(environment),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        server = RunningServer(f"http://127.0.0.1:{port}", "", "", data, process, log)
+        wait_until_ready(server)
+        return server
+
+    def _empty_folder(self) -> Path:
+        folder = self.folder / "work"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel from a copy of the sources: compiling in the checkout would replace what other tests use."""
+    source = folder / "source"
+    shutil.copytree(REPOSITORY / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in _BUILT_FROM:
+        shutil.copy(REPOSITORY / name, source)
+    _uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", folder, source)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(wheel: Path, folder: Path, extra: str = "") -> Installation:
+    """Make an environment with the wheel and one extra; versions are those that the project pins, checked by hash."""
+    _uv("venv", "--python", sys.executable, "--no-project", folder)
+    wanted = f"lakebed[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
+    _uv("pip", "install", "--python", folder / "bin" / "python", "--constraints", _PINS, "--verify-hashes", wanted)
+    return Installation(folder)
+
+
+def root_keys(server: RunningServer) -> tuple[str, str]:
+    """The access key of root and its secret: those that the fixture gave, else those of the first start."""
+    if server.access_key:
+        return server.access_key, server.secret_key
+    kept = json.loads((server.data / "secrets.json").read_text())
+    return kept["root_access_key"], kept["root_secret_key"]
+
+
+def s3_client(server: RunningServer) -> Any:  # Any: boto3 makes its clients at run time
+    """boto3 with root's keys."""
+    access_key, secret_key = root_keys(server)
+    return boto3.client(
+        "s3",
+        endpoint_url=server.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+    )
+
+
+def _uv(*words: str | Path) -> None:
+    done = subprocess.run([_UV, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def _environment(more: dict[str, str] | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "PYTHON"))}
+    return {**kept, "LAKEBED_PIPELINE__EMBEDDED_WORKER": "off", **(more or {})}
