@@ -15,6 +15,7 @@ from lakebed.core.secrets import Secret
 from tests.clients.tls import make_certificate, running_tls_server
 from tests.fixtures.ports import free_port
 from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
+from tests.fixtures.server import RunningServer
 
 OK = Answer(200, b'{"n": 1}')
 BUSY = Answer(503, b'{"error": {"message": "busy", "type": "ServiceUnavailableException", "code": 503}}')
@@ -218,3 +219,40 @@ def test_a_server_over_tls_is_trusted_by_the_authority_that_is_given(tmp_path: P
 def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"nowhere\.pem"):
         Connection(access_to("https://lake.example", str(tmp_path / "nowhere.pem")))
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_plain_http_to_a_server_with_tls_says_which_scheme_to_use(tmp_path: Path) -> None:
+    with running_tls_server(tmp_path / "data", make_certificate(tmp_path)) as server:
+        connection = Connection(access_to(server.endpoint.replace("https://", "http://")), attempts=1)
+        with pytest.raises(InvalidInput, match=r"^this port expects HTTPS: use https:// in place of http://"):
+            connection.call("GET", "/lakebed/v1/tasks")
+        connection.close()
+
+
+def test_plain_http_to_another_program_with_tls_says_which_scheme_to_use() -> None:
+    alert = b"\x15\x03\x01\x00\x02\x02\x16"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse() -> None:
+            taken, _ = listener.accept()
+            with taken:
+                taken.recv(65536)
+                taken.sendall(alert)
+
+        answering = threading.Thread(target=refuse)
+        answering.start()
+        connection = Connection(access_to(f"http://127.0.0.1:{listener.getsockname()[1]}"), attempts=1)
+        with pytest.raises(InvalidSetting, match=r"^the server speaks TLS there, .* use https://\."):
+            connection.call("GET", "/")
+        connection.close()
+        answering.join()
+
+
+@pytest.mark.integration
+def test_https_to_a_server_without_tls_says_which_scheme_to_use(lakebed_server: RunningServer) -> None:
+    connection = Connection(access_to(lakebed_server.endpoint.replace("http://", "https://")), attempts=1)
+    with pytest.raises(InvalidSetting, match=r"^the server does not speak TLS there: use http://"):
+        connection.call("GET", "/")
+    connection.close()

@@ -142,7 +142,8 @@ def without(element: str) -> dict[str, object]:
     ("document", "reason"),
     [
         (b"", "not valid JSON"),
-        (b"{", "not valid JSON"),
+        (b"{", "not valid JSON: line 1 column 2"),
+        (b'{\n  "Version": "2012-10-17"\n  "Statement": []\n}', "not valid JSON: line 3 column 3: expecting ','"),
         (b"\xff{}", "not valid JSON"),
         ('{"Version": "2012-10-17"}'.encode("utf-16"), "not valid JSON"),
         (b"[" * 15_000, "not valid JSON"),

@@ -29,7 +29,7 @@ SETTINGS: Final = {
     "kafka": 'brokers = "127.0.0.1:1"\ntopic = "lake"',
     "mqtt": 'broker = "tcp://127.0.0.1:1"\ntopic = "lake"',
     "mysql": 'dsn_string = "lake:secret@tcp(127.0.0.1:1)/lake"\ntable = "events"\nformat = "access"',
-    "nats": 'address = "127.0.0.1:1"\nsubject = "lake"',
+    "nats": 'address = "nats://127.0.0.1:1"\nsubject = "lake"',
     "postgres": 'dsn_string = "postgresql://lake@127.0.0.1:1/lake"\ntable = "events"\nformat = "access"',
     "pulsar": 'broker = "pulsar://127.0.0.1:1"\ntopic = "lake"',
     "redis": 'url = "redis://127.0.0.1:1"\nkey = "lake"\nformat = "access"',
@@ -83,13 +83,14 @@ def test_every_command_has_help_unless_it_needs_another_extra(installed: Install
     installation = installed(extra)
     brought = {name for name, modules in EXTRAS.items() if extra == "all" or {*modules} <= {*EXTRAS.get(extra, ())}}
     commands = [((command.name,), command.extra) for command in COMMANDS] + [(("pipeline", "run"), "pipeline")]
-    for words, needed in commands:
-        done = installation.run(*words, "--help")
+    outcomes = installation.run_together([(*words, "--help") for words, _ in commands])
+    for (words, needed), outcome in zip(commands, outcomes, strict=True):
         if needed is None or needed in brought:
-            assert _is_well(done).startswith(f"usage: lakebed {' '.join(words)}")
+            assert (outcome.status, outcome.err) == (0, "")
+            assert outcome.out.startswith(f"usage: lakebed {' '.join(words)}")
         else:
-            assert f"needs the extra: pip install 'lakebed[{needed}]'" in done.stderr
-            assert len(done.stderr.splitlines()) == 1
+            assert f"needs the extra: pip install 'lakebed[{needed}]'" in outcome.err
+            assert len(outcome.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("extra", ["streams", "all"])
@@ -176,4 +177,4 @@ def test_spark_answers(installed: Installed, tmp_path: Path, extra: str) -> None
         s3_client(server).create_bucket(Bucket="lake")
         _is_well(installation.run("table", "enable-bucket", "lake", "--data", tmp_path / "data"))
         words = ("shell", "--warehouse", "lake", "--sql", "SELECT 40 + 2 AS sum", *_at(server))
-        assert "42" in _is_well(installation.run(*words, environment={"JAVA_HOME": find_or_install_java()}))
+        assert "42" in _is_well(installation.run(*words, environment={"JAVA_HOME": str(find_or_install_java())}))

@@ -123,6 +123,22 @@ def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
     assert raised.value.code == code
 
 
+def test_an_unknown_column_is_told_with_those_that_exist() -> None:
+    with pytest.raises(SelectFailure) as raised:
+        select("SELECT nme FROM S3Object", PEOPLE, HEADED)
+    assert str(raised.value).startswith("no such column. name=nme columns=name, age")
+    with pytest.raises(SelectFailure) as raised:
+        select("SELECT s.nothing FROM S3Object s", b"1,2\n")
+    assert str(raised.value) == "no such column. name=nothing columns=_1, _2"
+
+
+def test_of_many_columns_the_first_are_listed() -> None:
+    many = ",".join(f"c{number}" for number in range(60)).encode()
+    with pytest.raises(SelectFailure) as raised:
+        select("SELECT d FROM S3Object", many + b"\n" + many, HEADED)
+    assert str(raised.value).endswith(" c48, c49, … 10 more")
+
+
 def test_names_that_differ_in_case_alone_are_told_apart_by_quotes() -> None:
     data = b"name,NAME\n1,2\n"
     with pytest.raises(SelectFailure) as raised:

@@ -50,6 +50,10 @@ class Client:
         except ConnectionResetError:
             return b""
 
+    def detach(self) -> socket.socket:
+        """The socket, for somebody else to use."""
+        return self._socket
+
     async def ask(self) -> bytes:
         await self.send()
         return await self.receive()
@@ -238,7 +242,7 @@ async def test_noise_instead_of_a_handshake_is_closed_and_no_error(
     with caplog.at_level(logging.INFO):
         async with served(tls=context) as (connections, connect):
             client = connect()
-            await client.send()
+            await client.send(b"\x80\x00noise")
             while await client.receive():
                 pass
             client.close()
@@ -248,3 +252,44 @@ async def test_noise_instead_of_a_handshake_is_closed_and_no_error(
             await wait_until(lambda: not connections._opening)
             assert connections.count == 0
     assert [record for record in caplog.records if record.name.startswith("lakebed")] == []
+
+
+async def test_plain_http_on_a_tls_port_is_answered_and_logged_and_not_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.certificate, made.key)
+    asked: list[Request] = []
+
+    async def application(request: Request) -> Response:
+        asked.append(request)
+        return await hello(request)
+
+    with caplog.at_level(logging.INFO):
+        async with served(application, tls=context) as (connections, connect):
+            client = connect()
+            answer = await client.ask()
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert answer.endswith(b"this port expects HTTPS: use https:// in place of http://")
+            client.close()
+            await wait_until(lambda: connections.count == 0)
+    assert asked == []
+    assert [record.getMessage() for record in caplog.records if record.name == "lakebed.server"] == [
+        "plain HTTP request on a port that serves HTTPS"
+    ]
+
+
+async def test_a_tls_client_is_served_whatever_the_server_looks_at_first(tmp_path: Path) -> None:
+    made = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.certificate, made.key)
+    trusting = ssl.create_default_context(cafile=str(made.certificate))
+    async with served(tls=context) as (_, connect):
+        reader, writer = await asyncio.open_connection(
+            sock=connect().detach(), ssl=trusting, server_hostname="127.0.0.1"
+        )
+        writer.write(REQUEST)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+        await writer.wait_closed()

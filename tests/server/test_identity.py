@@ -42,6 +42,17 @@ def test_the_first_start_makes_secrets_that_only_their_owner_can_read(tmp_path: 
     assert len(identity.master_keys[identity.active_key_id]) == 32
 
 
+@pytest.mark.parametrize("below", ["", "below/it"])
+def test_a_file_in_place_of_the_data_folder_is_named(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(InvalidSetting) as refused:
+        start(file / below)
+    assert str(refused.value) == (
+        f"server.data: expected a folder, found a file; name another one with --data. path={file}"
+    )
+
+
 def test_later_starts_use_the_secrets_of_the_first(tmp_path: Path) -> None:
     assert start(tmp_path) == start(tmp_path)
 
@@ -140,9 +151,8 @@ def test_damaged_secrets_are_never_made_anew(tmp_path: Path, change: object) -> 
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(InvalidSetting, match=r"^server\.data: .*reason="):
-        start(tmp_path / "file")
+    with pytest.raises(InvalidSetting, match=r"^server\.data: cannot be written\. path=/proc/.* reason="):
+        start(Path("/proc/no-such-folder"))
 
 
 def test_an_identity_does_not_show_its_secrets(tmp_path: Path) -> None:

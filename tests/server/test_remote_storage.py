@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from lakebed.core.clock import SystemClock
-from lakebed.core.errors import AlreadyExists, LakebedError, NotSupported
+from lakebed.core.errors import AlreadyExists, InvalidSetting, LakebedError, NotSupported, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import ConditionalPut, RetrySettings, S3StorageSettings
 from lakebed.server.remote_storage import open_remote
@@ -47,6 +47,31 @@ def settings(lakebed_server: RunningServer) -> Iterator[S3StorageSettings]:
         )
         stored = client.list_objects_v2(Bucket=bucket).get("Contents", [])
         assert all(item["Key"].startswith("below/") for item in stored)
+
+
+async def test_a_store_that_cannot_be_reached_is_named_and_said_to_hold_nothing(
+    settings: S3StorageSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(Unavailable) as away:
+        await open_remote(dataclasses.replace(settings, endpoint=endpoint), SystemClock())
+    assert str(away.value).startswith("the object store cannot be reached: check storage.s3.endpoint and the network.")
+    assert f"endpoint={endpoint} bucket={settings.bucket}" in str(away.value)
+    assert str(away.value).endswith("reason=Connection refused")
+    assert "left behind" not in caplog.text
+
+
+async def test_what_the_store_refuses_is_told_of_the_settings(settings: S3StorageSettings) -> None:
+    async def refused(**changes: object) -> str:
+        with pytest.raises(InvalidSetting) as caught:
+            await open_remote(dataclasses.replace(settings, **changes), SystemClock())  # type: ignore[arg-type]
+        return str(caught.value)
+
+    assert (await refused(bucket="no-such-bucket")).startswith("storage.s3.bucket: the object store has no such bucket")
+    assert (await refused(secret_access_key=Secret("wrong"))).startswith(
+        "storage.s3: found no credentials that the object store accepts; set storage.s3.access_key_id"
+    )
+    assert (await refused(bucket="B")).startswith("storage.s3.bucket: expected a bucket's name. found='B'")
 
 
 async def test_what_the_settings_name_keeps_bytes_under_its_prefix(settings: S3StorageSettings) -> None:

@@ -179,6 +179,34 @@ async def test_store_that_cannot_be_asked_is_not_taken_for_good(error: Exception
     assert await store.is_empty()
 
 
+@pytest.mark.parametrize("error", [AccessDenied("no"), Unavailable("refused to connect")])
+async def test_a_first_write_that_did_not_happen_leaves_nothing_to_remove(
+    caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    class Away(Store):
+        async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+            raise error
+
+        async def delete(self, key: Key) -> None:
+            raise error
+
+    with pytest.raises(type(error)):
+        await probe_conditions(Away(), SCRATCH)
+    assert caplog.text == ""
+
+
+async def test_a_first_write_that_may_have_happened_is_removed() -> None:
+    class AnswerLost(Store):
+        async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+            await super().put_if_absent(key, body, metadata=metadata)
+            raise Unavailable("answer lost", undecided=True)
+
+    store = AnswerLost()
+    with pytest.raises(Unavailable):
+        await probe_conditions(store, SCRATCH)
+    assert await store.is_empty()
+
+
 async def test_what_was_found_out_holds_even_if_the_scratch_object_cannot_be_removed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -74,7 +74,9 @@ def failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
     try:
         told = msgspec.json.decode(body, type=_Envelope).error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        told = _Told(_quoted(status, body))
+        # Before the path is known, the server answers in the form of S3.
+        words = s3_words(body)
+        told = _Told(_quoted(status, body) if words is None else words[1])
     message = f"{told.message.rstrip('.')}. status={status} asked={asked!r}"
     if status in _ADVICE:
         message = f"{told.message.rstrip('.')}: {_ADVICE[status]}. status={status} asked={asked!r}"

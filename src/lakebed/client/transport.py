@@ -27,6 +27,9 @@ KEPT_SECONDS: Final = 60.0
 """How long a connection is kept that nobody uses; servers close theirs after two minutes."""
 
 _MAX_KEPT: Final = 8
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
+"""What OpenSSL, in its several versions, calls an answer that is no TLS: plain HTTP, most likely."""
+
 _PIECE_BYTES: Final = 256 * 1024
 
 
@@ -127,6 +130,12 @@ class Transport:
             ) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()
+            if isinstance(error, http.client.BadStatusLine) and _is_tls_alert(str(error)):
+                raise InvalidSetting(
+                    f"the server speaks TLS there, and the endpoint says plain HTTP: use https://."
+                    f" endpoint={self.endpoint}",
+                    argument="endpoint",
+                ) from None
             raise Unavailable(
                 f"the connection broke before the answer was there. endpoint={self.endpoint}"
                 f" reason={type(error).__name__}",
@@ -171,6 +180,12 @@ class Transport:
                 argument="ca_bundle",
             ) from error
         except (OSError, UnicodeError) as error:
+            if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+                raise InvalidSetting(
+                    f"the server does not speak TLS there: use http://, or the port that it serves HTTPS at."
+                    f" endpoint={self.endpoint}",
+                    argument="endpoint",
+                ) from error
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Unavailable(
                 f"the server cannot be reached: see that it runs and that the endpoint is right."
@@ -208,6 +223,11 @@ def _ask(
     _socket_of(connection).settimeout(timeout_seconds)
     connection.request(method, target, body=body or None, headers=dict(headers))
     return connection.getresponse()
+
+
+def _is_tls_alert(line: str) -> bool:
+    """Whether it is how a TLS server refuses what is no handshake."""
+    return line.startswith(("\x15\x03", repr("\x15\x03")[:-1]))
 
 
 def _is_quiet(connection: socket.socket) -> bool:

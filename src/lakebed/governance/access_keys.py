@@ -94,6 +94,14 @@ class AccessKeys:
         principal = principal_from(user, (row[10:] for row in rows), LastingKey(access_key_id, created_ms), grants)
         return self._credentials.keep(access_key_id, rows, Credential(access_key_id, secret, principal, expires_ms))
 
+    async def has_secret(self, access_key_id: str, secret: Secret) -> bool:
+        """Whether the key exists and the secret is its own, even if it has expired or is disabled."""
+        rows = await self._store.rows(_LOOKUP, access_key_id) if is_key_id(access_key_id) else []
+        if not rows:
+            return False
+        sealed, user_name = rows[0][0], rows[0][4]
+        return Secret(self._vault.open(sealed, _bound(access_key_id, user_name)).decode()) == secret
+
     async def create(
         self,
         user: str,

@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidPolicy
+from lakebed.core.json_faults import explain_json_fault
 
 from .conditions import Condition, parse_condition
 from .grantees import Grant, Grantees, parse_grantees
@@ -143,14 +144,15 @@ def _load(document: bytes) -> object:
     try:
         return json.loads(document.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidPolicy("policy is not valid JSON") from error
+        raise InvalidPolicy(f"policy is not valid JSON: {explain_json_fault(document)}") from error
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # JSON lets readers choose among repeated names; a reviewer and this server must not choose differently.
     named = dict(pairs)
     if len(named) != len(pairs):
-        raise InvalidPolicy("policy repeats a name within one object")
+        repeated = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
+        raise InvalidPolicy(f"policy repeats a name within one object. name={repeated[:80]}")
     return named
 
 

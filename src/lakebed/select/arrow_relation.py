@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from .arrow_values import brought, inner_type, kind_of, type_of
-from .failures import SelectCode, failure
+from .failures import SelectCode, failure, no_such_column
 from .paths import Name, Path, follow
 from .relation import Column, Field, Kind, View
 from .value_columns import ValueColumns
@@ -38,12 +38,12 @@ class ArrowRelation:
         if not matching and name.text.startswith("_") and name.text[1:].isdigit():
             number = int(name.text[1:])
             if not 1 <= number <= len(self._schema):
-                raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column. column={name.text}")
+                raise no_such_column(SelectCode.INVALID_COLUMN_INDEX, name.text, self._schema.names)
             matching = [self._schema.names[number - 1]]
         if not matching:
-            raise failure(SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST, f"no such column. name={name.text}")
+            raise no_such_column(SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST, name.text, self._schema.names)
         if len(matching) > 1:
-            raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"several columns are called so. name={name.text}")
+            raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"ambiguous column name. name={name.text}")
         found = Name(matching[0], quoted=True)
         type_ = self._schema.field(found.text).type
         if len(path) == 1:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from .blocks import FIRST_BLOCK_BYTES, Blocks, first_record, resolve_range
 from .csv_reader import CsvReader, cut_records
 from .csv_records import decode, read_records
-from .failures import SelectCode, failure
+from .failures import SelectCode, failure, no_such_column
 from .model import MAX_RECORD_BYTES, Compression, CsvInput, HeaderUse, ScanRange
 from .paths import Name, Path
 from .relation import Column, Field, Kind, View
@@ -48,14 +48,12 @@ class CsvRelation:
             raise failure(SelectCode.INVALID_KEY_PATH, "a CSV object has columns, and nothing within them")
         found = self._found(name)
         if len(found) > 1:
-            raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"several columns are called so. name={name.text}")
+            raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"ambiguous column name. name={name.text}")
         if not found:
             if name.text.startswith("_") and name.text[1:].isdigit():
-                raise failure(
-                    SelectCode.INVALID_COLUMN_INDEX, f"no such column. column={name.text} columns={len(self.names)}"
-                )
+                raise no_such_column(SelectCode.INVALID_COLUMN_INDEX, name.text, self.names)
             code = SelectCode.MISSING_HEADER_NAME if self.headed else SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST
-            raise failure(code, f"no such column. name={name.text}")
+            raise no_such_column(code, name.text, self.labels)
         return self._field(found[0])
 
     def fields(self) -> tuple[Field, ...]:

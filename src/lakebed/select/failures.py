@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
 
 from lakebed.core.errors import SelectFailure
+
+_LISTED_COLUMNS: Final = 50
+_NAME_CHARS: Final = 80
 
 
 class SelectCode(StrEnum):
@@ -154,4 +159,11 @@ def nested_too_deeply() -> SelectFailure:
     return failure(SelectCode.JSON_PARSING_ERROR, "a JSON value is nested too deeply to be read")
 
 
-__all__ = ["SelectCode", "SelectFailure", "failure", "nested_too_deeply"]
+def no_such_column(code: SelectCode, name: str, columns: Sequence[str]) -> SelectFailure:
+    """The error for an unknown column. It lists those that exist, up to a number of them."""
+    listed = ", ".join(column[:_NAME_CHARS] for column in columns[:_LISTED_COLUMNS])
+    more = f", … {len(columns) - _LISTED_COLUMNS} more" if len(columns) > _LISTED_COLUMNS else ""
+    return failure(code, f"no such column. name={name[:_NAME_CHARS]} columns={listed}{more}")
+
+
+__all__ = ["SelectCode", "SelectFailure", "failure", "nested_too_deeply", "no_such_column"]

@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from lakebed.core.ids import RequestIds
@@ -20,6 +21,9 @@ IDLE_SECONDS: Final = 120.0
 
 LINGER_SECONDS: Final = 10.0
 """How long a client that has its last answer may take to notice it: its connection is not good for anything else."""
+
+HANDSHAKE_SECONDS: Final = 60.0
+"""How long a client may take to begin TLS."""
 
 _WATCH_SECONDS: Final = 5.0
 
@@ -54,6 +58,8 @@ class Connections:
         self._report = report
         self._open: set[HttpProtocol] = set()
         self._turned_away: set[HttpProtocol] = set()
+        self._misdirected: set[HttpProtocol] = set()
+        """Connections that speak plain HTTP to a server with TLS."""
         self._empty = asyncio.Event()
         self._empty.set()
         self._opening: set[asyncio.Task[None]] = set()
@@ -81,20 +87,32 @@ class Connections:
         loop = asyncio.get_running_loop()
         try:
             tune_socket(connection)
-            await loop.connect_accepted_socket(lambda: self._protocol(edge), connection, ssl=self._tls)
+            tls = self._tls
+            if tls is not None and await _speaks_plain_http(connection):
+                log.info("plain HTTP request on a port that serves HTTPS", extra={"peer": _host_of(connection)})
+                tls = None
+            protocol = partial(self._protocol, edge, has_tls=tls is not None)
+            await loop.connect_accepted_socket(protocol, connection, ssl=tls)
         except (OSError, ssl.SSLError) as error:
             log.debug("a connection could not be opened", exc_info=error)
             connection.close()
 
-    def _protocol(self, edge: Edge) -> HttpProtocol:
-        return HttpProtocol(edge.application, edge.reject, self, secure=self._tls is not None)
+    def _protocol(self, edge: Edge, *, has_tls: bool) -> HttpProtocol:
+        protocol = HttpProtocol(edge.application, edge.reject, self, secure=has_tls)
+        if self._tls is not None and not has_tls:
+            self._misdirected.add(protocol)
+        return protocol
 
     def opened(self, connection: HttpProtocol) -> None:
         """A connection began. One over the limit is told so and closed."""
         self._open.add(connection)
         self._empty.clear()
         self._tell()
-        if self.draining:
+        if connection in self._misdirected:
+            # Before it is read: nothing is served without TLS where TLS is on.
+            self._turned_away.add(connection)
+            connection.turn_away(HeadFault(400, "this port expects HTTPS: use https:// in place of http://"))
+        elif self.draining:
             connection.close_when_idle()
         elif len(self._open) - len(self._turned_away) > self._limit:
             self._turn_away(connection)
@@ -103,6 +121,7 @@ class Connections:
         """A connection ended."""
         self._open.discard(connection)
         self._turned_away.discard(connection)
+        self._misdirected.discard(connection)
         self._tell()
         if not self._open:
             self._empty.set()
@@ -152,3 +171,24 @@ class Connections:
             log.warning("connections did not finish in time", extra={"connections": len(self._open)})
             for connection in list(self._open):
                 connection.abort()
+
+
+async def _speaks_plain_http(connection: socket.socket) -> bool:
+    """Whether the client begins with an HTTP method, whose letters no TLS record begins with. Reads nothing.
+
+    Raises TimeoutError for a client that sends nothing: a handshake would be given up after the same time.
+    """
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+    loop.add_reader(connection, arrived.set)
+    try:
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            await arrived.wait()
+    finally:
+        loop.remove_reader(connection)
+    return connection.recv(1, socket.MSG_PEEK).isalpha()
+
+
+def _host_of(connection: socket.socket) -> str:
+    peer = connection.getpeername()
+    return str(peer[0]) if isinstance(peer, tuple) else ""

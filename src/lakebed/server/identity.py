@@ -128,6 +128,10 @@ def _read(path: Path) -> _StoredSecrets | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except NotADirectoryError as error:
+        raise InvalidSetting(
+            f"server.data: expected a folder, found a file; name another one with --data. path={_file_among(path)}"
+        ) from error
     except OSError as error:
         raise InvalidSetting(f"server.data: cannot read the secrets. path={path} reason={error.strerror}") from error
     with open(descriptor, "rb") as file:
@@ -149,6 +153,11 @@ def _read(path: Path) -> _StoredSecrets | None:
         # encrypted with the lost key would be lost with it.
         raise Corrupted(f"secrets file is damaged: {damage}; restore it from a backup. path={path}")
     return stored
+
+
+def _file_among(path: Path) -> Path:
+    """The file that a path treats as a folder."""
+    return next((parent for parent in path.parents if parent.is_file()), path.parent)
 
 
 def _create(path: Path, fresh: _StoredSecrets) -> None:

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from lakebed.core.clock import Clock
+from lakebed.core.errors import (
+    AccessDenied,
+    InvalidSetting,
+    LakebedError,
+    MissingExtra,
+    NoSuchBucket,
+    Throttled,
+    Unauthenticated,
+    Unavailable,
+)
 from lakebed.core.settings import S3StorageSettings
 from lakebed.core.settings.tree import ConditionalPut
 from lakebed.objects.ingest import OpenWriter
@@ -49,9 +59,36 @@ async def open_remote(settings: S3StorageSettings, clock: Clock) -> tuple[Object
 
     The writers retry by themselves, part by part, so theirs is the store without. Raises as `connect_s3`.
     """
-    store = await connect_s3(s3_options(settings))
+    try:
+        store = await connect_s3(s3_options(settings))
+    except LakebedError as error:
+        raise connection_failure(error, settings) from error
     retrier = _retrier(settings, clock)
     return RetryingStorage(store, retrier), _writers(settings, store, retrier)
+
+
+def connection_failure(error: LakebedError, settings: S3StorageSettings) -> LakebedError:
+    """The error of a store that could not be connected to: which store it is, and which settings to look at."""
+    place = f"endpoint={settings.endpoint or 'AWS'} bucket={settings.bucket} reason={error}"
+    if isinstance(error, MissingExtra):
+        return error
+    if isinstance(error, InvalidSetting):
+        return InvalidSetting(f"storage.s3.{error}", argument=error.argument)
+    if isinstance(error, NoSuchBucket):
+        return InvalidSetting(f"storage.s3.bucket: the object store has no such bucket; create it first. {place}")
+    if isinstance(error, Unauthenticated):
+        return InvalidSetting(
+            "storage.s3: found no credentials that the object store accepts; set storage.s3.access_key_id and"
+            f" storage.s3.secret_access_key, or see which AWS credentials apply: lakebed check storage. {place}"
+        )
+    if isinstance(error, AccessDenied):
+        return InvalidSetting(
+            "storage.s3: the credentials lack a permission on the bucket; find out which: lakebed check storage."
+            f" {place}"
+        )
+    if isinstance(error, Unavailable | Throttled):
+        return Unavailable(f"the object store cannot be reached: check storage.s3.endpoint and the network. {place}")
+    return error
 
 
 def _writers(settings: S3StorageSettings, storage: ObjectStorage, retrier: Retrier) -> OpenWriter:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from ..core.errors import AlreadyExists, LakebedError, NotSupported, PreconditionFailed, WriteConflict
+from ..core.errors import AlreadyExists, LakebedError, NotSupported, PreconditionFailed, Unavailable, WriteConflict
 from .seam import IfAbsent, IfMatch, Key, ObjectStorage, ObjectVersion, WriteCondition
 
 __all__ = ["CONDITIONS_TRUSTED", "NO_CONDITIONS", "AdoptsCapabilities", "Capabilities", "ETagStyle", "probe_conditions"]
@@ -68,8 +68,8 @@ async def probe_conditions(storage: ObjectStorage, scratch: Key) -> Capabilities
     About a dozen small requests. Raises NotSupported, saying what to do, if conditions on whole objects are ignored;
     a store that honours those but not at completion is reported so. Other errors mean that nothing was found out.
     """
+    first = await _first_write(storage, scratch)
     try:
-        first = await _settled(lambda: storage.put_if_absent(scratch, b"first"))
         await _must_lose(
             "If-None-Match", AlreadyExists, lambda: storage.put_if_absent(scratch, b"created though present")
         )
@@ -87,6 +87,19 @@ async def probe_conditions(storage: ObjectStorage, scratch: Key) -> Capabilities
     if isinstance(storage, AdoptsCapabilities):
         storage.adopt(found)
     return found
+
+
+async def _first_write(storage: ObjectStorage, scratch: Key) -> ObjectVersion:
+    """Create the scratch object. Only where it may exist after a failure is it removed."""
+    try:
+        return await _settled(lambda: storage.put_if_absent(scratch, b"first"))
+    except LakebedError as error:
+        if isinstance(error, WriteConflict) or (isinstance(error, Unavailable) and error.undecided):
+            await asyncio.shield(_remove(storage, scratch))
+        raise
+    except BaseException:
+        await asyncio.shield(_remove(storage, scratch))
+        raise
 
 
 async def _find_style(storage: ObjectStorage, scratch: Key, first: ObjectVersion) -> tuple[ETagStyle, ObjectVersion]:

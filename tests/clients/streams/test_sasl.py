@@ -85,6 +85,27 @@ async def test_what_is_no_proof_proves_nothing(streams: StreamServer, mechanism:
     assert await asyncio.to_thread(attempt) == [Reason.AUTHENTICATION_FAILED] * 2
 
 
+async def test_an_expired_access_key_is_told_to_whom_has_its_secret(streams: StreamServer) -> None:
+    user = make_user(streams.server)
+    made = administer(streams.server, "key", "create", user.name, "--expires", "1s")
+
+    async def refusal(secret: str) -> str:
+        """What the server says once it refuses the key."""
+
+        async def connect_until_refused() -> None:
+            while True:
+                connection = await fluss.FlussConnection.create(config(streams.address, made["access_key"], secret))
+                await connection.close()
+
+        with pytest.raises(fluss.FlussError) as raised:
+            await connect_until_refused()
+        assert error_code(raised) == 46
+        return str(raised.value)
+
+    assert "the access key has expired" in await refusal(made["secret_key"])
+    assert "the user or its secret is wrong" in await refusal("wrong")
+
+
 async def test_a_user_without_rights_sees_nothing(streams: StreamServer, connection: Any, table_path: Any) -> None:
     await make_table(connection, table_path)
     nobody = make_user(streams.server)

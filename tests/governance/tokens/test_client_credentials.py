@@ -8,7 +8,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from lakebed.core.access import Credential
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidName, StateConflict, Throttled, Unauthenticated
+from lakebed.core.errors import (
+    AlreadyExists,
+    CredentialsExpired,
+    InvalidInput,
+    InvalidName,
+    StateConflict,
+    Throttled,
+    Unauthenticated,
+)
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Principals
 from lakebed.governance.events import decode_event
@@ -36,6 +44,18 @@ async def test_new_credentials_look_as_clients_of_polaris_expect(
     assert made.secret.reveal() not in repr(made)
     client = await clients.authenticate(made.client_id, made.secret, ADDRESS)
     assert (client.user_id, client.generation) == (user.user_id, "1")
+
+
+async def test_expiry_of_an_access_key_is_told_to_the_holder_of_its_secret_alone(
+    principals: Principals, access_keys: AccessKeys, clients: Clients, clock: ManualClock
+) -> None:
+    await principals.create_user("bob")
+    made = await access_keys.create("bob", expires_ms=clock.now_ms() + 1000)
+    clock.advance(1)
+    with pytest.raises(CredentialsExpired, match=f"the access key has expired. access_key_id={made.key.id}"):
+        await clients.authenticate(made.key.id, made.secret, ADDRESS)
+    with pytest.raises(Unauthenticated, match="the client id or its secret is wrong"):
+        await clients.authenticate(made.key.id, Secret("wrong"), ADDRESS)
 
 
 async def test_the_store_has_no_secret(

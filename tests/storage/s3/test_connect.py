@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
-from lakebed.core.errors import InvalidSetting, NotSupported
+from lakebed.core.errors import InvalidSetting, MissingExtra, NotSupported
 from lakebed.core.secrets import Secret
 from lakebed.storage.probe import CONDITIONS_TRUSTED, Capabilities, ETagStyle
 from lakebed.storage.s3 import S3Options, connect_s3
@@ -122,8 +122,8 @@ async def test_store_that_takes_bare_etags_only_is_spoken_to_so() -> None:
 
 
 async def test_missing_library_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lakebed.storage.s3.client", None)
-    with pytest.raises(InvalidSetting, match=r"lakebed\[s3\]"):
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    with pytest.raises(MissingExtra, match=r"lakebed\[s3\]"):
         await connect_s3(S3Options("bucket", region="us-east-1"), machine())
 
 

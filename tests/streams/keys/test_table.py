@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import pytest
 
 from lakebed.streams.evolution import AddColumn
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.schema import Aggregation, AggregationFunction
 from lakebed.streams.types import DataType, Root
 from tests.streams.world import StreamWorld
@@ -49,16 +47,3 @@ async def test_a_column_is_added_that_aggregates_bitmaps(
     added = AddColumn("more", DataType(Root.BYTES), aggregation=Aggregation(function))
     await light_world.altering.table(light_world.root, "fluss", "seen", columns=[added])
     assert (await light_world.tables.by_path("fluss", "seen")).schema.names == ("id", "seen", "more")
-
-
-@pytest.mark.parametrize("function", BITMAPS)
-async def test_where_the_library_of_bitmaps_is_missing_it_is_told_how_to_get_it(
-    light_world: StreamWorld, function: AggregationFunction, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "lakebed.streams.keys.bitmaps", raising=False)
-    monkeypatch.delitem(sys.modules, "lakebed.streams.keys.long_bitmaps", raising=False)
-    monkeypatch.setitem(sys.modules, "pyroaring", None)
-    with pytest.raises(StreamFailure, match=r"lakebed\[streams\]") as raised:
-        await light_world.tables.create(light_world.root, "fluss", "seen", document(function.value))
-    assert raised.value.reason is Reason.INVALID_TABLE
-    assert await light_world.tables.all() == []

@@ -117,6 +117,15 @@ async def test_what_is_no_request_is_refused_and_the_connection_ends(noise: byte
         assert await client.is_ended()
 
 
+async def test_a_tls_handshake_on_a_plain_port_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "lakebed.http"):
+        async with serving(answering(Response(200))) as server, await server.connect() as client:
+            answer = await client.ask(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+            assert answer.status == 400
+            assert b"this port serves plain HTTP" in answer.body
+    assert [record.getMessage() for record in caplog.records] == ["TLS handshake on a port that serves plain HTTP"]
+
+
 async def test_nothing_behind_a_refused_head_is_served() -> None:
     async with serving(echo) as server, await server.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: here\r\nBad Header: x\r\n\r\n" + request_of("GET", "/smuggled"))

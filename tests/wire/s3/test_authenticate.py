@@ -253,6 +253,15 @@ async def test_key_that_is_not_good_is_told_apart(
     assert await refusal(authenticator, sign("GET", "/bucket", keys=keys, expires=expires)) == answer
 
 
+@pytest.mark.parametrize(("token", "what"), [(None, "access key"), ("t", "token")])
+async def test_expiry_is_told_of_what_the_client_showed(
+    authenticator: Authenticator, token: str | None, what: str
+) -> None:
+    with pytest.raises(S3Fault) as refused:
+        await authenticator.authenticate(sign("GET", "/bucket", keys=Credentials("EXPIRED", SECRET_KEY, token)))
+    assert (refused.value.code, str(refused.value)) == ("ExpiredToken", f"The provided {what} has expired.")
+
+
 async def test_token_must_be_signed(authenticator: Authenticator) -> None:
     request = sign("GET", "/bucket", keys=Credentials("TEMPORARY", SECRET_KEY))
     added = received("GET", "/bucket", "", {**request.headers, "x-amz-security-token": TOKEN})

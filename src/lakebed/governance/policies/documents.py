@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from lakebed.core.errors import InvalidPolicy
+from lakebed.core.json_faults import explain_json_fault
 
 Json: TypeAlias = Any
 """A document of any shape, until it was checked."""
@@ -56,7 +57,7 @@ def read_document(text: str | None) -> Json:
     try:
         document = msgspec.json.decode(encoded)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise fault((), f"not a JSON document: {error}") from error
+        raise fault((), f"not a JSON document: {explain_json_fault(encoded)}") from error
     except RecursionError as error:
         raise _too_deep() from error
     check_depth(document)

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from typing import Final
 
-from lakebed.core.errors import Unauthenticated
+from lakebed.core.errors import CredentialsExpired, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.meta.seam import MetaStore
 
@@ -43,7 +43,8 @@ class Clients:
         self._master = master
 
     async def authenticate(self, client_id: str, secret: Secret, address: str) -> Client:
-        """The client. Raises Unauthenticated, which does not say what was wrong; Throttled after too many mistakes.
+        """The client. Raises Unauthenticated, which does not say what was wrong, and Throttled after too many mistakes;
+        CredentialsExpired for the right secret of an access key that has expired.
 
         A right secret is charged as a wrong one until it was found right, or guessing would cost nothing.
         """
@@ -70,7 +71,9 @@ class Clients:
     async def _by_access_key(self, client_id: str, secret: Secret) -> Client | None:
         try:
             credential = await self._access_keys.lookup(client_id)
-        except Unauthenticated:
+        except Unauthenticated as error:
+            if isinstance(error, CredentialsExpired) and await self._access_keys.has_secret(client_id, secret):
+                raise  # to the holder of the key: others do not learn that it existed
             # As long as a wrong secret would have taken: who measures does not learn which ids there are.
             await self._hashes.find(client_id, secret, [])
             return None

@@ -181,9 +181,20 @@ def _raise_as_ours(error: Exception, request: S3Request) -> NoReturn:
         raise Unavailable(f"the body ended early. {where}") from error
     if isinstance(error, _NO_ANSWER):
         undecided = request.operation.changes_objects and not isinstance(error, _NEVER_SENT)
-        raise Unavailable(f"no whole answer. {where} reason={type(error).__name__}", undecided=undecided) from error
+        raise Unavailable(f"no whole answer. {where} reason={_system_reason(error)}", undecided=undecided) from error
     # What is left is the library refusing to send: an endpoint or region that cannot be.
     raise InvalidInput(f"the request could not be made. {where} reason={type(error).__name__}") from error
+
+
+def _system_reason(error: Exception) -> str:
+    """Why there was no answer, in the words of the operating system if the library's error comes from one of its."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        further = getattr(cause, "kwargs", {}).get("error")  # where botocore keeps what it replaces
+        cause = cause.__cause__ or (further if isinstance(further, BaseException) else None) or cause.__context__
+    return type(error).__name__
 
 
 def _refusal(error: ClientError, signer: Credentials) -> Refusal:

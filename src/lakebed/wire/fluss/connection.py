@@ -18,7 +18,7 @@ from typing import Final, Protocol, cast
 from google.protobuf.message import DecodeError, Message
 
 from lakebed.core.access import ANONYMOUS, Principal
-from lakebed.core.errors import LakebedError, Throttled, Unauthenticated, Unavailable
+from lakebed.core.errors import CredentialsExpired, LakebedError, Throttled, Unauthenticated, Unavailable
 from lakebed.core.ids import RequestIds
 from lakebed.objects.model import Caller
 from lakebed.streams.failures import Reason, StreamFailure
@@ -302,6 +302,8 @@ class Connection(Intake):
         try:
             proof = await self._connections.authenticator.authenticate(user, secret, self._peer)
             self._principal = await proof.principal()
+        except CredentialsExpired as error:
+            raise StreamFailure(Reason.AUTHENTICATION_FAILED, str(error)) from None
         except Unauthenticated:
             # In the same words for an unknown user as for a wrong secret.
             raise StreamFailure(Reason.AUTHENTICATION_FAILED, "the user or its secret is wrong") from None

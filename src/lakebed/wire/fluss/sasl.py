@@ -25,7 +25,9 @@ class Authenticator(Protocol):
     """Who establishes callers by a name and a secret."""
 
     async def authenticate(self, name: str, secret: Secret, address: str) -> Proof:
-        """Raises Unauthenticated, which does not say what was wrong; Throttled after too many mistakes."""
+        """Raises Unauthenticated, which does not say what was wrong; CredentialsExpired for the right secret of a key
+        that has expired; Throttled after too many mistakes.
+        """
         ...
 
 

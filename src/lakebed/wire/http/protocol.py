@@ -37,6 +37,9 @@ SKIP_BYTES: Final = 64 * 1024
 LINGER_BYTES: Final = 64 * 1024 * 1024
 """How much of an unread body is thrown away so that the client reads our answer before it sees a reset."""
 
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+"""How a TLS client begins: a handshake record, of any version since 3.0."""
+
 _SCRATCH_BYTES: Final = 256 * 1024
 
 Application = Callable[[Request], Awaitable[Response]]
@@ -174,8 +177,12 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._pending = data
             if len(data) > MAX_HEAD_BYTES:
                 self._refuse(HeadFault(431, "the request head is too large"))
+            elif data.startswith(_TLS_HANDSHAKE):
+                # Clients show no answer to this, only that the server does not speak TLS: the log has to say it.
+                log.info("TLS handshake on a port that serves plain HTTP", extra={"peer": self._peer})
+                self._refuse(HeadFault(400, "this port serves plain HTTP: use http:// in place of https://"))
             elif data and not data[:1].isalpha():
-                # TLS on a plain port, or noise: its end would never come.
+                # Noise: its end would never come.
                 self._refuse(HeadFault(400, "the request head is malformed"))
             return
         end += 4

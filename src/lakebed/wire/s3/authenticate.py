@@ -230,7 +230,8 @@ class Authenticator:
         try:
             return await self._source.credential(scope.access_key, token)
         except CredentialsExpired as error:
-            raise S3Fault(400, "ExpiredToken", "The provided token has expired.") from error
+            what = "The provided token has expired." if token is not None else "The provided access key has expired."
+            raise S3Fault(400, "ExpiredToken", what) from error
         except Unauthenticated as error:
             # A token that was good and was revoked is answered as a key that was deleted: "expired" would have the
             # client renew it in vain, and "invalid" would have its owner look for a mistake in the token.

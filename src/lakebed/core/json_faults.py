@@ -1,0 +1,30 @@
+"""Where a text stops being JSON, in words for people who wrote it by hand."""
+
+from __future__ import annotations
+
+import json
+
+
+def explain_json_fault(text: bytes) -> str:
+    """What is wrong with a text that is not JSON, by line and column. Quotes nothing of it."""
+    try:
+        json.loads(text.decode())
+    except UnicodeDecodeError as error:
+        line, column = _position(text, error.start)
+        return f"line {line} column {column}: not UTF-8"
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno} column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}"
+    except RecursionError:
+        return "nested too deeply"
+    except ValueError as error:  # a number with more digits than Python converts
+        return str(error)
+    return "it is JSON, but of another form"
+
+
+def _position(text: bytes, offset: int) -> tuple[int, int]:
+    """Line and column of a byte, counted from one."""
+    before = text[:offset]
+    return before.count(b"\n") + 1, offset - (before.rfind(b"\n") + 1) + 1
+
+
+__all__ = ["explain_json_fault"]

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.core.json_faults import explain_json_fault
+
+
+@pytest.mark.parametrize(
+    ("text", "explained"),
+    [
+        (b"", "line 1 column 1: expecting value"),
+        (b'{"a": 1,\n "b" 2}', "line 2 column 6: expecting ':' delimiter"),
+        (b'{\n  "Statement": [\n    {"Effect": "Allow"}\n    {}\n  ]\n}', "line 4 column 5: expecting ',' delimiter"),
+        (b'{"a":\n "\xff"}', "line 2 column 3: not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"{}", "it is JSON, but of another form"),
+    ],
+)
+def test_a_fault_is_told_by_line_and_column(text: bytes, explained: str) -> None:
+    assert explain_json_fault(text) == explained
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_explained(text: bytes) -> None:
+    assert explain_json_fault(text)
