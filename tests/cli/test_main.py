@@ -123,3 +123,22 @@ def test_advice_is_found_along_the_ancestry() -> None:
     assert advice_for(errors.InvalidName("wrong")) == advice_for(errors.InvalidInput("wrong"))
     assert advice_for(errors.InvalidSetting("wrong")) != advice_for(errors.InvalidInput("wrong"))
     assert advice_for(errors.NotModified()) == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (errors.NoSuchPrincipal, "lakebed user list"),
+        (errors.NoSuchAccessKey, "lakebed key list"),
+        (errors.NoSuchUserPolicy, "lakebed policy list"),
+        (errors.NoSuchWarehouse, "lakebed table enable-bucket"),
+        (errors.CredentialsExpired, "lakebed key create"),
+        (errors.Unauthenticated, "LAKEBED_ACCESS_KEY"),
+    ],
+)
+def test_advice_is_about_what_was_not_found(error: type[errors.LakebedError], hint: str) -> None:
+    assert hint in advice_for(error("wrong"))
+
+
+def test_version_is_a_flag(lakebed: Lakebed) -> None:
+    assert lakebed("--version").out == f"lakebed {__version__}\n"

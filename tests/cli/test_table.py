@@ -122,7 +122,7 @@ def test_protection_is_switched_on_and_off(admin: Admin, data: Path) -> None:
         (("bucket", "none"), "lakebed: no table bucket of that name"),
         (("list-dropped", "none"), "lakebed: no table bucket of that name"),
         (("restore", "lake", "ns.none"), "lakebed: nothing of that name was dropped"),
-        (("restore", "lake", "none"), "lakebed: a namespace has at least one level"),
+        (("restore", "lake", "none"), "lakebed: expected NAMESPACE.NAME. found="),
         (("protect", "lake", "ns.none"), "lakebed: Table does not exist: ns.none"),
         (("bucket", "lake", "--undrop-window", "soon"), "lakebed: expected a duration"),
         (("bucket", "lake", "--undrop-window", "9999d"), "lakebed: undrop-window-seconds is a whole number"),

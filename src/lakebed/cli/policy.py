@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lakebed.core.errors import InvalidInput, NoSuchPrincipal
+from lakebed.core.errors import InvalidInput, NoSuchUserPolicy
 from lakebed.governance import CANNED_POLICIES
 
 from .administration import Administration, add_task, run_task
@@ -70,7 +70,7 @@ async def _show(admin: Administration, arguments: argparse.Namespace) -> None:
         if policy.name == arguments.policy:
             print(policy.document.decode())
             return
-    raise NoSuchPrincipal(f"no such policy of that user. user={arguments.user} policy={arguments.policy}")
+    raise NoSuchUserPolicy(f"no such policy of that user. user={arguments.user} policy={arguments.policy}")
 
 
 def _print_done(arguments: argparse.Namespace, state: str) -> None:

@@ -139,6 +139,8 @@ def _window(text: str) -> dict[str, str]:
 def _identifier(text: str) -> Identifier:
     """A table or view as people write it: `namespace.name`, with a namespace of as many levels as it has."""
     *levels, name = text.split(".")
+    if not levels:
+        raise InvalidInput(f"expected NAMESPACE.NAME. found={text!r}", argument="name")
     return check_identifier(levels, name)
 
 

@@ -90,9 +90,12 @@ def failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
 
 
 _BY_CODE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
+    "ExpiredToken": e.CredentialsExpired,
+    "InvalidAccessKeyId": e.Unauthenticated,
     "NoSuchBucket": e.NoSuchBucket,
     "NoSuchKey": e.NoSuchKey,
     "NoSuchVersion": e.NoSuchVersion,
+    "SignatureDoesNotMatch": e.Unauthenticated,
     "SlowDown": e.Throttled,
 }
 """Codes of S3 that callers act upon; all others are told apart by their status."""
@@ -104,7 +107,7 @@ def s3_failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
     if told is None:
         return failure_of(status, body, asked)
     code, words = told
-    advice = f": {_ADVICE[status]}" if status in _ADVICE else ""
+    advice = f": {_ADVICE[status]}" if status in _ADVICE and code not in _BY_CODE else ""
     message = f"{words.rstrip('.')}{advice}. code={code} asked={asked!r}"
     made = _BY_CODE.get(code) or _BY_STATUS.get(status)
     return e.Unavailable(message) if made is None and status >= 500 else (made or e.LakebedError)(message)

@@ -13,6 +13,7 @@ from lakebed.core.errors import (
     AccessDenied,
     LakebedError,
     NoSuchTable,
+    NoSuchWarehouse,
     NotSupported,
     Unauthenticated,
     Unavailable,
@@ -73,5 +74,9 @@ def telling(table: TableRef) -> Iterator[None]:
         raise Unauthenticated(f"the catalog does not know the keys. reason={error}") from error
     except NotImplementedError as error:
         raise NotSupported(f"the table has what PyIceberg does not read. table={table} reason={error}") from error
-    except (theirs.RESTError, OSError) as error:
+    except theirs.RESTError as error:
+        if str(error).startswith("NoSuchWarehouseException"):
+            raise NoSuchWarehouse(f"no such table bucket. warehouse={table.warehouse}") from error
+        raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error
+    except OSError as error:
         raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error

@@ -79,13 +79,26 @@ class StreamConnection:
             raise StreamFailure(Reason.NO_LEADER, f"server cannot be reached. address={host}:{port}") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            known = self._call(API_VERSIONS, write_fields({1: "lakebed-python", 2: __version__}))
+            known = self._greet(host, port)
             self._known = {number(each, 1) for each in messages(known, 1)}
             if secret is not None:
                 token = b"\0" + user.encode() + b"\0" + secret.reveal().encode()
                 self._call(AUTHENTICATE, write_fields({1: "PLAIN", 2: token}))
         except BaseException:
             self.close()
+            raise
+
+    def _greet(self, host: str, port: int) -> Fields:
+        """The calls that the server knows."""
+        try:
+            return self._call(API_VERSIONS, write_fields({1: "lakebed-python", 2: __version__}))
+        except StreamFailure as failure:
+            if isinstance(failure.__cause__, OSError | ValueError):
+                raise StreamFailure(
+                    Reason.NO_LEADER,
+                    "no stream server answers there: expected the address of streams.listen, not of server.listen."
+                    f" address={host}:{port}",
+                ) from failure
             raise
 
     def call(self, key: int, message: bytes) -> Fields:

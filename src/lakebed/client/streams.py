@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
 from lakebed.streams.failures import Reason, StreamFailure
 
@@ -38,8 +39,12 @@ class StreamClient:
     """A stream server. For one thread at a time; use as a context, or close it."""
 
     def __init__(self, address: str, user: str = "", secret: str | Secret | None = None) -> None:
-        """`address` is `host:port`. Without a secret nobody says who he is."""
+        """`address` is `host:port`, or InvalidInput is raised. Without a secret the client does not authenticate."""
         host, _, port = address.rpartition(":")
+        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise InvalidInput(
+                f"expected the address of streams as HOST:PORT. found={address!r}", argument="address", value=address
+            )
         self._bootstrap = host or "127.0.0.1", int(port)
         self._user = user
         self._secret = Secret(secret) if isinstance(secret, str) else secret

@@ -29,6 +29,8 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── NoSuchUpload
     │   ├── NoSuchConfiguration    a bucket or object setting that was never set
     │   ├── NoSuchPrincipal
+    │   │   ├── NoSuchAccessKey
+    │   │   └── NoSuchUserPolicy   no policy of that name that a user has, or that could be attached
     │   ├── NoSuchWarehouse        no bucket of that name, or not enabled for tables
     │   ├── NoSuchNamespace
     │   ├── NoSuchTable
@@ -221,6 +223,14 @@ class NoSuchConfiguration(NotFound):
 
 class NoSuchPrincipal(NotFound):
     """No principal, role or access key of that name."""
+
+
+class NoSuchAccessKey(NoSuchPrincipal):
+    """No access key of that id."""
+
+
+class NoSuchUserPolicy(NoSuchPrincipal):
+    """The user has no policy of that name, or no policy of that name can be attached."""
 
 
 class NoSuchWarehouse(NotFound):

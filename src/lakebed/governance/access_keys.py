@@ -11,7 +11,14 @@ from typing import Final
 
 from lakebed.core.access import Credential, LastingKey
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AlreadyExists, CredentialsExpired, InvalidInput, NoSuchPrincipal, Unauthenticated
+from lakebed.core.errors import (
+    AlreadyExists,
+    CredentialsExpired,
+    InvalidInput,
+    NoSuchAccessKey,
+    NoSuchPrincipal,
+    Unauthenticated,
+)
 from lakebed.core.ids import new_access_key_id, new_secret_key
 from lakebed.core.secrets import Secret
 from lakebed.meta.outbox import Outbox
@@ -190,7 +197,7 @@ class AccessKeys:
 async def _key(reader: Reader, access_key_id: str) -> AccessKey:
     row = await reader.row(_KEY, access_key_id)
     if row is None:
-        raise NoSuchPrincipal(f"no such access key. access_key_id={access_key_id}")
+        raise NoSuchAccessKey(f"no such access key. access_key_id={access_key_id}")
     return _key_from(row)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from lakebed.core.access import Grants, LastingKey, Principal
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchPrincipal
+from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchPrincipal, NoSuchUserPolicy
 from lakebed.core.ids import new_access_key_id
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
@@ -161,7 +161,7 @@ class Principals:
 
         async def work(tx: Transaction) -> None:
             if not await tx.run(_DELETE_POLICY, user, kind, policy):
-                raise NoSuchPrincipal(f"no such policy of that user. user={user} policy={policy}")
+                raise NoSuchUserPolicy(f"no such policy of that user. user={user} policy={policy}")
             await self._tell_of_policy(tx, "PolicyDetached", user, kind, policy, now_ms)
 
         await self._store.transact(work)
@@ -220,7 +220,7 @@ def canned_document(name: str) -> bytes:
     """The canned policy of that name. Raises NoSuchPrincipal."""
     document = CANNED_POLICIES.get(name)
     if document is None:
-        raise NoSuchPrincipal(f"no such canned policy. policy={name} known={','.join(sorted(CANNED_POLICIES))}")
+        raise NoSuchUserPolicy(f"no such canned policy. policy={name} known={','.join(sorted(CANNED_POLICIES))}")
     return document
 
 

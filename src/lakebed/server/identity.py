@@ -75,7 +75,10 @@ def require_identity(settings: Settings) -> Identity:
     identity = find_identity(settings)
     if identity is None:
         folder = settings.server.data.absolute()
-        raise InvalidSetting(f"server.data: no server was started here yet: lakebed serve --data {folder}")
+        raise InvalidSetting(
+            "server.data: no server was started with this folder; name the folder of your server with --data, or start"
+            f" one: lakebed serve --data {folder}"
+        )
     return identity
 
 

@@ -51,6 +51,8 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.PointerMoved,
         e.RemoteFault,
         e.MissingExtra,
+        e.NoSuchAccessKey,
+        e.NoSuchUserPolicy,
         e.NamespaceNotEmpty,
         e.CatalogNotEmpty,
         e.TableProtected,

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.client.streams import StreamClient
+from lakebed.core.errors import InvalidInput
+from lakebed.streams.failures import StreamFailure
+from tests.fixtures.server import RunningServer
+
+
+@pytest.mark.parametrize("address", ["wrong", "127.0.0.1:", "127.0.0.1:port", "127.0.0.1:70000", ""])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(InvalidInput, match="expected the address of streams as HOST:PORT"):
+        StreamClient(address)
+
+
+@pytest.mark.integration
+def test_the_http_port_is_told_from_the_port_of_streams(lakebed_server: RunningServer) -> None:
+    client = StreamClient(f"127.0.0.1:{lakebed_server.port}", "me", "secret")
+    with client, pytest.raises(StreamFailure, match=r"no stream server answers there: expected .* streams\.listen"):
+        client.partitions("fluss", "any")
