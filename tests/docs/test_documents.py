@@ -1,0 +1,78 @@
+"""What README.md and docs/*.md tell a user to type works as printed, or is marked with the reason why it is not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .blocks import DOCUMENTS, REPOSITORY, Block, read_blocks
+from .user import User
+
+PREPARED = {
+    "docs/api.md": (
+        "lakebed serve",
+        "aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://lake",
+        "lakebed table enable-bucket lake",
+    ),
+    "docs/select.md": ("lakebed serve", "aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://data"),
+}
+"""What a reader has done before, where a document does not begin with starting a server."""
+
+_RUN = [document for document in DOCUMENTS if any(b.is_runnable and b.reason is None for b in read_blocks(document))]
+
+
+def _name(document: Path) -> str:
+    return str(document.relative_to(REPOSITORY))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_blocks_of_commands_say_that_they_are(document: Path) -> None:
+    unlabelled = [
+        block.name
+        for block in read_blocks(document)
+        if block.looks_like_commands and not block.is_runnable and block.reason is None
+    ]
+    assert unlabelled == [], "fence them as sh, or say before the fence why they are not run: <!-- not run: REASON -->"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    someone = User(tmp_path)
+    yield someone
+    someone.leave()
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.parametrize("document", _RUN, ids=_name)
+def test_what_a_document_says_works_in_its_order(document: Path, user: User) -> None:
+    for command in PREPARED.get(_name(document), ()):
+        user.type(user.filled_in(command))
+    for block in read_blocks(document):
+        if block.is_runnable and block.reason is None:
+            user.run(block)
+
+
+def test_markers_and_consoles_are_read(tmp_path: Path) -> None:
+    document = REPOSITORY / "README.md"
+    lines = [
+        "<!-- not run: no server -->",
+        "```sh",
+        "lakebed serve",
+        "```",
+        "",
+        "```",
+        "$ one \\",
+        "  two",
+        "out",
+        "```",
+    ]
+    written = tmp_path / "page.md"
+    written.write_text("\n".join(lines))
+    marked, console = read_blocks(written)
+    assert (marked.reason, marked.is_runnable, marked.line) == ("no server", True, 2)
+    assert (console.reason, console.commands) == (None, ["one    two"])
+    assert Block(document, 1, "", "lakebed select …", None).looks_like_commands
+    assert not Block(document, 1, "", "tables  1", None).looks_like_commands

@@ -1,0 +1,124 @@
+"""A user who types what a document says: in an empty folder, with the programs of the environment on the path."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+from tests.fixtures.ports import free_ports
+
+from .blocks import Block
+
+_COMMAND_SECONDS: Final = 120.0
+_START_SECONDS: Final = 60.0
+
+
+class User:
+    """Runs blocks one after the other. Servers that they start go on until the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._http, self._streams = free_ports(2)
+        self._server: subprocess.Popen[bytes] | None = None
+        self._data = folder / "lakebed-data"
+        binaries = Path(sys.executable).parent
+        # As in a checkout after `make setup`.
+        (folder / ".venv").symlink_to(binaries.parent, target_is_directory=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "AWS_"))}
+        self._environment = {
+            **kept,
+            "PATH": f"{binaries}:{kept['PATH']}",
+            # In place of the default ports, which others may have.
+            "LAKEBED_SERVER__LISTEN": f"127.0.0.1:{self._http}",
+            "LAKEBED_PIPELINE__EMBEDDED_WORKER": "off",
+        }
+
+    def run(self, block: Block) -> None:
+        """Run a block; what fails is an AssertionError with what was printed."""
+        if block.language == "python":
+            self._run([sys.executable, "-W", "ignore", "-c", self.filled_in(block.text)], block)
+            return
+        for command in block.commands:
+            self.type(self.filled_in(command), block)
+
+    def type(self, command: str, block: Block | None = None) -> None:
+        """Run one command; a server is left running once it is ready."""
+        words = shlex.split(command)
+        if len(words) > 1 and words[0].endswith("lakebed") and words[1] == "serve":
+            self._serve(words)
+        else:
+            self._run(["bash", "-euo", "pipefail", "-c", command], block)
+
+    def _run(self, command: list[str], block: Block | None) -> None:
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=self._environment | self._keys(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+        )
+        what = command[-1] if block is None else f"{block.name}: {command[-1]}"
+        assert done.returncode == 0, f"{what}\n{done.stdout}{done.stderr}"
+
+    def _serve(self, words: list[str]) -> None:
+        self.leave()
+        if "--data" in words:
+            self._data = self._folder / words[words.index("--data") + 1]
+        if "--streams-listen" in words:
+            self._environment["LAKEBED_STREAMS__LISTEN"] = f"127.0.0.1:{self._streams}"
+        with (self._folder / "server.log").open("ab") as log:
+            self._server = subprocess.Popen(
+                words, cwd=self._folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/health/ready", timeout=5):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                said = (self._folder / "server.log").read_text()
+                assert self._server.poll() is None, said
+                assert time.monotonic() < deadline, said
+                time.sleep(0.05)
+
+    def leave(self) -> None:
+        """End the server, if one runs."""
+        if self._server is not None:
+            self._server.terminate()
+            self._server.wait(timeout=60)
+            self._server = None
+
+    def _keys(self) -> dict[str, str]:
+        """Root's keys, as a user sets them in the environment; commands find those of `--data` by themselves."""
+        secrets = self._data / "secrets.json"
+        if not secrets.exists():
+            return {}
+        kept = json.loads(secrets.read_text())
+        return {
+            "LAKEBED_ENDPOINT": f"http://127.0.0.1:{self._http}",
+            "AWS_ACCESS_KEY_ID": kept["root_access_key"],
+            "AWS_SECRET_ACCESS_KEY": kept["root_secret_key"],
+        }
+
+    def filled_in(self, text: str) -> str:
+        """The text with the ports of this run, and root's keys in place of `ACCESS_KEY` and `SECRET_KEY`."""
+        keys = self._keys()
+        for stated, used in (
+            ("127.0.0.1:9000", f"127.0.0.1:{self._http}"),
+            ("localhost:9000", f"localhost:{self._http}"),
+            ("127.0.0.1:9123", f"127.0.0.1:{self._streams}"),
+            ('"ACCESS_KEY"', repr(keys.get("AWS_ACCESS_KEY_ID", ""))),
+            ('"SECRET_KEY"', repr(keys.get("AWS_SECRET_ACCESS_KEY", ""))),
+        ):
+            text = text.replace(stated, used)
+        return text
