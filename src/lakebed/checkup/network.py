@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Final
 
 from lakebed.core.clock import Clock
@@ -104,13 +105,12 @@ class Way:
         try:
             told = await self._asking.plain("GET", f"{self._target.endpoint}/")
         except Unavailable as error:
-            if self._target.is_plain and await asyncio.to_thread(self._speaks_tls):
-                raise StepFailed(
-                    "the port speaks TLS, and the endpoint says http", "Write https:// in the endpoint."
-                ) from error
+            await self._refuse_tls()
             raise StepFailed(
                 str(error), "See that an S3 store listens on that port, and not something else."
             ) from error
+        if told.status == HTTPStatus.BAD_REQUEST:  # servers that speak TLS may answer plain HTTP so
+            await self._refuse_tls()
         stated = told.headers.get("date", "")
         try:
             theirs = parsedate_to_datetime(stated).astimezone(UTC)
@@ -130,6 +130,11 @@ class Way:
             certificate = secured.getpeercert() or {}
             expires = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
             return secured.version() or "TLS", datetime.fromtimestamp(expires, UTC)
+
+    async def _refuse_tls(self) -> None:
+        """Raise StepFailed if a port that was taken for plain speaks TLS."""
+        if self._target.is_plain and await asyncio.to_thread(self._speaks_tls):
+            raise StepFailed("the port speaks TLS, and the endpoint says http", "Write https:// in the endpoint.")
 
     async def _speaks_plain_http(self) -> bool:
         plain = f"http://{self._target.host}:{self._target.port}/"
