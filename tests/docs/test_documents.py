@@ -16,6 +16,7 @@ PREPARED = {
         "aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://lake",
         "lakebed table enable-bucket lake",
     ),
+    "docs/storage.md": ("lakebed serve --data ./data",),
     "docs/select.md": ("lakebed serve", "aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://data"),
 }
 """What a reader has done before, where a document does not begin with starting a server."""
