@@ -14,19 +14,21 @@ from tests.objects.stores import ROOT
 from .appends import appended
 from .catalogs import ASSERT_CREATE, Catalog, a_table, name, set_properties, staged
 
+ID = "7b5c1a52-6e0f-4f6c-9a55-0d4f3f0f6a11"
+
 
 @pytest.mark.parametrize(
     ("file", "version"),
     [
-        (f"00000-{uuid4()}.metadata.json", 0),
-        (f"00041-{uuid4()}.gz.metadata.json", 41),
-        (f"123456-{uuid4()}.metadata.json", 123456),
+        (f"00000-{ID}.metadata.json", 0),
+        (f"00041-{ID}.gz.metadata.json", 41),
+        (f"123456-{ID}.metadata.json", 123456),
         ("v7.metadata.json", 7),
         ("v7.gz.metadata.json", 7),
         ("metadata.json", -1),
         ("version-hint.text", -1),
-        (f"{uuid4().hex}.metadata.json", -1),
-        (f"{'9' * 40}-{uuid4()}.metadata.json", -1),
+        (f"{ID.replace('-', '')}.metadata.json", -1),
+        (f"{'9' * 40}-{ID}.metadata.json", -1),
         ("١٢-a.metadata.json", -1),
     ],
 )

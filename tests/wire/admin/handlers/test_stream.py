@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from lakebed.core.ids import new_deployment_id
+from lakebed.core.ids import DeploymentId
 from lakebed.events.ids import EventIds
 from lakebed.wire.admin.handlers import stream as streaming
 from tests.wire.admin.conftest import BASE, Admin
 from tests.wire.iceberg.lake import DEPLOYMENT, allow
 
-ELSEWHERE = EventIds(new_deployment_id())
+ELSEWHERE = EventIds(DeploymentId("b" * 26))
 
 
 @dataclass
