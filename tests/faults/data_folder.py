@@ -13,6 +13,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.objects.events import decode_event
+from lakebed.objects.ingest import BLOBS_PREFIX
 from lakebed.objects.model import unpack_layout, unpack_piece
 from lakebed.server.metadata import SQLITE_FILE
 from lakebed.server.object_store import BYTES_FOLDER
@@ -86,8 +87,9 @@ async def read_blobs(store: MetaStore, data: Path) -> Blobs:
 
 
 def blob_files(data: Path) -> list[str]:
-    """The names of all blobs in the byte folder."""
-    return [name.removesuffix("@") for _, _, names in os.walk(data / BYTES_FOLDER / "objects") for name in names]
+    """The names of all files where blobs are. The deployment id lies beside them."""
+    blobs = data / BYTES_FOLDER / "objects" / BLOBS_PREFIX
+    return [name.removesuffix("@") for _, _, names in os.walk(blobs) for name in names]
 
 
 def temporary_files(data: Path) -> list[str]:
