@@ -234,6 +234,29 @@ def test_an_unmounted_disk_is_an_internal_error_and_not_a_missing_key(tmp_path: 
         assert is_intact(server)
 
 
+def test_a_deleted_bucket_of_the_store_is_not_a_missing_bucket_of_the_client(
+    tmp_path: Path, minio: MinioServer
+) -> None:
+    bucket = minio.make_bucket()
+    settings = on(minio, bucket, LAKEBED_STORAGE__S3__RETRY__TIMEOUT="1s")
+    with serving(tmp_path / "data", settings, workers=1) as server:
+        put(server)
+        with minio.client() as store:
+            for found in store.list_objects_v2(Bucket=bucket)["Contents"]:
+                store.delete_object(Bucket=bucket, Key=found["Key"])
+            store.delete_bucket(Bucket=bucket)
+        with connected(server) as s3:
+            with pytest.raises(ClientError) as unread:
+                s3.get_object(Bucket="lake", Key="big")
+            with pytest.raises(ClientError) as unwritten:
+                s3.put_object(Bucket="lake", Key="another", Body=BODY)
+        assert unread.value.response["Error"]["Code"] == "InternalError"
+        assert unwritten.value.response["Error"]["Code"] == "ServiceUnavailable"
+        status, text = ready(server)
+        assert status == 503
+        assert text.startswith("not ready: object store: ")
+
+
 def test_a_store_that_is_away_is_answered_before_the_head_of_a_get(tmp_path: Path) -> None:
     binary = find_or_build_minio()
     (tmp_path / "minio").mkdir()

@@ -18,6 +18,7 @@ from lakebed.storage.seam import FileBacked, ObjectStorage
 from .ingest import blob_key
 from .model import Content, Piece, unpack_layout
 from .sealing import FRAME_BYTES, SEALED_FRAME_BYTES, KeyRing, Opener, frame_range, open_whole, sealed_size
+from .store_failures import reading_from_store
 
 _BATCH_FRAMES = 4
 """Encrypted frames opened in one visit to a thread: 256 KiB."""
@@ -97,7 +98,7 @@ class ContentSource:
     async def open_files(self, wanted: ByteRange) -> list[OpenSlice | bytes] | None:
         """Open files that hold just these bytes, if that is how they are stored, and what is between them in the row.
 
-        Raises NoSuchKey if one was replaced meanwhile, BlobMissing if one is lost.
+        Raises NoSuchKey if one was replaced meanwhile, BlobMissing if one is lost, Unavailable.
         """
         if self._files is None or any(piece.seal is not None for piece in self._pieces):
             return None
@@ -106,7 +107,8 @@ class ContentSource:
             for piece, part in _overlapping(self._pieces, wanted):
                 if piece.blob is not None:
                     try:
-                        descriptor = self._files.open_file(blob_key(piece.blob))
+                        with reading_from_store():
+                            descriptor = self._files.open_file(blob_key(piece.blob))
                     except NotFound as error:
                         raise await self._explain_missing(piece.blob) from error
                     slices.append(OpenSlice(descriptor, piece.start + part.start, part.length))
@@ -136,7 +138,7 @@ class ContentSource:
         """The bytes in order, a few hundred KiB at a time.
 
         Raises NoSuchKey if they were replaced meanwhile, BlobMissing if they are lost, Corrupted where they are not
-        what was written.
+        what was written, Unavailable where the object store is away or refuses this server.
         """
         if self._body is not None:
             yield self._body[wanted.start : wanted.end]
@@ -184,9 +186,10 @@ class ContentSource:
         """Stored bytes, all that were asked for: a store cuts a range at the blob's end without a word."""
         missing = end - start
         try:
-            async for chunk in self._storage.stream(blob_key(blob), start, end):
-                missing -= len(chunk)
-                yield chunk
+            with reading_from_store():
+                async for chunk in self._storage.stream(blob_key(blob), start, end):
+                    missing -= len(chunk)
+                    yield chunk
         except InvalidRange as error:
             raise Corrupted(f"a stored blob is too short. blob={blob} wanted={start}-{end}") from error
         except NotFound as error:

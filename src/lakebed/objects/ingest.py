@@ -24,6 +24,7 @@ from .digests import Chunk, Digests, Expectations
 from .md5 import MakeMd5, md5_maker
 from .model import Piece
 from .sealing import KeyRing, Sealer, seal_whole
+from .store_failures import writing_to_store
 from .threads import Threads
 
 BLOBS_PREFIX: Final = "blobs/"
@@ -103,7 +104,7 @@ class Ingester:
     ) -> Ingested:
         """Store all of `stream`, in memory if it is small and may be `inline`.
 
-        Raises TooLarge, Incomplete, IntegrityMismatch, StorageFull; then nothing is left behind.
+        Raises TooLarge, Incomplete, IntegrityMismatch, StorageFull, Unavailable; then nothing is left behind.
         """
         length = stream.length
         if length is not None and length > limit:
@@ -169,13 +170,17 @@ class Ingester:
         try:
             for chunk in head:
                 received += len(chunk)
-                await writing.put(chunk)
+                with writing_to_store():
+                    await writing.put(chunk)
+            # Not around the whole: what the sender is refused is its own.
             while received <= limit and (more := await stream.next_chunk()) is not None:
                 received += len(more)
-                await writing.put(more)
+                with writing_to_store():
+                    await writing.put(more)
             if received > limit:
                 raise TooLarge(f"the body is over the limit of one upload. limit={limit}")
-            md5, checksum = await writing.finish()
+            with writing_to_store():
+                md5, checksum = await writing.finish()
         except BaseException:
             # Shielded: a client that goes away cancels us, and the bytes must not stay behind.
             await asyncio.shield(self._abandon(writing, blob))
@@ -183,8 +188,9 @@ class Ingester:
         return Ingested(received, md5, checksum, Piece(received, blob=blob, seal=seal), digests.stated)
 
     async def _abandon(self, writing: BlobWriting, blob: BlobId) -> None:
-        if await writing.abandon():
-            await self._storage.delete(blob_key(blob))
+        with writing_to_store():
+            if await writing.abandon():
+                await self._storage.delete(blob_key(blob))
 
     def _open_sink(
         self, key: Key, digests: Digests, expected: Expectations, sealer: Sealer | None, length: int | None
@@ -201,7 +207,8 @@ class Ingester:
     async def discard(self, ingested: Ingested) -> None:
         """Remove bytes that will not be published after all."""
         if ingested.piece.blob is not None:
-            await self._storage.delete(blob_key(ingested.piece.blob))
+            with writing_to_store():
+                await self._storage.delete(blob_key(ingested.piece.blob))
 
 
 def blob_key(blob: BlobId) -> Key:

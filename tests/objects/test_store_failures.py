@@ -1,0 +1,64 @@
+"""What clients are told when the object store refuses the server's own requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import (
+    AccessDenied,
+    CredentialsExpired,
+    InvalidSetting,
+    LakebedError,
+    NoSuchBucket,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+)
+from lakebed.core.ids import new_blob_id
+from lakebed.objects.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.digests import Expectations
+from lakebed.objects.ingest import Ingester
+from lakebed.objects.model import Content, Piece, pack
+from lakebed.storage.faults import FailBefore, FaultScript, FaultyStorage
+from lakebed.storage.memory import MemoryStorage
+
+from .stores import INLINE_MAX_BYTES, Body, new_key_ring, replaced
+
+CLOCK = ManualClock()
+LIMIT = 1000
+BIG = b"0123456789" * 10
+
+REFUSALS: list[type[LakebedError]] = [Unauthenticated, CredentialsExpired, AccessDenied, InvalidSetting]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_read_that_the_store_refuses_is_no_refusal_of_the_client(refusal: type[LakebedError]) -> None:
+    store = FaultyStorage(MemoryStorage(CLOCK), FaultScript().always("stream", FailBefore(refusal("keys revoked"))))
+    content = Content(None, None, pack([Piece(6, blob=new_blob_id(CLOCK))]))
+    with pytest.raises(Unavailable, match="keys revoked"):
+        await ContentSource(Contents(store, new_key_ring(), replaced), 6, content).open_stream(ByteRange(0, 6))
+
+
+@pytest.mark.parametrize("refusal", [*REFUSALS, NoSuchBucket, NotFound])
+async def test_a_write_that_the_store_refuses_is_no_refusal_of_the_client(refusal: type[LakebedError]) -> None:
+    script = FaultScript()
+    for operation in ("put", "put_if_absent", "start_multipart"):
+        script.always(operation, FailBefore(refusal("keys revoked")))
+    ingester = Ingester(
+        FaultyStorage(MemoryStorage(CLOCK), script), new_key_ring(), CLOCK, inline_max_bytes=INLINE_MAX_BYTES
+    )
+    with pytest.raises(Unavailable, match="keys revoked"):
+        await ingester.ingest(Body(BIG), Expectations(), encrypt=False, limit=LIMIT)
+    ingester.close()
+
+
+async def test_what_the_sender_is_refused_stays_its_own_error() -> None:
+    class Refused(Body):
+        async def next_chunk(self) -> bytes:
+            raise AccessDenied("the signature of a chunk does not match")
+
+    ingester = Ingester(MemoryStorage(CLOCK), new_key_ring(), CLOCK, inline_max_bytes=INLINE_MAX_BYTES)
+    with pytest.raises(AccessDenied):
+        await ingester.ingest(Refused(BIG), Expectations(), encrypt=False, limit=LIMIT)
+    ingester.close()
