@@ -19,7 +19,7 @@ from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sweeping import Sweeper, SweepReport
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import MARKER_KEY, Marker, claim_marker, read_marker
-from lakebed.storage.seam import Key
+from lakebed.storage.seam import Key, ObjectHead
 from tests.meta.stores import open_migrated_file
 
 OURS, THEIRS = DeploymentId("a" * 26), DeploymentId("b" * 26)
@@ -188,6 +188,28 @@ async def test_a_sweep_stops_when_the_store_changes_hands(site: Site) -> None:
     assert await site.keys() == {key}
 
 
+class ReattachedWhileListed(MemoryStorage):
+    """A store that is given away and taken back while a sweep lists it."""
+
+    own = THEIRS
+
+    async def list_prefix(self, prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
+        async for head in super().list_prefix(prefix, start_after):
+            yield head
+        await claim_marker(self, Marker(self.own, attached=True), replacing=True)
+
+
+async def test_a_sweep_looks_again_since_when_the_store_is_ours(site: Site) -> None:
+    storage = ReattachedWhileListed(site.clock)
+    reattached = Site(site.meta, storage, site.clock)
+    await claim_marker(storage, Marker(await establish_deployment_id(site.meta)))
+    storage.own = await establish_deployment_id(site.meta)
+    key = await reattached.blob(referred=False)
+    site.clock.advance(10 * WINDOW_MS / 1000)
+    assert (await reattached.sweep()).orphans == 0
+    assert await reattached.keys() == {key}
+
+
 async def test_recorded_garbage_is_kept_while_the_store_is_another(site: Site) -> None:
     await site.attachment.confirm_at_start()
     blob = new_blob_id(site.clock)
@@ -230,6 +252,17 @@ async def test_an_attached_store_keeps_what_the_metadata_does_not_know(site: Sit
     assert [each.upload_id async for each in site.storage.list_uploads()] == [upload.upload_id]
     with pytest.raises(ForeignStore):
         await site.attachment.ownership().confirm()
+
+
+async def test_an_attached_store_keeps_them_after_it_was_copied_without_times(site: Site) -> None:
+    blob = new_blob_id(site.clock)
+    site.clock.advance(1)
+    await claim_marker(site.storage, Marker(await establish_deployment_id(site.meta), attached=True))
+    site.clock.advance(1)
+    await site.storage.put(blob_key(blob), b"x")
+    site.clock.advance(10 * WINDOW_MS / 1000)
+    assert (await site.sweep()).orphans == 0
+    assert await site.keys() == {blob_key(blob)}
 
 
 async def test_attaching_repeats_the_id_that_is_replaced(site: Site, other: Site) -> None:

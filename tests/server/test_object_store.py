@@ -14,7 +14,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lakebed.cli.main import main
-from lakebed.core.ids import BlobId
+from lakebed.core.clock import SystemClock
+from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.objects.ingest import blob_key
 from lakebed.server.object_store import BYTES_FOLDER
 from tests.clients.boto import connected
@@ -71,11 +72,11 @@ OLD_BLOB = BlobId("0" * 32)
 LeaveOrphan = Callable[[], None]
 
 
-def in_folder(data: Path) -> LeaveOrphan:
+def in_folder(data: Path, blob: BlobId = OLD_BLOB) -> LeaveOrphan:
     """Leaves an orphan in the server's own folder."""
 
     def leave() -> None:
-        path = data / BYTES_FOLDER / "objects" / f"{blob_key(OLD_BLOB)}@"
+        path = data / BYTES_FOLDER / "objects" / f"{blob_key(blob)}@"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"orphan")
 
@@ -192,7 +193,7 @@ def test_a_store_is_attached_by_command_and_keeps_what_was_in_it(
     assert len(blobs) == 1
     with serving(data, EAGER) as server:
         put(server)
-        wait_for_a_sweep(server, in_folder(data))
+        wait_for_a_sweep(server, in_folder(data, new_blob_id(SystemClock())))
         assert is_intact(server)
     assert blobs[0].read_bytes() == BODY
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from lakebed.core.ids import DeploymentId
 from lakebed.storage.folder import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import (
+    BATCH,
     MARKER_KEY,
     Marker,
     StoreOwnership,
     claim_marker,
+    delete_listed,
     deletion_fields,
     read_marker,
 )
@@ -105,6 +108,25 @@ async def test_a_damaged_marker_is_not_taken_for_a_missing_one(storage: ObjectSt
     await storage.put(MARKER_KEY, b"{")
     with pytest.raises(Corrupted, match="deployment id"):
         await ownership(storage).confirm()
+
+
+async def test_ownership_is_confirmed_before_each_batch_that_is_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage(ManualClock())
+    await claim_marker(storage, Marker(OURS))
+    for number in range(BATCH + 1):
+        await storage.put(Key(f"blobs/{number:04d}"), b"x")
+    heads = [head async for head in storage.list_prefix("blobs/")]
+    is_ours = [True, False]
+
+    async def find_id() -> DeploymentId:
+        return OURS if is_ours.pop(0) else THEIRS
+
+    checked = StoreOwnership(storage, find_id, "store")
+    with caplog.at_level(logging.INFO), pytest.raises(ForeignStore):
+        await delete_listed(storage, checked, heads, logging.getLogger("lakebed.test"), "blobs deleted")
+    assert [head.key async for head in storage.list_prefix("blobs/")] == [heads[-1].key]
+    (record,) = caplog.records
+    assert (record.message, vars(record)["count"]) == ("blobs deleted", BATCH)
 
 
 async def test_deletions_are_logged_with_count_bytes_and_first_keys(storage: ObjectStorage) -> None:

@@ -28,9 +28,14 @@ def new_blob_id(clock: Clock) -> BlobId:
     return BlobId(f"{clock.now_ms():012x}{os.urandom(10).hex()}")
 
 
+def blob_created_ms(blob: BlobId) -> int:
+    """When the blob's name was made."""
+    return int(blob[:12], 16)
+
+
 def blob_age_ms(blob: BlobId, clock: Clock) -> int:
     """How long ago the blob's name was made."""
-    return clock.now_ms() - int(blob[:12], 16)
+    return clock.now_ms() - blob_created_ms(blob)
 
 
 def new_version_id(clock: Clock) -> VersionId:

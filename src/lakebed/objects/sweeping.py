@@ -14,10 +14,10 @@ import re
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
-from lakebed.core.ids import BlobId, UploadId, blob_age_ms
+from lakebed.core.ids import BlobId, UploadId, blob_age_ms, blob_created_ms
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.folder import FolderStorage
-from lakebed.storage.ownership import FIRST_KEYS, OwnedStore, Ownership, deletion_fields
+from lakebed.storage.ownership import BATCH, FIRST_KEYS, OwnedStore, Ownership, delete_listed
 from lakebed.storage.seam import ObjectHead, ObjectStorage
 
 from . import rows
@@ -67,7 +67,7 @@ class Sweeper:
         return SweepReport(
             garbage=await self._reaper.sweep(),
             orphans=await self._orphans(owned),
-            stale_uploads=await self._stale_uploads(owned),
+            stale_uploads=await self._stale_uploads(),
             old_results=await self._old_results(),
         )
 
@@ -76,11 +76,14 @@ class Sweeper:
         batch: list[ObjectHead] = []
         async for head in self._storage.list_prefix(BLOBS_PREFIX):
             name = head.key.rpartition("/")[2]
-            if not _BLOB_NAME.fullmatch(name) or self._is_young(BlobId(name), head) or not owned.may_delete(head):
+            if not _BLOB_NAME.fullmatch(name) or self._is_young(BlobId(name), head):
+                continue
+            if not owned.may_delete(head) or blob_created_ms(BlobId(name)) < owned.since_ms:
+                # By its name too: a copy of the store may have lost the times of its objects.
                 continue
             if await self._meta.row(rows.BLOB_IS_LIVE, name, name) is None:
                 batch.append(head)
-            if len(batch) >= _BATCH:
+            if len(batch) >= BATCH:
                 removed += await self._delete_orphans(batch)
                 batch = []
         removed += await self._delete_orphans(batch)
@@ -90,23 +93,18 @@ class Sweeper:
         return removed
 
     async def _delete_orphans(self, orphans: list[ObjectHead]) -> int:
-        if orphans:
-            await self._ownership.confirm()
-            await self._storage.delete_many([head.key for head in orphans])
-            log.info("orphan blobs deleted", extra=deletion_fields(orphans))
-        return len(orphans)
+        return await delete_listed(self._storage, self._ownership, orphans, log, "orphan blobs deleted")
 
     def _is_young(self, blob: BlobId, head: ObjectHead) -> bool:
         complete_for_ms = self._clock.now_ms() - head.modified_ms
         return min(blob_age_ms(blob, self._clock), complete_for_ms) < self._window_ms
 
-    async def _stale_uploads(self, owned: OwnedStore) -> int:
+    async def _stale_uploads(self) -> int:
         """Multipart uploads to the object store itself, whose writer died."""
         aborted: list[str] = []
         async for upload in self._storage.list_uploads(BLOBS_PREFIX):
             is_stale = self._clock.now_ms() - upload.started_ms >= self._window_ms
-            if is_stale and upload.started_ms >= owned.since_ms:
-                await self._ownership.confirm()
+            if is_stale and upload.started_ms >= (await self._ownership.confirm()).since_ms:
                 await self._storage.abort_upload(upload.key, upload.upload_id)
                 aborted.append(upload.key)
         if aborted:

@@ -8,6 +8,7 @@ metadata does not know, unless both carry the same id at that moment (ADR 40).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -26,6 +27,7 @@ __all__ = [
     "Ownership",
     "StoreOwnership",
     "claim_marker",
+    "delete_listed",
     "deletion_fields",
     "read_marker",
 ]
@@ -33,6 +35,9 @@ __all__ = [
 MARKER_KEY: Final = Key("deployment.json")
 FIRST_KEYS: Final = 5
 """So many of the deleted keys are in the log."""
+
+BATCH: Final = 500
+"""So many objects are deleted after one comparison of the ids."""
 
 
 class Marker(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,6 +134,23 @@ async def claim_marker(storage: ObjectStorage, marker: Marker, *, replacing: boo
     if found is None:
         raise Corrupted(f"the deployment id was written to the object store and is not there. key={MARKER_KEY}")
     return found
+
+
+async def delete_listed(
+    storage: ObjectStorage, ownership: Ownership, found: Sequence[ObjectHead], log: logging.Logger, event: str
+) -> int:
+    """Delete objects that a listing found and that nothing needs; how many. Raises ForeignStore, Unavailable.
+
+    Ownership is confirmed before each batch and decides which of it go. Each batch is logged as `event`.
+    """
+    deleted = 0
+    for start in range(0, len(found), BATCH):
+        gone = (await ownership.confirm()).deletable(found[start : start + BATCH])
+        if gone:
+            await storage.delete_many([head.key for head in gone])
+            log.info(event, extra=deletion_fields(gone))
+            deleted += len(gone)
+    return deleted
 
 
 def deletion_fields(heads: Sequence[ObjectHead]) -> dict[str, object]:

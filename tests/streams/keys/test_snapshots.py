@@ -7,10 +7,12 @@ import pytest
 from rocksdict import Options, Rdict
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import Fenced
+from lakebed.core.errors import Fenced, ForeignStore
+from lakebed.core.ids import DeploymentId
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
@@ -21,6 +23,7 @@ from tests.meta.stores import open_migrated_file
 from tests.storage.ownership import ClaimedAtFirstUse
 
 MEMORY = RocksMemory(8 << 20, 8 << 20)
+THEIRS = DeploymentId("b" * 26)
 
 
 async def unfenced(tx: Transaction) -> None:
@@ -255,6 +258,21 @@ async def test_a_table_that_is_dropped_leaves_no_files(place: Place) -> None:
     await place.take()
     await place.taking.remove(1, None)
     assert await place.keys() == []
+
+
+async def test_snapshots_in_a_store_of_another_deployment_stay(place: Place) -> None:
+    place.write(0, 1)
+    await place.take()
+    orphan = Key("kv/1/0/snap-9-another/000001.sst")
+    await place.storage.put(orphan, b"another's")
+    before = await place.keys()
+    await claim_marker(place.storage, Marker(THEIRS), replacing=True)
+    with pytest.raises(ForeignStore):
+        await place.taking.remove(1, None)
+    place.write(1, 1)
+    with pytest.raises(ForeignStore):
+        await place.take()
+    assert set(before) <= set(await place.keys())
 
 
 async def test_without_a_snapshot_there_is_nothing_to_restore(place: Place) -> None:

@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import Unavailable
+from lakebed.core.ids import DeploymentId
 from lakebed.meta.seam import Transaction
+from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import Key, ObjectHead
 from lakebed.streams.failures import Reason
 from lakebed.streams.log.batches import walk
 from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.log.remote import RemoteLogs
+from lakebed.streams.log.retention import RetentionPolicy
 from lakebed.streams.log.tiered import TieredLog
 from lakebed.streams.seam import Acks
 from tests.contracts.stream_log import (
@@ -30,6 +33,8 @@ from tests.contracts.stream_log import (
 from tests.storage.ownership import ClaimedAtFirstUse
 
 from .tiered_world import KEEP, PLACE, World, expected_names, fill
+
+THEIRS = DeploymentId("b" * 26)
 
 
 async def test_what_is_needed_to_follow_is_not_too_old(world: World) -> None:
@@ -214,3 +219,51 @@ async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
     await remotes.remove(7, None)
     assert await world.storage.names() == []
     assert await remotes.ends(7, None) == []
+
+
+@pytest.mark.parametrize("policy", [KEEP, replace(KEEP, ttl_ms=1000)], ids=["small objects of the tail", "retention"])
+async def test_nothing_is_deleted_from_a_store_of_another_deployment(world: World, policy: RetentionPolicy) -> None:
+    log = await (await world.server("one")).open(ack_after_upload=True)
+    await fill(log, 30)
+    if policy.ttl_ms is not None:
+        await log.tend(KEEP)
+        world.clock.advance(3600)
+    before = set(await world.storage.names())
+    await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+    with refused(Reason.STORAGE):
+        await log.tend(policy)
+    assert before - {log.remote.manifest_key} <= set(await world.storage.names())
+
+
+async def test_orphan_segments_in_a_store_of_another_deployment_stay(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 30)
+    orphan = Key(f"streams/{PLACE.folder}/id-9999/{0:020d}.log")
+    await world.storage.put(orphan, b"another's")
+    await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+    with refused(Reason.STORAGE):
+        await log.remote.sweep()
+    assert orphan in await world.storage.names()
+
+
+async def test_a_dropped_table_stays_in_a_store_that_changes_hands_while_it_is_listed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await world.server("one")
+    log = await server.open(ack_after_upload=True)
+    await fill(log, 30)
+    await log.tend(KEEP)
+    await log.remove()
+    before = await world.storage.names()
+    listed = world.storage.list_prefix
+
+    async def change_hands(prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
+        async for head in listed(prefix, start_after):
+            yield head
+        await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.storage, "list_prefix", change_hands)
+        with refused(Reason.STORAGE):
+            await server.remotes().remove(7, None)
+    assert await world.storage.names() == before

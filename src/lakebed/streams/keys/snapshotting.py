@@ -16,7 +16,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from lakebed.storage.ownership import Ownership, deletion_fields
+from lakebed.storage.ownership import Ownership, delete_listed
 from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter
 from lakebed.streams.keys.rocks import RocksIndex
@@ -124,10 +124,7 @@ class KeySnapshotting:
         return [head async for head in self._storage.list_prefix(f"{self._prefix}/{folder}/")]
 
     async def _delete(self, event: str, found: list[ObjectHead]) -> None:
-        gone = (await self._ownership.confirm()).deletable(found) if found else []
-        if gone:
-            await self._storage.delete_many([head.key for head in gone])
-            _logger.info(event, extra=deletion_fields(gone))
+        await delete_listed(self._storage, self._ownership, found, _logger, event)
 
 
 def _folder(table_id: int, partition_id: int | None) -> str:

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import Fenced, LakebedError, NotFound
 from lakebed.storage.backoff import Retrier
-from lakebed.storage.ownership import FIRST_KEYS, Ownership, deletion_fields
-from lakebed.storage.seam import Key, ObjectStorage
+from lakebed.storage.ownership import FIRST_KEYS, Ownership, delete_listed
+from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
@@ -140,12 +140,13 @@ class RemoteLogs:
         """Remove all that is here of a table, or of one of its partitions. Idempotent. Raises STORAGE."""
         with storage_failures():
             for folder in await self.rows.folders(table_id, partition_id):
-                owned = await self.ownership.confirm()
-                gone = owned.deletable([head async for head in self.storage.list_prefix(f"{folder}/")])
-                await self.storage.delete_many([head.key for head in gone])
-                if gone:
-                    _logger.info("remote log of a dropped table deleted", extra=deletion_fields(gone))
+                found = [head async for head in self.storage.list_prefix(f"{folder}/")]
+                await self.delete_listed(found, "remote log of a dropped table deleted")
             await self.rows.remove(table_id, partition_id)
+
+    async def delete_listed(self, found: Sequence[ObjectHead], event: str) -> None:
+        """Remove objects that a listing found, as `ownership.delete_listed`."""
+        await delete_listed(self.storage, self.ownership, found, _logger, event)
 
     async def delete(self, keys: Sequence[Key]) -> None:
         """Remove objects that this server's metadata names, if the store is the one that they were written to."""
@@ -277,8 +278,7 @@ class RemoteLog:
         with storage_failures():
             # In this order: whoever becomes the home after we have been found to be it has sent nothing yet that was
             # found. Names are never used twice.
-            owned = await self._logs.ownership.confirm()
-            found = owned.deletable([head async for head in self._logs.storage.list_prefix(f"{folder}/")])
+            found = [head async for head in self._logs.storage.list_prefix(f"{folder}/")]
             if await self._logs.rows.manifest(self._place.bucket) != self._manifest_key:
                 return  # the last list was published though we were told that it was not: it is again, with the next
             needed = {
@@ -287,9 +287,7 @@ class RemoteLog:
             needed.add(Key(self._manifest_key))
             ours = [head for head in found if _OURS.fullmatch(head.key.removeprefix(f"{folder}/"))]
             orphans = [head for head in ours if head.key not in needed]
-            await self._logs.delete([head.key for head in orphans])
-            if orphans:
-                _logger.info("orphan remote log segments deleted", extra=deletion_fields(orphans))
+            await self._logs.delete_listed(orphans, "orphan remote log segments deleted")
         self._logs.swept.add(self._place.bucket)
 
     async def read(self, offset: int, max_bytes: int) -> Fetched:
