@@ -17,6 +17,7 @@ from lakebed.objects.attachment import Attachment, Decision, Evidence, Reference
 from lakebed.objects.ingest import blob_key
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sweeping import Sweeper, SweepReport
+from lakebed.server.streams import SERVERS_PREFIX
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import MARKER_KEY, Marker, claim_marker, read_marker
 from lakebed.storage.seam import Key, ObjectHead
@@ -263,6 +264,14 @@ async def test_an_attached_store_keeps_them_after_it_was_copied_without_times(si
     site.clock.advance(10 * WINDOW_MS / 1000)
     assert (await site.sweep()).orphans == 0
     assert await site.keys() == {blob_key(blob)}
+
+
+async def test_what_stream_servers_leave_at_their_start_is_no_stream_table(site: Site, other: Site) -> None:
+    await site.attachment.confirm_at_start()
+    theirs = await establish_deployment_id(site.meta)
+    await site.storage.put(Key(f"{SERVERS_PREFIX}/0123456789abcdef"), b"")
+    await other.attachment.attach(replacing=theirs, accept_loss=False)
+    await other.attachment.confirm_at_start()
 
 
 async def test_attaching_repeats_the_id_that_is_replaced(site: Site, other: Site) -> None:

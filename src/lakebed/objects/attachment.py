@@ -21,9 +21,12 @@ from lakebed.storage.seam import Key, ObjectStorage
 from . import rows
 from .ingest import BLOBS_PREFIX, blob_key
 
-__all__ = ["Attachment", "Decision", "Evidence", "References", "StoreState", "decide"]
+__all__ = ["STREAM_SERVERS_PREFIX", "Attachment", "Decision", "Evidence", "References", "StoreState", "decide"]
 
 STREAMS_PREFIX: Final = "streams/"
+STREAM_SERVERS_PREFIX: Final = f"{STREAMS_PREFIX}servers/"
+"""Objects that stream servers leave at their start, and that belong to no table."""
+
 _SAMPLES: Final = 16
 
 SampleKeys = Callable[[int], Awaitable[Sequence[Key]]]
@@ -154,7 +157,7 @@ class Attachment:
                 "the metadata refers to objects that this store does not have; reads of them would fail."
                 f" store={self._place} metadata_deployment={evidence.metadata_deployment}"
             )
-        if evidence.references is not References.FOUND and await self._has_any(STREAMS_PREFIX):
+        if evidence.references is not References.FOUND and await self._has_stream_tables():
             # Logs are found by the names of their tables: those of another deployment would be taken for our own.
             raise StateConflict(
                 "the store holds stream tables of another deployment; move them away, or use another prefix."
@@ -166,14 +169,18 @@ class Attachment:
 
     async def _look(self, own: DeploymentId) -> Evidence:
         marker = await read_marker(self._storage)
-        is_empty = not (await self._has_any(BLOBS_PREFIX) or await self._has_any(STREAMS_PREFIX))
+        is_empty = not (await self._has_any(BLOBS_PREFIX) or await self._has_stream_tables())
         return Evidence(own, None if marker is None else marker.deployment, is_empty, await self._references())
 
-    async def _has_any(self, prefix: str) -> bool:
-        listing = self._storage.list_prefix(prefix)
-        async for _ in listing:
-            return True
+    async def _has_any(self, prefix: str, *, but: str | None = None) -> bool:
+        """Whether the store has an object below `prefix`, and not below `but`."""
+        async for head in self._storage.list_prefix(prefix):
+            if but is None or not head.key.startswith(but):
+                return True
         return False
+
+    async def _has_stream_tables(self) -> bool:
+        return await self._has_any(STREAMS_PREFIX, but=STREAM_SERVERS_PREFIX)
 
     async def _references(self) -> References:
         keys = [blob_key(BlobId(row[0])) for row in await self._meta.rows(rows.NEWEST_BLOBS, _SAMPLES)]

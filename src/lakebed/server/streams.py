@@ -24,6 +24,7 @@ from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.attachment import STREAM_SERVERS_PREFIX
 from lakebed.storage.ownership import Ownership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.admin.census import CensusTaker
@@ -78,7 +79,7 @@ from .stream_rounds import QueuedRounds
 log = logging.getLogger("lakebed.streams")
 
 STREAMS_FOLDER: Final = "streams"
-SERVERS_PREFIX: Final = f"{STREAMS_PREFIX}/servers"
+SERVERS_PREFIX: Final = STREAM_SERVERS_PREFIX.removesuffix("/")
 SNAPSHOTS_PREFIX: Final = f"{STREAMS_PREFIX}/{SNAPSHOTS_FOLDER}"
 _SNAPSHOT_SECONDS: Final = 600.0
 _TEND_SECONDS: Final = 60.0
