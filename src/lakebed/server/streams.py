@@ -146,7 +146,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
             await confirm_shared(storage, registry, clock, prefix=SERVERS_PREFIX, server=server)
         try:
             sizes = LogSettings(segment_bytes=settings.streams.segment)
-            logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes)
+            logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes, folder_ownership.confirm)
         except StreamFailure as failure:
             raise Unavailable(str(failure)) from failure
         stack.callback(logs.close)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.core.errors import Unavailable
+from lakebed.core.errors import ForeignStore, Unavailable
 from lakebed.core.ids import DeploymentId
 from lakebed.meta.seam import Transaction
 from lakebed.storage.ownership import Marker, claim_marker
@@ -30,7 +30,7 @@ from tests.contracts.stream_log import (
     read_all,
     refused,
 )
-from tests.storage.ownership import ClaimedAtFirstUse
+from tests.storage.ownership import DEPLOYMENT, ClaimedAtFirstUse
 
 from .tiered_world import KEEP, PLACE, World, expected_names, fill
 
@@ -233,6 +233,42 @@ async def test_nothing_is_deleted_from_a_store_of_another_deployment(world: Worl
     with refused(Reason.STORAGE):
         await log.tend(policy)
     assert before - {log.remote.manifest_key} <= set(await world.storage.names())
+
+
+async def test_local_segments_stay_while_the_store_that_has_the_others_is_another(world: World) -> None:
+    log = await (await world.server("one")).open()
+    await fill(log, 60)
+    await log.tend(replace(KEEP, local_segments=100))
+    here = len(log.local.segments)
+    await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+    with refused(Reason.STORAGE):
+        await log.tend(KEEP)
+    assert len(log.local.segments) == here
+    await claim_marker(world.storage, Marker(DEPLOYMENT), replacing=True)
+    await log.tend(KEEP)
+    assert len(log.local.segments) < here
+
+
+async def test_stale_files_in_a_folder_of_another_deployment_stay(world: World) -> None:
+    first = await world.server("one")
+    log = await first.open()
+    await fill(log, 30)
+    await log.hand_over()
+    first.stop()
+    second = await world.server("two")
+    taken = await second.open()
+    await taken.hand_over()
+    before = sorted(first.folder.rglob("*"))
+
+    async def refuse() -> None:
+        raise ForeignStore("the folder is another deployment's")
+
+    first.confirm_ownership = refuse
+    first.run()
+    await first.begin()
+    with refused(Reason.STORAGE):
+        await first.open()
+    assert sorted(first.folder.rglob("*")) == before
 
 
 async def test_orphan_segments_in_a_store_of_another_deployment_stay(world: World) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
+import pytest
+
 from lakebed.core.clock import ManualClock
+from lakebed.core.errors import ForeignStore
 from lakebed.streams.failures import Reason
 from lakebed.streams.log.logs import Logs
 from lakebed.streams.seam import Acks, TableBucket
@@ -35,6 +39,42 @@ async def test_every_bucket_has_a_log_of_its_own(tmp_path: Path) -> None:
     await logs.remove(1, None)
     await logs.remove(1, None)
     assert await _ends(logs) == [0, 0, 3, 0]
+    logs.close()
+
+
+async def test_logs_in_a_folder_of_another_deployment_stay(tmp_path: Path) -> None:
+    async def refuse() -> None:
+        raise ForeignStore("another deployment's")
+
+    logs = Logs(str(tmp_path / "logs"), ManualClock(), confirm_ownership=refuse)
+    for number, bucket in enumerate(BUCKETS):
+        log = await logs.open(bucket)
+        await log.append(plain_batch(number + 1), Acks.ALL)
+        await log.close()
+    with pytest.raises(ForeignStore):
+        await logs.remove(1, None)
+    with pytest.raises(ForeignStore):
+        await logs.discard(BUCKETS[2])
+    assert await _ends(logs) == [1, 2, 3, 4]
+    logs.close()
+
+
+async def test_what_is_removed_is_logged_with_count_bytes_and_first_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = Logs(str(tmp_path / "logs"), ManualClock())
+    log = await logs.open(BUCKETS[0])
+    await log.append(plain_batch(1), Acks.ALL)
+    await log.close()
+    files = {path: path.stat().st_size for path in Path(logs.folder_of(BUCKETS[0])).iterdir()}
+    with caplog.at_level(logging.INFO, "lakebed.streams"):
+        await logs.discard(BUCKETS[0])
+        await logs.discard(BUCKETS[0])
+    (record,) = caplog.records
+    assert record.message == "stale local log deleted"
+    fields = vars(record)
+    assert (fields["count"], fields["bytes"]) == (len(files), sum(files.values()))
+    assert set(fields["first_files"]) <= set(map(str, files))
     logs.close()
 
 

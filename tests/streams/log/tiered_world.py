@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,7 @@ class Server:
         self.folder = world.folder / name
         self.lease: Lease | None = None
         self.is_home = True
+        self.confirm_ownership: Callable[[], Awaitable[None]] | None = None
         self.opened: list[TieredLog] = []
         self._logs: Logs | None = None
 
@@ -77,7 +79,7 @@ class Server:
 
     def run(self) -> None:
         """Have the folder of logs."""
-        self._logs = Logs(str(self.folder), self._world.clock, self._world.settings)
+        self._logs = Logs(str(self.folder), self._world.clock, self._world.settings, self.confirm_ownership)
 
     @property
     def logs(self) -> Logs:

@@ -20,6 +20,7 @@ from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.snapshots import Fence
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.table import KeyedTable
+from lakebed.streams.local_files import remove_logged
 from lakebed.streams.log.recovery import replace_file
 from lakebed.streams.seam import BucketLog, TableBucket
 
@@ -122,7 +123,8 @@ class KeyStore:
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove what is stored of a table, or of one of its partitions, whose buckets are closed. Idempotent."""
         folder = self._folder / str(table_id)
-        await asyncio.to_thread(RocksIndex.remove, folder if partition_id is None else folder / f"p{partition_id}")
+        path = folder if partition_id is None else folder / f"p{partition_id}"
+        await asyncio.to_thread(remove_logged, str(path), _logger, "local KV index of a dropped table deleted")
         if self._snapshotting is not None:
             await self._snapshotting.remove(table_id, partition_id)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from lakebed.core.clock import Clock
-from lakebed.storage.files import make_folder, remove_tree, sync_folder
+from lakebed.storage.files import make_folder, sync_folder
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.local_files import remove_logged
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.timing import Durations
 
@@ -21,6 +23,8 @@ from .presentation import PLAIN, Presentation
 from .settings import LogSettings
 
 __all__ = ["Logs"]
+
+_logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,8 +36,16 @@ _THREADS: Final = 16
 class Logs:
     """Opens and removes logs under `folder`. Raises LOG_STORAGE if another process has it."""
 
-    def __init__(self, folder: str, clock: Clock, settings: LogSettings | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        clock: Clock,
+        settings: LogSettings | None = None,
+        confirm_ownership: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`confirm_ownership` raises ForeignStore if the folder is another deployment's. It precedes every removal."""
         self._folder = folder
+        self._confirm_ownership = confirm_ownership
         self._clock = clock
         self._settings = LogSettings() if settings is None else settings
         self._threads = ThreadPoolExecutor(_THREADS, "streams-log")
@@ -74,8 +86,17 @@ class Logs:
             raise StreamFailure(Reason.LOG_STORAGE, f"the disk refuses. reason={error}") from error
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove all logs of a table, or of one of its partitions. Idempotent. They are closed before."""
-        await self.run(self._remove, table_id, partition_id)
+        """Remove all logs of a table, or of one of its partitions. Idempotent. They are closed before.
+
+        Raises ForeignStore, Unavailable.
+        """
+        table = os.path.join(self._folder, str(table_id))
+        path = table if partition_id is None else os.path.join(table, f"p{partition_id}")
+        await self._remove(path, "local logs of a dropped table deleted")
+
+    async def discard(self, bucket: TableBucket) -> None:
+        """Remove files of a bucket that are not its log any more. Raises ForeignStore, Unavailable."""
+        await self._remove(self.folder_of(bucket), "stale local log deleted")
 
     @property
     def threads(self) -> ThreadPoolExecutor:
@@ -87,10 +108,12 @@ class Logs:
         self._threads.shutdown()
         os.close(self._lock)
 
-    def _remove(self, table_id: int, partition_id: int | None) -> None:
-        table = os.path.join(self._folder, str(table_id))
-        remove_tree(table if partition_id is None else os.path.join(table, f"p{partition_id}"))
-        sync_folder(self._folder)
+    async def _remove(self, path: str, event: str) -> None:
+        if await self.run(os.path.isdir, path):
+            if self._confirm_ownership is not None:
+                await self._confirm_ownership()
+            await self.run(remove_logged, path, _logger, event)
+            await self.run(sync_folder, self._folder)
 
 
 def _lock(folder: str) -> int:

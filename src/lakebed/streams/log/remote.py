@@ -341,6 +341,11 @@ class RemoteLog:
                     position += place.size
         return None
 
+    async def confirm_store(self) -> None:
+        """Return if the object store is the one that this log was copied to. Raises STORAGE."""
+        with storage_failures():
+            await self._logs.ownership.confirm()
+
     async def check_leads(self) -> None:
         """Return if this server leads. Raises NOT_LEADER, STORAGE."""
         with storage_failures():

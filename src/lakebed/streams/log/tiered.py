@@ -17,8 +17,9 @@ from typing import Final
 from awscrt.checksums import crc32c
 
 from lakebed.core.clock import Clock
-from lakebed.storage.files import make_folder, remove_tree
+from lakebed.storage.files import make_folder
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.local_files import removal_fields
 from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
 
 from .batches import Buffer
@@ -144,7 +145,8 @@ async def _open_current(
             f"`lakebed streams forget-server {server}` while this server is stopped. folder={folder} "
             f"uploaded_end={copied_end} recorded_end={row.recorded_end}",
         )
-    await logs.run(remove_tree, folder)
+    with storage_failures():
+        await logs.discard(bucket)
     return None
 
 
@@ -288,11 +290,11 @@ class TieredLog:
             needed = self.keep_from()
             expired = remote_expired(manifest.segments, self._local.segments, policy, now_ms)
             await self._remote.trim(sum(it.end_offset <= needed for it in manifest.segments[:expired]))
-            self._forget_expired(policy, now_ms)
+            await self._forget_expired(policy, now_ms)
             self._local.forget_idle_writers()
             await self._upload_sealed()
             spare = local_end(self._local.segments, self._remote.manifest.copied_end, policy, now_ms)
-            self._local.forget(min(spare, needed))
+            await self._forget_local(min(spare, needed))
             if self._presentation.renders:
                 await self._remote.drop_stored(needed)
             if self._acks_uploaded:
@@ -324,7 +326,7 @@ class TieredLog:
         self._closing.set()
         await self._local.remove()
 
-    def _forget_expired(self, policy: RetentionPolicy, now_ms: int) -> None:
+    async def _forget_expired(self, policy: RetentionPolicy, now_ms: int) -> None:
         """Let go of what is here and is not kept at all: what the byte store let go of, or never had."""
         if self._remote.manifest.segments:
             end = self._remote.manifest.start_offset
@@ -333,7 +335,20 @@ class TieredLog:
             sizes = [(segment.timestamp_ms, segment.size) for segment in segments[:-1]]
             count = expired_segments(sizes, segments[-1].size, policy, now_ms)
             end = segments[count - 1].end_offset if count else 0
-        self._local.forget(min(end, self.keep_from()))
+        await self._forget_local(min(end, self.keep_from()))
+
+    async def _forget_local(self, end: int) -> None:
+        """Remove local segments that end at `end` or before. Raises STORAGE unless the object store is ours now.
+
+        It has the only other copy of most of them.
+        """
+        if any(segment.end_offset <= end for segment in self._local.segments[:-1]):
+            await self._remote.confirm_store()
+            gone = self._local.forget(end)
+            _logger.info(
+                "local log segments deleted by retention",
+                extra=removal_fields([(segment.path, segment.size) for segment in gone]),
+            )
 
     async def _upload_sealed(self) -> None:
         for segment in list(self._local.segments[:-1]):
