@@ -74,7 +74,7 @@ async def _assert_nothing_left(storage: ObjectStorage) -> None:
     assert [head.key async for head in storage.list_prefix()] == []
     assert [upload.key async for upload in storage.list_uploads()] == []
     if isinstance(storage, FolderStorage):
-        assert await storage.sweep_temporary(-(10**15)) == 0
+        assert len(await storage.sweep_temporary(-(10**15))) == 0
 
 
 # -- what comes out -------------------------------------------------------------------------------------------------

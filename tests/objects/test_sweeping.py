@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -119,7 +120,9 @@ async def test_results_of_old_completions_are_forgotten(store: ObjectStore, monk
     await store.uploads.abort(ROOT, "bucket", "under-way", under_way.id)
 
 
-async def test_sweep_removes_temporary_files_of_crashed_writers(tmp_path: Path) -> None:
+async def test_sweep_removes_temporary_files_of_crashed_writers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = ManualClock()
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "folder", tmp_path / "bytes", clock) as store:
         assert isinstance(store.storage, FolderStorage)
@@ -134,6 +137,10 @@ async def test_sweep_removes_temporary_files_of_crashed_writers(tmp_path: Path) 
         await store.sweeper.sweep()
         assert found[0].exists()
         clock.advance(1)
-        await store.sweeper.sweep()
+        with caplog.at_level(logging.INFO, "lakebed.objects"):
+            await store.sweeper.sweep()
         assert not found[0].exists()
+        (record,) = [record for record in caplog.records if record.message == "temporary files deleted"]
+        fields = vars(record)
+        assert (fields["count"], fields["bytes"], fields["first_files"]) == (1, len(BIG), [str(found[0])])
         writer.discard()

@@ -479,9 +479,9 @@ class TestSweep:
         (upload / "00001").write_bytes(b"part")
         for path in (left, upload):
             os.utime(path, (1_000_000_000, 1_000_000_000))
-        assert await folder.sweep_temporary(3_600_000) == 2
+        assert len(await folder.sweep_temporary(3_600_000)) == 2
         assert files_below(store) == sorted([*kept, "tmp/young"])
-        assert await folder.sweep_temporary(0) == 1
+        assert len(await folder.sweep_temporary(0)) == 1
         assert files_below(store) == kept
 
     async def test_metadata_of_no_object_goes(self, folder: FolderStorage, tmp_path: Path) -> None:
@@ -489,8 +489,8 @@ class TestSweep:
         (notes,) = (tmp_path / "store" / "metadata").rglob("*@*")
         orphan = notes.with_name(notes.name.split("@")[0] + "@123-4")
         orphan.write_bytes(notes.read_bytes())
-        assert await folder.sweep_temporary(3_600_000) == 0, "a put that is about to publish may have written it"
-        assert await folder.sweep_temporary(0) == 1
+        assert len(await folder.sweep_temporary(3_600_000)) == 0, "a put that is about to publish may have written it"
+        assert len(await folder.sweep_temporary(0)) == 1
         assert not orphan.exists()
         assert (await folder.head(KEY)).metadata == {"name": "value"}
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from lakebed.core.clock import Clock
 from lakebed.core.ids import BlobId, UploadId, blob_age_ms, blob_created_ms
 from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.storage.files import file_deletion_fields
 from lakebed.storage.folder import FolderStorage
 from lakebed.storage.ownership import BATCH, FIRST_KEYS, OwnedStore, Ownership, delete_listed
 from lakebed.storage.seam import ObjectHead, ObjectStorage
@@ -89,7 +90,9 @@ class Sweeper:
         removed += await self._delete_orphans(batch)
         if isinstance(self._storage, FolderStorage):
             await self._ownership.confirm()
-            await self._storage.sweep_temporary(self._window_ms)
+            removed_files = await self._storage.sweep_temporary(self._window_ms)
+            if removed_files:
+                log.info("temporary files deleted", extra=file_deletion_fields(removed_files))
         return removed
 
     async def _delete_orphans(self, orphans: list[ObjectHead]) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -16,7 +17,10 @@ from .seam import ByteSource
 
 __all__ = [
     "NewFile",
+    "file_deletion_fields",
+    "list_tree",
     "make_folder",
+    "remove_logged",
     "remove_tree",
     "storage_error",
     "storage_errors",
@@ -27,6 +31,9 @@ _FLUSH_BYTES: Final = 8 * 1024 * 1024
 """How much is written before the kernel is asked to start writing it out, so that the final sync has little to do."""
 
 _SYNC_FILE_RANGE_WRITE: Final = 2
+
+FIRST_FILES: Final = 5
+"""So many of the deleted files are in the log."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -76,6 +83,27 @@ def make_folder(path: str) -> None:
             continue  # somebody removed one of them, empty as it was
 
 
+def list_tree(path: str) -> list[tuple[str, int]]:
+    """A file, or all files in a folder and below, with their sizes. What goes meanwhile is left out."""
+    places = [path]
+    if os.path.isdir(path):
+        places = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
+    found = []
+    for place in places:
+        with suppress(FileNotFoundError):
+            found.append((place, os.stat(place, follow_symlinks=False).st_size))
+    return found
+
+
+def file_deletion_fields(files: Sequence[tuple[str, int]]) -> dict[str, object]:
+    """What the log says of files that were deleted, given with their sizes: count, bytes, first files."""
+    return {
+        "count": len(files),
+        "bytes": sum(size for _, size in files),
+        "first_files": [path for path, _ in files[:FIRST_FILES]],
+    }
+
+
 def remove_tree(path: str) -> None:
     """Remove a file or a folder with all in it; what is gone already is fine."""
     if os.path.isdir(path):
@@ -83,6 +111,14 @@ def remove_tree(path: str) -> None:
     else:
         with suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def remove_logged(path: str, log: logging.Logger, event: str) -> None:
+    """Remove a folder with all in it. Logs `event` with count, bytes and the first files, if there were any. Blocks."""
+    found = list_tree(path)
+    remove_tree(path)
+    if found:
+        log.info(event, extra=file_deletion_fields(found))
 
 
 def _find_sync_file_range() -> Callable[[int, int, int], None]:

@@ -154,8 +154,8 @@ class FolderStorage:
         """Finish what is under way and release the threads."""
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def sweep_temporary(self, older_than_ms: int) -> int:
-        """Remove what crashed writers left and nobody has touched for so long; how many things that were."""
+    async def sweep_temporary(self, older_than_ms: int) -> list[tuple[str, int]]:
+        """Remove what crashed writers left and nobody has touched for so long; those files with their sizes."""
         return await self._run(self._objects.sweep_temporary, older_than_ms)
 
     def check_room(self, size: int) -> None:

@@ -29,7 +29,7 @@ import msgspec
 
 from ..core.clock import Clock
 from ..core.errors import AlreadyExists, InvalidSetting, NoSuchKey, PreconditionFailed
-from .files import NewFile, make_folder, remove_tree, storage_error, storage_errors, sync_folder
+from .files import NewFile, list_tree, make_folder, remove_tree, storage_error, storage_errors, sync_folder
 from .layout import object_path, walk_objects
 from .seam import ByteSource, IfAbsent, IfMatch, Key, ObjectHead, ObjectVersion, WriteCondition
 
@@ -177,17 +177,17 @@ class FolderObjects:
             for folder in changed:
                 self._sync_nearest(folder)
 
-    def sweep_temporary(self, older_than_ms: int) -> int:
-        """Remove what crashes left behind and nobody has touched for so long; how many things that were."""
-        removed = 0
+    def sweep_temporary(self, older_than_ms: int) -> list[tuple[str, int]]:
+        """Remove what crashes left behind and nobody has touched for so long; those files with their sizes."""
+        removed: list[tuple[str, int]] = []
         latest_ms = self._clock.now_ms() - older_than_ms
         with storage_errors():
             for name in os.listdir(self._temporary):
                 path = os.path.join(self._temporary, name)
                 found = _stat(path)
                 if found is not None and found.st_mtime_ns // 1_000_000 <= latest_ms:
+                    removed += list_tree(path)
                     remove_tree(path)
-                    removed += 1
             for shard in os.listdir(self._metadata):
                 folder = os.path.join(self._metadata, shard)
                 for name in os.listdir(folder):
@@ -277,19 +277,19 @@ class FolderObjects:
         with suppress(FileNotFoundError):
             os.unlink(self._notes_path(key, etag))
 
-    def _sweep_notes(self, path: str, latest_ms: int) -> int:
-        """Remove notes whose object is another one by now: 1 if they were."""
+    def _sweep_notes(self, path: str, latest_ms: int) -> list[tuple[str, int]]:
+        """Remove notes whose object is another one by now; they and their size, if they were."""
         found = _stat(path)
         if found is None or found.st_mtime_ns // 1_000_000 > latest_ms:
-            return 0
+            return []
         with open(path, "rb") as file:
             key = msgspec.json.decode(file.read(), type=_Notes).key.encode()
         with self.locked(key):
             current = _stat(self.path(key))
             if current is not None and path == self._notes_path(key, etag_of(current)):
-                return 0
+                return []
             remove_tree(path)
-        return 1
+        return [(path, found.st_size)]
 
     def _check_times(self) -> None:
         probe = 1_700_000_000_123_456_789

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakebed.core.errors import Fenced
+from lakebed.storage.files import remove_logged
 from lakebed.streams.keys.bucket import KeyBucket, LearnSchema, open_keys
 from lakebed.streams.keys.counting import Counter
 from lakebed.streams.keys.key_rows import KeyRows
@@ -20,7 +21,6 @@ from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.snapshots import Fence
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.table import KeyedTable
-from lakebed.streams.local_files import remove_logged
 from lakebed.streams.log.recovery import replace_file
 from lakebed.streams.seam import BucketLog, TableBucket
 

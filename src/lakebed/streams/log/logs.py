@@ -12,9 +12,8 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from lakebed.core.clock import Clock
-from lakebed.storage.files import make_folder, sync_folder
+from lakebed.storage.files import make_folder, remove_logged, sync_folder
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.local_files import remove_logged
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.timing import Durations
 

@@ -17,9 +17,8 @@ from typing import Final
 from awscrt.checksums import crc32c
 
 from lakebed.core.clock import Clock
-from lakebed.storage.files import make_folder
+from lakebed.storage.files import file_deletion_fields, make_folder
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.local_files import removal_fields
 from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
 
 from .batches import Buffer
@@ -347,7 +346,7 @@ class TieredLog:
             gone = self._local.forget(end)
             _logger.info(
                 "local log segments deleted by retention",
-                extra=removal_fields([(segment.path, segment.size) for segment in gone]),
+                extra=file_deletion_fields([(segment.path, segment.size) for segment in gone]),
             )
 
     async def _upload_sealed(self) -> None:
