@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.core.errors import ForeignStore
 from lakebed.meta.deployment import establish_deployment_id
-from lakebed.streams.folder_ownership import ID_FILE, LOGS_FOLDER, FolderOwnership
+from lakebed.streams.folder_ownership import ID_FILE, LOGS_FOLDER, SERVER_NAME_FILE, FolderOwnership
 from tests.meta.stores import open_migrated_file
 
 
@@ -54,6 +54,26 @@ async def test_logs_from_before_ids_must_be_of_known_tables(tmp_path: Path) -> N
         lambda tx: tx.run(
             "INSERT INTO stream_dropped VALUES (?, 0, 'fluss', 'orders', '', 0)",
             7,
+        )
+    )
+    await ownership.confirm_at_start()
+    await ownership.confirm()
+    await meta.close()
+
+
+async def test_a_folder_from_before_ids_is_known_by_the_name_of_its_server(tmp_path: Path) -> None:
+    meta = await open_migrated_file(tmp_path / "meta.db")
+    folder = tmp_path / "streams"
+    # Dropped while another server led: nothing in the metadata mentions table 7 any more.
+    (folder / LOGS_FOLDER / "7" / "all" / "0").mkdir(parents=True)
+    (folder / SERVER_NAME_FILE).write_text("0123456789abcdef", encoding="ascii")
+    ownership = FolderOwnership(meta, folder)
+    with pytest.raises(ForeignStore, match="does not know"):
+        await ownership.confirm_at_start()
+    await meta.transact(
+        lambda tx: tx.run(
+            "INSERT INTO stream_logs (table_id, partition_id, bucket, folder, epoch, tail_server, manifest,"
+            " uploaded_end) VALUES (8, 0, 0, 'streams/log/db/t-8/0', 1, '0123456789abcdef', '', 0)"
         )
     )
     await ownership.confirm_at_start()

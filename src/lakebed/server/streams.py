@@ -36,7 +36,7 @@ from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
 from lakebed.streams.failures import StreamFailure
 from lakebed.streams.file_access import SNAPSHOTS_FOLDER
-from lakebed.streams.folder_ownership import LOGS_FOLDER, FolderOwnership
+from lakebed.streams.folder_ownership import LOGS_FOLDER, SERVER_NAME_FILE, FolderOwnership
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
 from lakebed.streams.home_store import HomeStore
@@ -86,7 +86,6 @@ _TEND_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 30.0
 _REPORTS: Final = 4
 """How often a server reports that it runs within the time after which it counts as down."""
-_NAME_FILE: Final = "server-name"
 _NUMBER_FILE: Final = "server-number"
 
 
@@ -177,7 +176,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
 def _server_name(folder: Path) -> str:
     """A name that this data folder's server has and no other: it stays the same when the server starts again."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / _NAME_FILE
+    path = folder / SERVER_NAME_FILE
     if not path.exists():
         _keep(path, secrets.token_hex(8))
     return path.read_text(encoding="ascii").strip()

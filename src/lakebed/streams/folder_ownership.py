@@ -18,11 +18,15 @@ from lakebed.storage.files import sync_folder
 
 from .log.recovery import replace_file
 
-__all__ = ["FolderOwnership"]
+__all__ = ["SERVER_NAME_FILE", "FolderOwnership"]
 
 ID_FILE: Final = "deployment"
 LOGS_FOLDER: Final = "logs"
+SERVER_NAME_FILE: Final = "server-name"
+"""It has the random name under which the folder's server is in the metadata."""
+
 _KNOWN_TABLES: Final = "SELECT id FROM stream_tables UNION SELECT table_id FROM stream_dropped"
+_HAS_TAILS: Final = "SELECT 1 FROM stream_logs WHERE tail_server = ? LIMIT 1"
 
 
 class FolderOwnership:
@@ -35,7 +39,7 @@ class FolderOwnership:
     async def confirm_at_start(self) -> None:
         """Check that folder and metadata belong together; the first time, make them. Raises ForeignStore."""
         own = await establish_deployment_id(self._meta)
-        found = await asyncio.to_thread(self._read)
+        found = await self._read_id()
         if found is None:
             await self._confirm_unmarked(own)
             await asyncio.to_thread(self._write, own)
@@ -44,16 +48,24 @@ class FolderOwnership:
 
     async def confirm(self) -> None:
         """Return if both ids are the same now. Raises ForeignStore."""
-        found, own = await asyncio.to_thread(self._read), await find_deployment_id(self._meta)
+        found, own = await self._read_id(), await find_deployment_id(self._meta)
         if found is None or found != own:
             raise self._refusal("does not belong to this deployment", found, own)
 
     async def _confirm_unmarked(self, own: DeploymentId) -> None:
-        """Folders from before ids: all tables in it must be known. An empty one is anybody's."""
+        """Folders from before ids: the metadata must know its server, or all tables in it. An empty one is anybody's.
+
+        A table that was dropped while another server led is in the folder, and not in the metadata.
+        """
         present = await asyncio.to_thread(self._table_ids)
         known = {int(row[0]) for row in await self._meta.rows(_KNOWN_TABLES)} if present else set()
-        if not present <= known:
+        if not present <= known and not await self._has_tails():
             raise self._refusal("holds stream tables that the metadata does not know", None, own)
+
+    async def _has_tails(self) -> bool:
+        """Whether the metadata says that this folder alone has newest records of some log."""
+        name = await asyncio.to_thread(self._read, SERVER_NAME_FILE)
+        return name is not None and await self._meta.row(_HAS_TAILS, name) is not None
 
     def _refusal(self, what: str, found: DeploymentId | None, own: DeploymentId | None) -> ForeignStore:
         return ForeignStore(
@@ -62,9 +74,13 @@ class FolderOwnership:
             " Use the metadata that belongs to it (server.data, meta.url), or move the folder away"
         )
 
-    def _read(self) -> DeploymentId | None:
+    async def _read_id(self) -> DeploymentId | None:
+        found = await asyncio.to_thread(self._read, ID_FILE)
+        return None if found is None else DeploymentId(found)
+
+    def _read(self, file: str) -> str | None:
         try:
-            return DeploymentId((self._folder / ID_FILE).read_text(encoding="ascii").strip())
+            return (self._folder / file).read_text(encoding="ascii").strip()
         except FileNotFoundError:
             return None
 
