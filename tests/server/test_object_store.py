@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 import urllib.error
 import urllib.request
@@ -18,8 +19,11 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.objects.ingest import blob_key
 from lakebed.server.object_store import BYTES_FOLDER
+from lakebed.server.streams import STREAMS_FOLDER
+from lakebed.streams.folder_ownership import LOGS_FOLDER
 from tests.clients.boto import connected
 from tests.fixtures.minio import MinioServer, find_or_build_minio, running_minio
+from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, RunningServer, launch_server, start_server
 
 from .processes import GUARD_SECONDS, wait_until
@@ -159,6 +163,44 @@ def test_a_forgotten_database_address_does_not_cost_the_objects_in_a_bucket(
     with serving(tmp_path / "data", settings | {"LAKEBED_META__URL": postgres_dsn}) as server:
         wait_for_a_sweep(server, in_bucket(minio, bucket))
         assert is_intact(server)
+
+
+def test_two_databases_do_not_share_a_bucket_and_a_lost_one_does_not_cost_the_objects_in_it(
+    tmp_path: Path, minio: MinioServer, postgres_server: PostgresServer
+) -> None:
+    bucket = minio.make_bucket()
+    schema = f"test_{secrets.token_hex(6)}"
+    postgres_server.execute(f"CREATE SCHEMA {schema}; CREATE SCHEMA {schema}_staging")
+    settings = on(minio, bucket, LAKEBED_META__URL=postgres_server.dsn(search_path=schema))
+    staging = settings | {"LAKEBED_META__URL": postgres_server.dsn(search_path=f"{schema}_staging")}
+    with serving(tmp_path / "data", settings) as server:
+        put(server)
+        assert "belongs to another deployment" in refusal(tmp_path / "staging", staging)
+        server.stop()
+    postgres_server.execute(f"ALTER SCHEMA {schema} RENAME TO {schema}_kept; CREATE SCHEMA {schema}")
+    assert "belongs to another deployment" in refusal(tmp_path / "data", settings)
+    postgres_server.execute(f"DROP SCHEMA {schema} CASCADE; ALTER SCHEMA {schema}_kept RENAME TO {schema}")
+    with serving(tmp_path / "data", settings) as server:
+        wait_for_a_sweep(server, in_bucket(minio, bucket))
+        assert is_intact(server)
+
+
+def test_lost_metadata_does_not_cost_the_logs_of_stream_tables(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    settings = EAGER | {"LAKEBED_STREAMS__LISTEN": "127.0.0.1:0"}
+    with serving(data, settings) as server:
+        server.stop()
+    log = data / STREAMS_FOLDER / LOGS_FOLDER / "1" / "all" / "0" / "00000000000000000000.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"records")
+    # With another object store, nothing but the folder of streams can tell.
+    shutil.rmtree(data / BYTES_FOLDER)
+    for file in data.glob("meta.db*"):
+        file.unlink()
+    line = refusal(data, settings)
+    assert "the local folder of stream tables belongs to another deployment; nothing was changed." in line
+    assert len(set(re.findall(r"_deployment=([a-z2-7]{26})", line))) == 2
+    assert log.read_bytes() == b"records"
 
 
 def test_another_database_does_not_cost_the_objects_in_a_folder(tmp_path: Path, postgres_dsn: str) -> None:
