@@ -89,6 +89,15 @@ async def test_a_store_that_is_away_is_noticed_before_the_stream_begins() -> Non
         await _source(Away(CLOCK)).open_stream(ByteRange(0, 6))
 
 
+async def test_bytes_of_the_row_before_those_of_the_store_do_not_begin_the_stream() -> None:
+    layout = pack([Piece(3, body=b"abc"), Piece(3, body=b"def"), Piece(6, blob=new_blob_id(CLOCK))])
+    source = ContentSource(Contents(Away(CLOCK), new_key_ring(), replaced), 12, Content(None, None, layout))
+    with pytest.raises(Unavailable):
+        await source.open_stream(ByteRange(1, 12))
+    begun = await source.open_stream(ByteRange(1, 5))
+    assert b"".join([piece async for piece in begun]) == b"bcde"
+
+
 async def test_a_store_that_goes_away_later_breaks_the_stream() -> None:
     store = Away(CLOCK)
     store.pieces = (b"abc",)

@@ -122,17 +122,30 @@ class ContentSource:
         return slices
 
     async def open_stream(self, wanted: ByteRange) -> AsyncIterator[bytes]:
-        """As `stream`, with the first bytes read already: a store that is away is noticed here.
+        """As `stream`, with the first bytes of the object store read already: one that is away is noticed here.
 
         Raises Unavailable, and as `stream`.
         """
         pieces = self.stream(wanted)
+        # What the row has comes without a look at the store: read on to the first byte behind it.
+        needed = min(self._leading_at_hand(wanted) + 1, wanted.length)
+        first = bytearray()
         try:
-            first = await anext(pieces, b"")
+            while len(first) < needed and (chunk := await anext(pieces, None)) is not None:
+                first += chunk
         except BaseException:
             await pieces.aclose()
             raise
-        return _BegunStream(first, pieces)
+        return _BegunStream(bytes(first), pieces)
+
+    def _leading_at_hand(self, wanted: ByteRange) -> int:
+        """How many of the first bytes are in the row, before the first that is in the object store."""
+        count = 0
+        for piece, part in _overlapping(self._pieces, wanted):
+            if piece.blob is not None:
+                break
+            count += part.length
+        return count
 
     async def stream(self, wanted: ByteRange) -> AsyncGenerator[bytes, None]:
         """The bytes in order, a few hundred KiB at a time.
