@@ -110,7 +110,11 @@ async def read_marker(storage: ObjectStorage) -> Marker | None:
     try:
         return msgspec.json.decode(document, type=Marker)
     except msgspec.MsgspecError as error:
-        raise Corrupted(f"the deployment id in the object store cannot be read. key={MARKER_KEY}") from error
+        raise Corrupted(
+            f"the deployment id in the object store cannot be read. key={MARKER_KEY}. If another application wrote that"
+            " object, use another bucket or prefix (storage.s3.bucket, storage.s3.prefix). If it is damaged, delete it:"
+            " the next start checks the store as one that has no id"
+        ) from error
 
 
 async def claim_marker(storage: ObjectStorage, marker: Marker, *, replacing: bool = False) -> Marker:
