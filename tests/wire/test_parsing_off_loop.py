@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
+import msgspec
 import pytest
 
-from lakebed.wire.parsing import INLINE_BYTES, parse_body
+from lakebed.core.parsing import INLINE_BYTES, parse_body
 from tests.clients.boto import Keys
-from tests.wire.iceberg.lake import SCHEMA, Lake, allow, opened_lake
+from tests.wire.iceberg.lake import HOST, SCHEMA, Lake, allow, opened_lake
+from tests.wire.iceberg.two_lakes import CATALOG, two_lakes
+from tests.wire.test_deep_json import ROUTES
 
 GUARD_SECONDS = 30.0
 BUCKET = "plain"
@@ -70,6 +73,11 @@ def watched_xml(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
 def padded(document: bytes) -> bytes:
     """The same document, longer than what is parsed on the loop."""
     return document.rstrip(b">") + b" " * INLINE_BYTES + b">"
+
+
+def padded_json(document: object) -> bytes:
+    """The same for JSON."""
+    return json.dumps(document).encode() + b" " * INLINE_BYTES
 
 
 DOCUMENTS = {
@@ -145,3 +153,69 @@ async def test_deletions_of_many_bytes_by_who_may_leave_the_loop(lake: Lake, tur
 async def test_a_small_body_is_parsed_where_it_is() -> None:
     assert await parse_body(lambda _: threading.get_ident(), b"x" * INLINE_BYTES) == threading.get_ident()
     assert await parse_body(lambda _: threading.get_ident(), b"x" * (INLINE_BYTES + 1)) != threading.get_ident()
+
+
+@pytest.fixture
+def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each large JSON document that is decoded, whether that is on the event loop."""
+    found: list[bool] = []
+    decode = msgspec.json.decode
+
+    def watched(document: bytes, **named: Any) -> Any:
+        if len(document) > INLINE_BYTES:
+            found.append(asyncio._get_running_loop() is not None)
+        return decode(document, **named)
+
+    monkeypatch.setattr(msgspec.json, "decode", watched)
+    return found
+
+
+async def test_no_route_of_a_catalog_decodes_a_large_document_on_the_loop(lake: Lake, on_the_loop: list[bool]) -> None:
+    assert (await lake.table()).status == 200
+    read = []
+    for method, path in ROUTES:
+        answer = await lake.send(method, path, padded_json({"name": "x"}))
+        assert answer.status < 500, (method, path, answer)
+        assert True not in on_the_loop, (method, path)
+        read += [path] * bool(on_the_loop)
+        on_the_loop.clear()
+    assert len(read) > 60
+
+
+async def test_no_large_document_for_another_catalog_is_decoded_on_the_loop(
+    tmp_path: Path, on_the_loop: list[bool]
+) -> None:
+    create: dict[str, object] = {"name": "u", "schema": SCHEMA}
+    report: dict[str, object] = {"report-type": "scan-report", "table-name": "t"}
+    async with two_lakes(tmp_path) as lakes:
+        await lakes.table()
+        for path, document in (
+            ("/namespaces", {"namespace": ["more"]}),
+            ("/namespaces/ns/tables", create),
+            ("/namespaces/ns/tables/t", COMMIT),
+            ("/namespaces/ns/tables/t/metrics", report),
+            ("/namespaces/ns/views", {"name": "v"}),
+            ("/namespaces/ns/views/v", COMMIT),
+            ("/transactions/commit", {"table-changes": [{"identifier": {"namespace": ["ns"], "name": "t"}, **COMMIT}]}),
+        ):
+            on_the_loop.clear()
+            answer = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}{path}", padded_json(document))
+            assert answer.status < 500, (path, answer)
+            assert on_the_loop, path
+            assert True not in on_the_loop, path
+
+
+@pytest.mark.usefixtures("watched_xml")
+async def test_a_large_list_to_sign_is_parsed_off_the_loop(lake: Lake, turns: Turns) -> None:
+    assert (await lake.table()).status == 200
+    listed = padded(b"<Delete><Object><Key>absent</Key></Object></Delete>").decode()
+    asked = {
+        "region": "us-east-1",
+        "method": "POST",
+        "uri": f"http://{HOST}/lake?delete",
+        "headers": {},
+        "body": listed,
+    }
+    answer = await lake.send("POST", f"/iceberg/v1{TABLES}/t/sign", json.dumps(asked).encode())
+    assert answer.status < 500, answer
+    assert turns.taken == [True]

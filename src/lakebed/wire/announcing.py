@@ -17,13 +17,13 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.operations import Operation, under_way
+from lakebed.core.parsing import parse_body
 from lakebed.governance.listeners import Intent, Listeners
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.parsing import parse_body
 
 from .governed_routes import OPERATION_OF
 from .intents import operations_of, read_intents

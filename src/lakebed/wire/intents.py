@@ -17,7 +17,7 @@ from lakebed.core.operations import Operation as Op
 from lakebed.governance.listeners import Intent
 from lakebed.tables.identifiers import check_identifier, check_namespace, display
 from lakebed.wire.iceberg.delegation import HEADER as DELEGATION
-from lakebed.wire.iceberg.extensions import read_extension
+from lakebed.wire.iceberg.extensions import parse_extension
 from lakebed.wire.iceberg.handlers.dropped import DroppedName, PurgeName
 from lakebed.wire.iceberg.handlers.tables import CommitDocument, RenameDocument
 from lakebed.wire.iceberg.handlers.transactions import read_transaction
@@ -93,7 +93,7 @@ def read_intents(route: str, operation: Op, request: CatalogRequest, now_ms: int
             identifier = change.identifier.identifier
             table = Named(named.catalog, identifier.namespace, identifier.name)
             intended.append((Op.CREATE_TABLE if _creates(change.requirements) else Op.UPDATE_TABLE, table))
-    elif route == "updateTable" and _creates(request.document(CommitDocument).requirements):
+    elif route == "updateTable" and _creates(parse_document(request.body, CommitDocument).requirements):
         intended.append((Op.CREATE_TABLE, named))
     elif route in _OF_EITHER_KIND:
         intended.append((_OF_EITHER_KIND[route], named))
@@ -143,31 +143,31 @@ _Reader = Callable[[CatalogRequest, Named], Named]
 
 
 def _new_namespace(request: CatalogRequest, by_path: Named) -> Named:
-    return by_path._replace(namespace=check_namespace(request.document(_NewNamespace).namespace))
+    return by_path._replace(namespace=check_namespace(parse_document(request.body, _NewNamespace).namespace))
 
 
 def _new_entry(request: CatalogRequest, by_path: Named) -> Named:
-    identifier = check_identifier(by_path.namespace, request.document(_New).name)
+    identifier = check_identifier(by_path.namespace, parse_document(request.body, _New).name)
     return by_path._replace(namespace=identifier.namespace, name=identifier.name)
 
 
 def _new_policy(request: CatalogRequest, by_path: Named) -> Named:
-    return by_path._replace(name=request.document(_New).name)
+    return by_path._replace(name=parse_document(request.body, _New).name)
 
 
 def _renamed(request: CatalogRequest, by_path: Named) -> Named:
-    asked = request.document(RenameDocument)
+    asked = parse_document(request.body, RenameDocument)
     source, destination = asked.source.identifier, asked.destination.identifier
     facts = {"destination-namespace": display(destination.namespace), "destination-name": destination.name}
     return by_path._replace(namespace=source.namespace, name=source.name, facts=facts)
 
 
 def _restored(request: CatalogRequest, by_path: Named) -> Named:
-    return _of_dropped(read_extension(request, DroppedName), by_path)
+    return _of_dropped(parse_extension(request.body, DroppedName), by_path)
 
 
 def _purged(request: CatalogRequest, by_path: Named) -> Named:
-    return _of_dropped(read_extension(request, PurgeName), by_path)
+    return _of_dropped(parse_extension(request.body, PurgeName), by_path)
 
 
 def _of_dropped(asked: DroppedName, by_path: Named) -> Named:
@@ -175,13 +175,13 @@ def _of_dropped(asked: DroppedName, by_path: Named) -> Named:
 
 
 def _signed(request: CatalogRequest, by_path: Named) -> Named:
-    asked = request.document(_Signed)
+    asked = parse_document(request.body, _Signed)
     # Without its query, which may hold a signature.
     return by_path._replace(facts={"method": asked.method, "uri": asked.uri.partition("?")[0]})
 
 
 def _attached(request: CatalogRequest, by_path: Named) -> Named:
-    target = request.document(DetachmentDocument).target
+    target = parse_document(request.body, DetachmentDocument).target
     facts = {"target-type": target.type, "target": display(target.path or [])}
     return by_path._replace(facts=facts)
 
@@ -195,7 +195,7 @@ def _applicable(request: CatalogRequest, by_path: Named) -> Named:
 
 
 def _granted(request: CatalogRequest, by_path: Named) -> Named:
-    grant = request.document(GrantRequest).grant
+    grant = parse_document(request.body, GrantRequest).grant
     target = grant.target
     facts = {
         **by_path.facts,
@@ -207,29 +207,29 @@ def _granted(request: CatalogRequest, by_path: Named) -> Named:
 
 
 def _new_principal(request: CatalogRequest, by_path: Named) -> Named:
-    return by_path._replace(name=request.document(NewPrincipal).principal.name)
+    return by_path._replace(name=parse_document(request.body, NewPrincipal).principal.name)
 
 
 def _new_principal_role(request: CatalogRequest, by_path: Named) -> Named:
-    return by_path._replace(name=request.document(NewPrincipalRole).principal_role.name)
+    return by_path._replace(name=parse_document(request.body, NewPrincipalRole).principal_role.name)
 
 
 def _new_catalog_role(request: CatalogRequest, by_path: Named) -> Named:
-    return by_path._replace(name=request.document(NewCatalogRole).catalog_role.name)
+    return by_path._replace(name=parse_document(request.body, NewCatalogRole).catalog_role.name)
 
 
 def _assigned_role(request: CatalogRequest, by_path: Named) -> Named:
-    role = request.document(RoleAssignment).principal_role.name
+    role = parse_document(request.body, RoleAssignment).principal_role.name
     return by_path._replace(facts={**by_path.facts, "principal-role": role})
 
 
 def _assigned_catalog_role(request: CatalogRequest, by_path: Named) -> Named:
-    role = request.document(CatalogRoleAssignment).catalog_role.name
+    role = parse_document(request.body, CatalogRoleAssignment).catalog_role.name
     return by_path._replace(facts={**by_path.facts, "catalog-role": role})
 
 
 def _new_catalog(request: CatalogRequest, by_path: Named) -> Named:
-    return by_path._replace(catalog=request.document(_NewCatalog).catalog.name)
+    return by_path._replace(catalog=parse_document(request.body, _NewCatalog).catalog.name)
 
 
 _READERS: Final[Mapping[str, _Reader]] = {

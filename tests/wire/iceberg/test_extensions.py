@@ -8,13 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.objects.model import Caller
-from lakebed.wire.http.body import RequestBody
-from lakebed.wire.http.message import Request
-from lakebed.wire.iceberg.extensions import ExtensionDocument, NoDocument, Word, read_extension
+from lakebed.wire.iceberg.extensions import ExtensionDocument, NoDocument, Word, parse_extension
 from lakebed.wire.iceberg.operations import catalog_routes
-from lakebed.wire.iceberg.request import CatalogRequest
-from tests.objects.stores import ROOT
 
 
 class Document(ExtensionDocument):
@@ -24,13 +19,8 @@ class Document(ExtensionDocument):
     commit_id: Word = ""
 
 
-def request(body: bytes, caller: Caller = ROOT) -> CatalogRequest:
-    http = Request("POST", "/", "", {}, RequestBody(0), "http", "127.0.0.1", "R1")
-    return CatalogRequest(http, caller, "/iceberg", {}, body)
-
-
 def read(document: object) -> Document:
-    return read_extension(request(json.dumps(document).encode()), Document)
+    return parse_extension(json.dumps(document).encode(), Document)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +58,14 @@ def test_what_is_not_known_or_not_right_is_refused(document: object) -> None:
 @given(st.binary(max_size=200))
 def test_bodies_of_any_kind_are_read_or_refused(body: bytes) -> None:
     with suppress(InvalidInput):
-        assert isinstance(read_extension(request(body), Document), Document)
+        assert isinstance(parse_extension(body, Document), Document)
 
 
 def test_no_body_is_an_empty_document() -> None:
-    assert read_extension(request(b""), NoDocument) == NoDocument()
-    assert read_extension(request(b"{}"), NoDocument) == NoDocument()
+    assert parse_extension(b"", NoDocument) == NoDocument()
+    assert parse_extension(b"{}", NoDocument) == NoDocument()
     with pytest.raises(InvalidInput):
-        read_extension(request(b'{"a": 1}'), NoDocument)
+        parse_extension(b'{"a": 1}', NoDocument)
 
 
 def test_extensions_are_served_and_not_declared_as_the_contract_s() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
 from msgspec import Raw
 
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchTable
+from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS, commit_privileges
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
@@ -80,7 +82,7 @@ class RemoteTables:
         self, mutation: Mutation, backed: Backed, levels: Sequence[str], body: bytes, wanted: Wanted
     ) -> ShownTable:
         """Make a table, or have it staged. Raises AlreadyExists, NoSuchNamespace."""
-        name, staged, document = read_named(body)
+        name, staged, document = await parse_body(read_named, body)
         identifier, caller = check_identifier(levels, name), mutation.caller
         await self._asking.check(caller, backed, Action.CREATE_TABLE, identifier, EntryKind.TABLE)
         with_keys = wanted.wants_keys and may_have_keys(backed, await self._asking.rights(caller, backed, identifier))
@@ -139,7 +141,7 @@ class RemoteTables:
 
     async def commit(self, mutation: Mutation, backed: Backed, identifier: Identifier, body: bytes) -> ShownTable:
         """Commit to a table, or create one that was staged. Raises CommitConflict, NoSuchTable, AlreadyExists."""
-        change, caller = read_change(body, identifier), mutation.caller
+        change, caller = await parse_body(partial(read_change, identifier=identifier), body), mutation.caller
         await self._admit(caller, backed, change, in_transaction=False)
         request = RemoteRequest(
             "POST", await self._entries.path(backed, identifier, EntryKind.TABLE), body=written(change.document)
@@ -157,7 +159,7 @@ class RemoteTables:
 
     async def commit_all(self, mutation: Mutation, backed: Backed, body: bytes) -> None:
         """Commit to many tables, wholly or not at all. Raises CommitConflict, NoSuchTable."""
-        changes, caller = read_transaction(body), mutation.caller
+        changes, caller = await parse_body(read_transaction, body), mutation.caller
         for change in changes:
             await self._admit(caller, backed, change, in_transaction=True)
         await self._passing.check_served(backed, "POST /v1/{prefix}/transactions/commit")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from lakebed.core.errors import AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchView
+from lakebed.core.parsing import parse_body
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials.http import HttpAnswer
 
@@ -33,7 +35,7 @@ class RemoteViews:
 
     async def create(self, mutation: Mutation, backed: Backed, levels: Sequence[str], body: bytes) -> Fields:
         """Make a view. Raises AlreadyExists, NoSuchNamespace."""
-        name, _, document = read_named(body)
+        name, _, document = await parse_body(read_named, body)
         identifier = check_identifier(levels, name)
         await self._asking.check(mutation.caller, backed, Action.CREATE_TABLE, identifier, EntryKind.VIEW)
         await self._passing.check_served(backed, f"POST {_VIEW}")
@@ -61,7 +63,7 @@ class RemoteViews:
 
     async def replace(self, mutation: Mutation, backed: Backed, identifier: Identifier, body: bytes) -> Fields:
         """Commit to a view. Raises CommitConflict, NoSuchView."""
-        change = read_change(body, identifier)
+        change = await parse_body(partial(read_change, identifier=identifier), body)
         await self._asking.check(mutation.caller, backed, Action.UPDATE_METADATA_LOCATION, identifier, EntryKind.VIEW)
         await self._passing.check_served(backed, f"POST {_VIEW}/{{view}}")
         answer = await self._passing.change(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from lakebed.core.errors import InvalidInput
+from lakebed.core.parsing import parse_body
 from lakebed.tables.bridges.service import Bridges
 from lakebed.tables.bridges.syncing import Syncing
 from lakebed.tables.diagnostics.examination import Examination
@@ -61,9 +63,14 @@ class NoDocument(ExtensionDocument):
     """A body that says nothing."""
 
 
-def read_extension(request: CatalogRequest, kind: type[T]) -> T:
+async def read_extension(request: CatalogRequest, kind: type[T]) -> T:
     """The body; an empty one is an empty object. Raises InvalidInput that says where it is wrong."""
-    fields = parse_document(request.body or b"{}", dict[str, msgspec.Raw])
+    return await parse_body(partial(parse_extension, kind=kind), request.body)
+
+
+def parse_extension(body: bytes, kind: type[T]) -> T:
+    """A body as `read_extension` reads it. Raises InvalidInput that says where it is wrong."""
+    fields = parse_document(body or b"{}", dict[str, msgspec.Raw])
     spelled: dict[str, msgspec.Raw] = {}
     for name, value in fields.items():
         plain = _HUMP.sub(r"-\1", name).lower() if "-" not in name else name

@@ -30,7 +30,7 @@ from .handlers.namespaces import NewNamespace, PropertyChanges
 from .handlers.reports import KINDS, ReportHead
 from .loading import replayed
 from .paging import stated_page
-from .request import CatalogRequest, parse_document, split_namespace
+from .request import CatalogRequest, split_namespace
 from .routes import Handler, Mount, Replay, Route, RouteTable
 from .services import CatalogServices
 
@@ -151,7 +151,7 @@ async def _list_namespaces(services: CatalogServices, request: CatalogRequest, b
 
 
 async def _create_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    asked = request.document(NewNamespace)
+    asked = await request.document(NewNamespace)
     made = await services.federation.namespaces.create(request.mutation, backed, asked.namespace, asked.properties)
     return Response(200, [JSON], made.body)
 
@@ -172,7 +172,7 @@ async def _drop_namespace(services: CatalogServices, request: CatalogRequest, ba
 
 
 async def _update_properties(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    asked = request.document(PropertyChanges)
+    asked = await request.document(PropertyChanges)
     changed = await services.federation.namespaces.set_properties(
         request.mutation, backed, request.namespace, updates=asked.updates, removals=asked.removals
     )
@@ -239,12 +239,12 @@ async def _drop_table(services: CatalogServices, request: CatalogRequest, backed
 
 
 async def _rename_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    await services.federation.entries.rename(request.mutation, backed, request.document(Rename), EntryKind.TABLE)
+    await services.federation.entries.rename(request.mutation, backed, await request.document(Rename), EntryKind.TABLE)
     return no_content()
 
 
 async def _register_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    asked = request.document(Registration)
+    asked = await request.document(Registration)
     return _table(await services.federation.tables.register(request.mutation, backed, request.namespace, asked))
 
 
@@ -263,7 +263,7 @@ async def _load_credentials(services: CatalogServices, request: CatalogRequest, 
 
 
 async def _report_metrics(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    head = parse_document(request.body, ReportHead)
+    head = await request.document(ReportHead)
     if head.report_type not in KINDS:
         raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
     await services.federation.tables.report(request.caller, backed, request.table, head.report_type, request.body)
@@ -300,12 +300,12 @@ async def _drop_view(services: CatalogServices, request: CatalogRequest, backed:
 
 
 async def _rename_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    await services.federation.entries.rename(request.mutation, backed, request.document(Rename), EntryKind.VIEW)
+    await services.federation.entries.rename(request.mutation, backed, await request.document(Rename), EntryKind.VIEW)
     return no_content()
 
 
 async def _register_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    asked = request.document(Registration)
+    asked = await request.document(Registration)
     return ok(await services.federation.views.register(request.mutation, backed, request.namespace, asked))
 
 

@@ -16,11 +16,11 @@ import msgspec
 
 from lakebed.core.errors import IntegrityMismatch, InvalidInput, TooLarge
 from lakebed.core.json_bounds import MAX_VALUES, check_json_bounds
+from lakebed.core.parsing import parse_body
 from lakebed.objects.model import Caller
 from lakebed.tables.idempotency import Mutation, RequestKey
 from lakebed.tables.identifiers import SEPARATOR, Identifier, Levels, check_identifier
 from lakebed.wire.http.message import RAW_ERRORS, Request
-from lakebed.wire.parsing import parse_body
 from lakebed.wire.s3.authenticate import Authenticated
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 
 _SMALL_BODY_BYTES: Final = 1024 * 1024
 _SMALL_VALUES: Final = 50_000
-"""Bounds of all other documents, which are parsed on the event loop: within a few milliseconds."""
+"""Bounds of all other documents."""
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 
@@ -87,9 +87,9 @@ class CatalogRequest:
         digest.update(self.body)
         return Mutation(self.caller, RequestKey(key, digest.hexdigest()))
 
-    def document(self, kind: type[T]) -> T:
+    async def document(self, kind: type[T]) -> T:
         """The body as a document. Raises InvalidInput that says where it is wrong."""
-        return parse_document(self.body, kind)
+        return await parse_body(partial(parse_document, kind=kind), self.body)
 
     def flag(self, name: str) -> bool:
         """A query parameter that is `true` or `false` in any case; false if absent. Raises InvalidInput."""

@@ -36,7 +36,7 @@ class Route(NamedTuple):
     replay: Replay | None = None
     """How that answer is made of the table or view with an id, where it is not as the contract's answers are."""
     is_large: bool = False
-    """Whether its documents hold whole schemas or lists of changes. Its handler parses them off the event loop."""
+    """Whether its documents hold whole schemas or lists of changes."""
 
     @property
     def endpoint(self) -> str:

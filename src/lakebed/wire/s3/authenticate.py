@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
+from lakebed.core.parsing import parse_body
 from lakebed.wire.http.message import RAW_ERRORS, Request
-from lakebed.wire.parsing import parse_body
 
 from . import sigv4
 from .chunked import ChunkSigner, StreamingKind

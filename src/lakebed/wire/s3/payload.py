@@ -16,9 +16,9 @@ from lakebed.core.checksums import (
     parse_checksum,
 )
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
+from lakebed.core.parsing import parse_body
 from lakebed.objects.digests import Digests, Expectations
 from lakebed.wire.http.message import Request
-from lakebed.wire.parsing import parse_body
 
 from .authenticate import Authenticated
 from .chunked import MIN_CHUNK_BYTES, AwsChunkedDecoder, MalformedTrailer

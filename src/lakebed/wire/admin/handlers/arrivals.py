@@ -36,7 +36,7 @@ class TakenDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def list_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
     """What is to be added to a table, by the numbers of events of this deployment."""
     check_names(request.http, ())
-    asked = request.document(ListDocument)
+    asked = await request.document(ListDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
     limit = max(1, min(asked.limit, MAX_PAGE))
     found = await services.admin.arrivals.list(request.caller, destination, after=asked.after, limit=limit)
@@ -47,7 +47,7 @@ async def list_arrivals(services: CatalogServices, request: CatalogRequest) -> R
 async def take_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
     """Forget what was added."""
     check_names(request.http, ())
-    asked = request.document(TakenDocument)
+    asked = await request.document(TakenDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
     await services.admin.arrivals.take(request.caller, destination, asked.events)
     return no_content()

@@ -62,7 +62,7 @@ class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
 async def claim_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
     """Take due tasks; none if there is none in time."""
     check_names(request.http, ())
-    asked = request.document(ClaimDocument)
+    asked = await request.document(ClaimDocument)
     admin = services.admin
     kinds = [kind.value for kind in asked.kinds] or KINDS
     taken: Sequence[SeenTask] = ()
@@ -84,7 +84,7 @@ async def claim_tasks(services: CatalogServices, request: CatalogRequest) -> Res
 async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
     """Hold a task longer; the order, as its table is called now, or null if that is gone."""
     check_names(request.http, ())
-    asked = request.document(HeartbeatDocument)
+    asked = await request.document(HeartbeatDocument)
     progress = _object(asked.progress, "progress") if bytes(asked.progress) else None
     order = await services.admin.tasks.heartbeat(
         request.caller, task_id(request), asked.token, lease_seconds=asked.lease_seconds, progress=progress
@@ -95,7 +95,7 @@ async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
 async def complete_task(services: CatalogServices, request: CatalogRequest) -> Response:
     """End a task with what it came to."""
     check_names(request.http, ())
-    asked = request.document(CompletionDocument)
+    asked = await request.document(CompletionDocument)
     report = _object(asked.report, "report")
     await services.admin.tasks.complete(request.caller, task_id(request), asked.token, report)
     return no_content()
@@ -104,7 +104,7 @@ async def complete_task(services: CatalogServices, request: CatalogRequest) -> R
 async def fail_task(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a task back, to be tried again or for good."""
     check_names(request.http, ())
-    asked = request.document(FailureDocument)
+    asked = await request.document(FailureDocument)
     state = await services.admin.tasks.fail(
         request.caller, task_id(request), asked.token, asked.reason, retry=asked.retry
     )

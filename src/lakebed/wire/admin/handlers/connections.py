@@ -32,7 +32,7 @@ async def get_connection(services: CatalogServices, request: CatalogRequest) -> 
 async def put_connection(services: CatalogServices, request: CatalogRequest) -> Response:
     """Connect a catalog, in place of the connection that it has."""
     check_names(request.http, ())
-    asked = request.document(ConnectionDocument)
+    asked = await request.document(ConnectionDocument)
     made = await services.federation.connections.put(
         request.caller, request.names["catalog"], asked.config, asked.secrets
     )
@@ -42,7 +42,7 @@ async def put_connection(services: CatalogServices, request: CatalogRequest) -> 
 async def remove_connection(services: CatalogServices, request: CatalogRequest) -> Response:
     """Take the connection off a catalog."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.federation.connections.remove(request.caller, request.names["catalog"])
     return no_content()
 
@@ -50,7 +50,7 @@ async def remove_connection(services: CatalogServices, request: CatalogRequest) 
 async def try_connection(services: CatalogServices, request: CatalogRequest) -> Response:
     """Ask the catalog behind how it wants to be spoken to."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     manners = await services.federation.connections.try_out(request.caller, request.names["catalog"])
     return ok(
         {

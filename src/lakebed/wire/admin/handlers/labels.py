@@ -115,7 +115,7 @@ def _getting(kind: LabelKind) -> Handler:
 def _changing(kind: LabelKind) -> Handler:
     async def change_labels(services: CatalogServices, request: CatalogRequest) -> Response:
         check_names(request.http, ())
-        asked = request.document(ChangeDocument)
+        asked = await request.document(ChangeDocument)
         subject = _subject(kind, request)
         return ok(labels_document(subject, await services.labelling.change(request.caller, subject, asked.change)))
 

@@ -25,7 +25,7 @@ async def stream_status(services: CatalogServices, request: CatalogRequest) -> R
 async def forget_stream_server(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give up the records that only a lost server's disk has."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     forgotten = await services.admin.failover.forget(request.caller, request.names["server"])
     return ok({"server": forgotten.server, "buckets": _bucket_documents(forgotten.buckets)})
 

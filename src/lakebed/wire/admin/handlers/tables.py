@@ -60,7 +60,7 @@ async def get_plan(services: CatalogServices, request: CatalogRequest) -> Respon
 async def enact_plan(services: CatalogServices, request: CatalogRequest) -> Response:
     """The same, done: the tasks are in the queue."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     plan, placed = await services.admin.upkeep.plan_now(request.caller, request.warehouse, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
 

@@ -62,7 +62,7 @@ async def get_target(services: CatalogServices, request: CatalogRequest) -> Resp
 async def put_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Add one, or change it; 201 if it is new, with what was made up for it, such as a secret."""
     check_names(request.http, ())
-    asked = request.document(TargetDocument)
+    asked = await request.document(TargetDocument)
     put = await services.admin.targets.put(
         request.caller,
         *_named(request),
@@ -77,7 +77,7 @@ async def put_target(services: CatalogServices, request: CatalogRequest) -> Resp
 async def delete_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove one, and what waits for it."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.admin.targets.delete(request.caller, *_named(request))
     return no_content()
 
@@ -85,7 +85,7 @@ async def delete_target(services: CatalogServices, request: CatalogRequest) -> R
 async def check_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Ask it whether it would take an event now."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     failure = await services.admin.targets.test(request.caller, *_named(request))
     return ok({"is-ready": failure is None} | ({} if failure is None else {"failure": failure}))
 
@@ -93,7 +93,7 @@ async def check_target(services: CatalogServices, request: CatalogRequest) -> Re
 async def pause_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Send it nothing until it is resumed."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.admin.targets.pause(request.caller, *_named(request), is_paused=True)
     return no_content()
 
@@ -101,7 +101,7 @@ async def pause_target(services: CatalogServices, request: CatalogRequest) -> Re
 async def resume_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Send it events again, from where it stood."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.admin.targets.pause(request.caller, *_named(request), is_paused=False)
     return no_content()
 
@@ -126,7 +126,7 @@ async def list_deliveries(services: CatalogServices, request: CatalogRequest) ->
 async def redrive_target(services: CatalogServices, request: CatalogRequest) -> Response:
     """Have what was given up tried again, or one event of it."""
     check_names(request.http, ())
-    asked = request.document(RedriveDocument) if request.body else RedriveDocument()
+    asked = await request.document(RedriveDocument) if request.body else RedriveDocument()
     count = await services.admin.targets.redrive(request.caller, *_named(request), asked.seq)
     return ok({"redriven": count})
 

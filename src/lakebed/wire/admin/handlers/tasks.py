@@ -51,7 +51,7 @@ async def get_task(services: CatalogServices, request: CatalogRequest) -> Respon
 async def submit_task(services: CatalogServices, request: CatalogRequest) -> Response:
     """Ask for work on a table; 201 if it is new, 200 if the same was waiting or under way."""
     check_names(request.http, ())
-    order = request.document(SubmittedOrder)
+    order = await request.document(SubmittedOrder)
     stated = [name for name in _BY_SERVER if getattr(order, name)]
     if stated:
         names = ", ".join(name.replace("_", "-") for name in stated)
@@ -65,7 +65,7 @@ async def submit_task(services: CatalogServices, request: CatalogRequest) -> Res
 async def redrive_task(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a dead task all its attempts again."""
     check_names(request.http, ())
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     return ok(task_document(await services.admin.tasks.redrive(request.caller, task_id(request))))
 
 

@@ -152,7 +152,7 @@ _OF_A_SYNC: Final = frozenset(
 
 async def import_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Bring a table in by its metadata file."""
-    asked = read_extension(request, ImportDocument)
+    asked = await read_extension(request, ImportDocument)
     identifier = request.table
     imported = await services.extensions.imports.import_table(
         request.mutation,
@@ -173,7 +173,7 @@ async def get_bridge(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def put_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a table a bridge."""
-    asked = read_extension(request, BridgeDocument)
+    asked = await read_extension(request, BridgeDocument)
     bridged = await services.extensions.bridges.configure(
         request.caller, request.warehouse, request.table, asked.config(asked.catalog), asked.secrets
     )
@@ -182,14 +182,14 @@ async def put_bridge(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def delete_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
     """Take the bridge off a table."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.extensions.bridges.remove(request.caller, request.warehouse, request.table)
     return no_content()
 
 
 async def sync_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
     """Follow the other catalog now."""
-    asked = read_extension(request, SyncDocument)
+    asked = await read_extension(request, SyncDocument)
     synced = await services.extensions.syncing.sync(
         request.mutation, request.warehouse, request.table, _sync_request(asked), services.clock.now_ms()
     )

@@ -46,7 +46,7 @@ async def diagnose_table(services: CatalogServices, request: CatalogRequest) -> 
 
 async def recover_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Put right what can be."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     done = await services.extensions.recovery.recover(request.caller, request.warehouse, request.table)
     return ok(
         {
@@ -66,7 +66,7 @@ async def get_migration(services: CatalogServices, request: CatalogRequest) -> R
 
 async def start_migration(services: CatalogServices, request: CatalogRequest) -> Response:
     """There is nothing to move: the same report, with a digest of what was found."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     fingerprint = await services.extensions.surveys.fingerprint(request.caller, request.warehouse)
     survey = await services.extensions.surveys.survey(request.caller, request.warehouse)
     return ok({**_migration(survey), "source_fingerprint": fingerprint})
@@ -74,7 +74,7 @@ async def start_migration(services: CatalogServices, request: CatalogRequest) ->
 
 async def cancel_migration(services: CatalogServices, request: CatalogRequest) -> Response:
     """No move ever begins, so none holds writes back."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     warehouse = await services.extensions.surveys.admit_change(request.caller, request.warehouse)
     return ok({"table_bucket": warehouse.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
 

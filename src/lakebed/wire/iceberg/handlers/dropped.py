@@ -57,7 +57,7 @@ async def list_dropped(services: CatalogServices, request: CatalogRequest) -> Re
 
 async def restore_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
     """Take a drop back."""
-    asked = read_extension(request, DroppedName)
+    asked = await read_extension(request, DroppedName)
     identifier = asked.identifier
     restored = await services.dropping.restore(request.mutation, request.warehouse, identifier)
     return ok(_named(identifier, restored))
@@ -65,7 +65,7 @@ async def restore_dropped(services: CatalogServices, request: CatalogRequest) ->
 
 async def purge_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a dropped table or view up before its time."""
-    asked = read_extension(request, PurgeName)
+    asked = await read_extension(request, PurgeName)
     await services.dropping.purge_now(request.mutation, request.warehouse, asked.identifier, files=asked.files)
     return no_content()
 
@@ -102,7 +102,7 @@ async def _protection(
 async def _protect(
     services: CatalogServices, request: CatalogRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
-    asked = read_extension(request, Protection)
+    asked = await read_extension(request, Protection)
     entry = await services.dropping.protect(
         request.mutation, request.warehouse, identifier, kind, protected=asked.protected
     )

@@ -70,14 +70,14 @@ async def get_config(services: CatalogServices, request: CatalogRequest) -> Resp
 
 async def put_config(services: CatalogServices, request: CatalogRequest) -> Response:
     """Set a table's own."""
-    config = request.document(ConfigDocument).config
+    config = (await request.document(ConfigDocument)).config
     configs = services.maintenance.configs
     return ok(config_document(await configs.put(request.caller, request.warehouse, request.table, config)))
 
 
 async def delete_config(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove a table's own: its table bucket's holds again."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.maintenance.configs.put(request.caller, request.warehouse, request.table, None)
     return no_content()
 
@@ -89,21 +89,21 @@ async def get_default(services: CatalogServices, request: CatalogRequest) -> Res
 
 async def put_default(services: CatalogServices, request: CatalogRequest) -> Response:
     """Set the default of a table bucket."""
-    config = request.document(ConfigDocument).config
+    config = (await request.document(ConfigDocument)).config
     configs = services.maintenance.configs
     return ok(config_document(await configs.put_default(request.caller, request.warehouse, config)))
 
 
 async def delete_default(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove the default of a table bucket: the built-in one holds again."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.maintenance.configs.put_default(request.caller, request.warehouse, None)
     return no_content()
 
 
 async def run_maintenance(services: CatalogServices, request: CatalogRequest) -> Response:
     """Plan, remove, expire snapshots or queue a compaction."""
-    asked = request.document(RunRequest)
+    asked = await request.document(RunRequest)
     return ok(report_document(await services.maintenance.run(request.caller, request.warehouse, request.table, asked)))
 
 
@@ -121,7 +121,7 @@ async def get_scheduler(services: CatalogServices, request: CatalogRequest) -> R
 
 async def run_scheduler(services: CatalogServices, request: CatalogRequest) -> Response:
     """Queue a job. The body may be left out."""
-    asked = request.document(SchedulerRun) if request.body else SchedulerRun()
+    asked = await request.document(SchedulerRun) if request.body else SchedulerRun()
     seen, view = await services.maintenance.schedule(
         request.caller, request.warehouse, request.table, asked.scheduler_id
     )
@@ -130,14 +130,14 @@ async def run_scheduler(services: CatalogServices, request: CatalogRequest) -> R
 
 async def run_worker(services: CatalogServices, request: CatalogRequest) -> Response:
     """Run a job to its end."""
-    asked = request.document(WorkerRun)
+    asked = await request.document(WorkerRun)
     seen = await services.maintenance.work(request.caller, request.warehouse, request.table, asked.worker_id)
     return ok(report_document(seen))
 
 
 async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
     """A worker's sign of life."""
-    asked = request.document(Heartbeat)
+    asked = await request.document(Heartbeat)
     seen = await services.maintenance.heartbeat(
         request.caller,
         request.warehouse,
@@ -151,7 +151,7 @@ async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
 
 async def decide_quarantine(services: CatalogServices, request: CatalogRequest) -> Response:
     """Look at what a job holds in quarantine, give it back, or remove it."""
-    asked = request.document(Decision)
+    asked = await request.document(Decision)
     seen, reviewed, view = await services.maintenance.quarantine(
         request.caller, request.warehouse, request.table, request.names["job"], asked.action, asked.reason
     )

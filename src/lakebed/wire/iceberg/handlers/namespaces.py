@@ -64,7 +64,7 @@ async def list_namespaces(services: CatalogServices, request: CatalogRequest) ->
 
 async def create_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make a namespace."""
-    asked = request.document(NewNamespace)
+    asked = await request.document(NewNamespace)
     made = await services.namespaces.create(request.mutation, request.warehouse, asked.namespace, asked.properties)
     return ok({"namespace": made.levels, "properties": made.properties})
 
@@ -92,7 +92,7 @@ async def drop_namespace(services: CatalogServices, request: CatalogRequest) -> 
 
 async def update_properties(services: CatalogServices, request: CatalogRequest) -> Response:
     """Set and remove properties."""
-    asked = request.document(PropertyChanges)
+    asked = await request.document(PropertyChanges)
     change = await services.namespaces.set_properties(
         request.mutation, request.warehouse, request.namespace, updates=asked.updates, removals=asked.removals
     )

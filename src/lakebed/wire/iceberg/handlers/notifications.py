@@ -34,7 +34,7 @@ class NotificationDocument(msgspec.Struct, rename="kebab"):
 
 async def send_notification(services: CatalogServices, request: CatalogRequest) -> Response:
     """Tell the catalog of a change to a table that is another's."""
-    asked = request.document(NotificationDocument)
+    asked = await request.document(NotificationDocument)
     payload = asked.payload
     told = Notification(asked.notification_type, payload.timestamp, payload.table_uuid, payload.metadata_location)
     await services.notifications.receive(request.mutation, request.warehouse, request.table, told)

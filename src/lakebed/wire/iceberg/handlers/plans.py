@@ -6,10 +6,10 @@ from functools import partial
 
 import msgspec
 
+from lakebed.core.parsing import parse_body
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.scanning import Planned
 from lakebed.wire.http.message import Response
-from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content, ok
 from ..delegation import allowed_delegation, delegate, vend_copy
@@ -46,7 +46,7 @@ async def cancel_planning(services: CatalogServices, request: CatalogRequest) ->
 
 async def fetch_scan_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
     """The files of one task of a plan."""
-    asked = request.document(TaskDocument)
+    asked = await request.document(TaskDocument)
     return ok(await services.scans.tasks(request.caller, request.warehouse, request.table, asked.plan_task))
 
 

@@ -37,7 +37,7 @@ async def get_metadata_location(services: CatalogServices, request: CatalogReque
 
 async def update_metadata_location(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make another metadata file the current one."""
-    asked = read_extension(request, MovePointer)
+    asked = await read_extension(request, MovePointer)
     moved = await services.extensions.pointers.move(
         request.mutation,
         request.warehouse,
@@ -51,7 +51,7 @@ async def update_metadata_location(services: CatalogServices, request: CatalogRe
 
 async def roll_back_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make an earlier metadata file what the table says again."""
-    asked = read_extension(request, MovePointer)
+    asked = await read_extension(request, MovePointer)
     rolled = await services.extensions.rollback.roll_back(
         request.mutation,
         request.warehouse,

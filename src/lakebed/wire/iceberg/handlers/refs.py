@@ -70,7 +70,7 @@ async def list_refs(services: CatalogServices, request: CatalogRequest) -> Respo
 
 async def set_ref(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make a branch or tag, or move it."""
-    asked = read_extension(request, SetReference)
+    asked = await read_extension(request, SetReference)
     reference: dict[str, int | str | None] = {
         "snapshot-id": asked.snapshot_id,
         "type": asked.type,
@@ -92,7 +92,7 @@ async def set_ref(services: CatalogServices, request: CatalogRequest) -> Respons
 
 async def delete_ref(services: CatalogServices, request: CatalogRequest) -> Response:
     """Delete a branch or tag."""
-    asked = read_extension(request, RemoveReference)
+    asked = await read_extension(request, RemoveReference)
     committed = await services.extensions.refs.remove(
         request.mutation,
         request.warehouse,

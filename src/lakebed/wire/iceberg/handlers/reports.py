@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.core.parsing import parse_body
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response
-from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content, ok
 from ..request import CatalogRequest, parse_document

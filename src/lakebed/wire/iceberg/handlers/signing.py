@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
+from lakebed.core.parsing import parse_body
 from lakebed.governance.delegations import DelegationKind
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
 from lakebed.objects.bucket import bucket_from
@@ -67,7 +68,7 @@ class _Wanted(NamedTuple):
 
 async def sign_request(services: CatalogServices, request: CatalogRequest) -> Response:
     """Sign a request for the files of the table in the path."""
-    wanted = _read(services, request)
+    wanted = await _read(services, request)
     identifier = request.table
     sought = await services.entries.seek(services.meta, request.warehouse, identifier)
     warehouse, entry, where = sought.warehouse, sought.entry, whereabouts_in(request.http)
@@ -88,7 +89,7 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
 
 async def sign_s3_request(services: CatalogServices, request: CatalogRequest) -> Response:
     """Sign a request for the files of whichever table they are of: for clients that do not say which."""
-    wanted = _read(services, request)
+    wanted = await _read(services, request)
     bucket = await services.meta.row(BUCKET_BY_NAME, wanted.address.target.bucket)
     placed = None if bucket is None else await placed_at(services.meta, bucket_from(bucket), wanted.reach.first)
     if placed is None or placed.entry.kind is not EntryKind.TABLE:
@@ -105,8 +106,8 @@ def _is_look(wanted: _Wanted) -> bool:
     return wanted.document.method == "HEAD"
 
 
-def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
-    document = request.document(SignDocument)
+async def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
+    document = await request.document(SignDocument)
     if document.provider != "s3":
         raise NotSupported(f"requests to this provider are not signed. provider={document.provider}")
     if document.region != services.store.region:
@@ -123,7 +124,7 @@ def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
         address.target.bucket,
         address.target.key,
         address.query,
-        _doomed(document.body) if document.method == "POST" and "delete" in address.query else (),
+        await _doomed(document.body) if document.method == "POST" and "delete" in address.query else (),
         _copy_source(document.headers),
     )
     return _Wanted(document, address, reach_of(call))
@@ -135,11 +136,12 @@ def _shown(wanted: _Wanted) -> str:
     return f"{target.bucket}/{target.key}" + (f"?{query}" if query else "")
 
 
-def _doomed(body: str | None) -> tuple[str, ...]:
+async def _doomed(body: str | None) -> tuple[str, ...]:
     if body is None:
         return ()
     try:
-        return tuple(one.key for one in read_deletion(body.encode()).objects)
+        deletion = await parse_body(read_deletion, body.encode())
+        return tuple(one.key for one in deletion.objects)
     except (MalformedDocument, UnicodeEncodeError) as error:
         raise InvalidInput("the body is not a list of what to delete", argument="body") from error
 

@@ -27,7 +27,7 @@ class PropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 async def enable_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make an existing bucket a table bucket; again is the same."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     return ok(_described(services, await services.warehouses.enable(request.caller, request.warehouse)))
 
 
@@ -51,7 +51,7 @@ async def list_table_buckets(services: CatalogServices, request: CatalogRequest)
 
 async def update_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
     """Set and remove properties of a table bucket."""
-    asked = request.document(PropertyChanges)
+    asked = await request.document(PropertyChanges)
     changed = await services.warehouses.set_properties(
         request.caller, request.warehouse, updates=asked.updates, removals=asked.removals
     )

@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.committing import CommitOptions, TableChange, read_change
 from lakebed.tables.gate import Action
@@ -14,7 +15,6 @@ from lakebed.tables.identifiers import Identifier, check_identifier, path_of
 from lakebed.tables.metadata import parse_create_table
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
-from lakebed.wire.parsing import parse_body
 
 from ..answers import identifiers, no_content, ok
 from ..delegation import delegate
@@ -203,7 +203,7 @@ async def unregister_table(services: CatalogServices, request: CatalogRequest) -
 
 async def rename_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a table another name."""
-    asked = request.document(RenameDocument)
+    asked = await request.document(RenameDocument)
     await services.renaming.rename(
         request.mutation, request.warehouse, asked.source.identifier, asked.destination.identifier, EntryKind.TABLE
     )
@@ -212,7 +212,7 @@ async def rename_table(services: CatalogServices, request: CatalogRequest) -> Re
 
 async def register_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a metadata file a name."""
-    asked = request.document(RegisterDocument)
+    asked = await request.document(RegisterDocument)
     identifier = check_identifier(request.namespace, asked.name)
     made = await services.registration.register_table(
         request.mutation, request.warehouse, identifier, asked.metadata_location, overwrite=asked.overwrite

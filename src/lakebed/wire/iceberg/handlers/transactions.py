@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.core.parsing import parse_body
 from lakebed.tables.committing import TableChange, read_change
 from lakebed.wire.http.message import Response
-from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content
 from ..request import CatalogRequest, parse_document

@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier
@@ -19,7 +20,6 @@ from lakebed.tables.metadata import (
 )
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Response
-from lakebed.wire.parsing import parse_body
 
 from ..answers import no_content
 from ..loading import view_response
@@ -93,7 +93,7 @@ async def drop_view(services: CatalogServices, request: CatalogRequest) -> Respo
 
 async def rename_view(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a view another name."""
-    asked = request.document(RenameDocument)
+    asked = await request.document(RenameDocument)
     await services.renaming.rename(
         request.mutation, request.warehouse, asked.source.identifier, asked.destination.identifier, EntryKind.VIEW
     )
@@ -102,7 +102,7 @@ async def rename_view(services: CatalogServices, request: CatalogRequest) -> Res
 
 async def register_view(services: CatalogServices, request: CatalogRequest) -> Response:
     """Give a view's metadata file a name."""
-    asked = request.document(RegisterDocument)
+    asked = await request.document(RegisterDocument)
     identifier = check_identifier(request.namespace, asked.name)
     made = await services.registration.register_view(
         request.mutation, request.warehouse, identifier, asked.metadata_location

@@ -20,7 +20,7 @@ class NewRole(msgspec.Struct, rename="camel"):
 
 async def create_role(services: ManagementServices, request: CatalogRequest) -> Response:
     """Make a role."""
-    asked = request.document(NewRole).catalog_role
+    asked = (await request.document(NewRole)).catalog_role
     made = await services.catalog_roles.create(
         services.administrator(request.caller),
         request.names["catalog"],
@@ -44,7 +44,7 @@ async def get_role(services: ManagementServices, request: CatalogRequest) -> Res
 
 async def update_role(services: ManagementServices, request: CatalogRequest) -> Response:
     """Replace the properties of a role."""
-    asked = request.document(UpdateDocument)
+    asked = await request.document(UpdateDocument)
     changed = await services.catalog_roles.update(
         services.administrator(request.caller),
         request.names["catalog"],

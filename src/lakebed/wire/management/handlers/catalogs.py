@@ -16,7 +16,7 @@ from ..services import ManagementRoute, ManagementServices
 
 async def create_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
     """Make a catalog in a bucket of this server, or one that another catalog is behind."""
-    asked = request.document(NewCatalog).checked()
+    asked = (await request.document(NewCatalog)).checked()
     behind = asked.connection_config_info
     made: Connection | None = None
 
@@ -62,7 +62,7 @@ async def get_catalog(services: ManagementServices, request: CatalogRequest) -> 
 
 async def update_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
     """Replace the properties or the allowed locations of a catalog; what is left out stays."""
-    asked = request.document(CatalogUpdate)
+    asked = await request.document(CatalogUpdate)
     storage = asked.storage_config_info
     changed = await services.catalog_management.update(
         services.administrator(request.caller),

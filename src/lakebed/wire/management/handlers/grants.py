@@ -19,7 +19,7 @@ async def list_grants(services: ManagementServices, request: CatalogRequest) -> 
 
 async def add_grant(services: ManagementServices, request: CatalogRequest) -> Response:
     """Give a privilege to a role."""
-    asked = request.document(GrantRequest).grant
+    asked = (await request.document(GrantRequest)).grant
     by, names = services.administrator(request.caller), request.names
     await services.granting.add(by, names["catalog"], names["catalog-role"], asked.target, asked.held)
     return created()
@@ -27,7 +27,7 @@ async def add_grant(services: ManagementServices, request: CatalogRequest) -> Re
 
 async def revoke_grant(services: ManagementServices, request: CatalogRequest) -> Response:
     """Take a privilege from a role; with `cascade`, on all that is inside as well."""
-    asked = request.document(GrantRequest).grant
+    asked = (await request.document(GrantRequest)).grant
     by, names = services.administrator(request.caller), request.names
     await services.granting.revoke(
         by, names["catalog"], names["catalog-role"], asked.target, asked.held, cascade=request.flag("cascade")

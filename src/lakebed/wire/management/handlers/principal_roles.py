@@ -33,7 +33,7 @@ class CatalogRoleAssignment(msgspec.Struct, rename="camel"):
 
 async def create_role(services: ManagementServices, request: CatalogRequest) -> Response:
     """Make a role."""
-    asked = request.document(NewRole).principal_role
+    asked = (await request.document(NewRole)).principal_role
     made = await services.principal_roles.create(
         services.administrator(request.caller),
         asked.name,
@@ -57,7 +57,7 @@ async def get_role(services: ManagementServices, request: CatalogRequest) -> Res
 
 async def update_role(services: ManagementServices, request: CatalogRequest) -> Response:
     """Replace the properties of a role."""
-    asked = request.document(UpdateDocument)
+    asked = await request.document(UpdateDocument)
     changed = await services.principal_roles.update(
         services.administrator(request.caller),
         request.names["principal-role"],
@@ -89,7 +89,7 @@ async def list_catalog_roles(services: ManagementServices, request: CatalogReque
 
 async def assign_catalog_role(services: ManagementServices, request: CatalogRequest) -> Response:
     """Give a catalog role to a principal role."""
-    asked = request.document(CatalogRoleAssignment)
+    asked = await request.document(CatalogRoleAssignment)
     by, names = services.administrator(request.caller), request.names
     await services.catalog_roles.assign(by, names["principal-role"], names["catalog"], asked.catalog_role.name)
     return created()

@@ -38,7 +38,7 @@ class RoleAssignment(msgspec.Struct, rename="camel"):
 
 async def create_principal(services: ManagementServices, request: CatalogRequest) -> Response:
     """Make a user, and show its client credentials this once."""
-    asked = request.document(NewPrincipal)
+    asked = await request.document(NewPrincipal)
     made = await services.principals.create(
         services.administrator(request.caller),
         asked.principal.name,
@@ -62,7 +62,7 @@ async def get_principal(services: ManagementServices, request: CatalogRequest) -
 
 async def update_principal(services: ManagementServices, request: CatalogRequest) -> Response:
     """Replace the properties of a user."""
-    asked = request.document(UpdateDocument)
+    asked = await request.document(UpdateDocument)
     changed = await services.principals.update(
         services.administrator(request.caller),
         request.names["principal"],
@@ -86,7 +86,7 @@ async def rotate_credentials(services: ManagementServices, request: CatalogReque
 
 async def reset_credentials(services: ManagementServices, request: CatalogRequest) -> Response:
     """Credentials in place of all before them, generated or as the caller has them."""
-    asked = request.document(ResetDocument) if request.body else ResetDocument()
+    asked = await request.document(ResetDocument) if request.body else ResetDocument()
     reset = await services.principals.reset(
         services.administrator(request.caller),
         request.names["principal"],
@@ -105,7 +105,7 @@ async def list_roles(services: ManagementServices, request: CatalogRequest) -> R
 
 async def assign_role(services: ManagementServices, request: CatalogRequest) -> Response:
     """Give a principal role to a user."""
-    asked = request.document(RoleAssignment)
+    asked = await request.document(RoleAssignment)
     await services.principal_roles.assign(
         services.administrator(request.caller), request.names["principal"], asked.principal_role.name
     )

@@ -38,7 +38,7 @@ class NewGenericTableDocument(msgspec.Struct, rename="kebab"):
 
 async def create_generic_table(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make a generic table."""
-    asked = request.document(NewGenericTableDocument)
+    asked = await request.document(NewGenericTableDocument)
     made = await services.generic_tables.create(
         request.mutation,
         request.warehouse,

@@ -60,7 +60,7 @@ class DetachmentDocument(msgspec.Struct):
 
 async def attach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
     """Have a policy hold for a target."""
-    asked = request.document(AttachmentDocument)
+    asked = await request.document(AttachmentDocument)
     await services.attaching.attach(
         request.mutation,
         request.warehouse,
@@ -74,7 +74,7 @@ async def attach_policy(services: CatalogServices, request: CatalogRequest) -> R
 
 async def detach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
     """Have a policy hold for a target no longer."""
-    asked = request.document(DetachmentDocument)
+    asked = await request.document(DetachmentDocument)
     await services.attaching.detach(
         request.mutation, request.warehouse, request.namespace, request.names["policy-name"], asked.target.target
     )

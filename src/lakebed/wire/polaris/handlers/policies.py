@@ -46,7 +46,7 @@ class PolicyUpdate(msgspec.Struct, rename="kebab"):
 
 async def create_policy(services: CatalogServices, request: CatalogRequest) -> Response:
     """Make a policy."""
-    asked = request.document(NewPolicyDocument)
+    asked = await request.document(NewPolicyDocument)
     made = await services.policies.create(
         request.mutation,
         request.warehouse,
@@ -84,7 +84,7 @@ async def load_policy(services: CatalogServices, request: CatalogRequest) -> Res
 
 async def update_policy(services: CatalogServices, request: CatalogRequest) -> Response:
     """Replace description and content."""
-    asked = request.document(PolicyUpdate)
+    asked = await request.document(PolicyUpdate)
     changed = await services.policies.update(
         request.mutation,
         request.warehouse,
@@ -100,7 +100,7 @@ async def update_policy(services: CatalogServices, request: CatalogRequest) -> R
 
 async def patch_policy(services: CatalogServices, request: CatalogRequest) -> Response:
     """Replace what is given of description and content, and keep the rest."""
-    asked = request.document(PolicyPatch)
+    asked = await request.document(PolicyPatch)
     changed = await services.policies.update(
         request.mutation,
         request.warehouse,

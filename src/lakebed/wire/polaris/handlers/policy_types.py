@@ -46,7 +46,7 @@ async def list_policy_types(services: CatalogServices, request: CatalogRequest) 
 
 async def create_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
     """Define a type."""
-    asked = read_extension(request, NewTypeDocument)
+    asked = await read_extension(request, NewTypeDocument)
     made = define_type(
         asked.name,
         asked.schema,
@@ -67,7 +67,7 @@ async def load_policy_type(services: CatalogServices, request: CatalogRequest) -
 
 async def drop_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
     """Remove a type that has no policies."""
-    read_extension(request, NoDocument)
+    await read_extension(request, NoDocument)
     await services.policy_types.drop(request.mutation, request.warehouse, request.names["type"])
     return no_content()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.errors import InvalidBucketState, NoSuchConfiguration
+from lakebed.core.parsing import parse_body
 from lakebed.objects.bucket import Bucket, BucketSettings
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.versioning import Versioning
 from lakebed.wire.http.message import Response
-from lakebed.wire.parsing import parse_body
 
 from ..documents.object_lock import (
     read_legal_hold,

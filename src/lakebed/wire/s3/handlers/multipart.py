@@ -14,13 +14,13 @@ from lakebed.core.checksums import (
     resolve_type,
 )
 from lakebed.core.errors import InvalidInput, InvalidRange
+from lakebed.core.parsing import parse_body
 from lakebed.objects.contents import ByteRange
 from lakebed.objects.digests import Expectations
 from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
 from lakebed.wire.http.message import Headers, Response
-from lakebed.wire.parsing import parse_body
 
 from ..documents.multipart import (
     PartRow,
