@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
@@ -17,6 +18,7 @@ from lakebed.objects.model import Caller
 from .events import tell
 from .failures import Reason, StreamFailure
 from .gate import Gate, Need
+from .json_documents import read_json
 from .names import DEFAULT_DATABASE, check_database_name
 from .tables import Tables
 
@@ -73,10 +75,7 @@ class DatabaseDefinition:
         """What a database's document says; nothing, if it is empty. Raises INVALID_DATABASE."""
         if not document:
             return cls()
-        try:
-            said = msgspec.json.decode(document)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise StreamFailure(Reason.INVALID_DATABASE, "the document of a database is not JSON") from None
+        said = read_json(document, Reason.INVALID_DATABASE, "the document of a database")
         options = said.get("custom_properties") or {} if isinstance(said, dict) else None
         if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
             raise StreamFailure(Reason.INVALID_DATABASE, "the document of a database is a JSON object of texts")
@@ -107,7 +106,7 @@ class Databases:
         """Make a database. Reasons: INVALID_DATABASE, DATABASE_EXISTS."""
         check_database_name(name)
         await self._gate.check(caller.principal, Need.CREATE, request_id=caller.request_id)
-        definition = DatabaseDefinition.parse(document)
+        definition = await parse_body(DatabaseDefinition.parse, document)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> bool:

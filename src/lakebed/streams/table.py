@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 from .failures import Reason, StreamFailure
+from .json_documents import read_json
 from .keys.table import KeySettings
 from .names import RESERVED_COLUMNS
 from .options import check_options, flag, milliseconds, whole_number
@@ -51,10 +52,7 @@ class TableDefinition:
     @classmethod
     def parse(cls, document: bytes, *, default_buckets: int = 1) -> Self:
         """What a table's document says, with what it leaves open. Raises INVALID_TABLE and other reasons."""
-        try:
-            said = msgspec.json.decode(document)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise _invalid("the document of a table is not JSON") from None
+        said = read_json(document, Reason.INVALID_TABLE, "the document of a table")
         if not isinstance(said, dict):
             raise _invalid("the document of a table is a JSON object")
         return cls.of(Schema.parse(said.get("schema")), said, default_buckets=default_buckets)

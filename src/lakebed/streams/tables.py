@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
@@ -173,9 +175,8 @@ class Tables:
         """Make a table. Reasons: NO_DATABASE, TABLE_EXISTS, INVALID_TABLE, INVALID_CONFIG, TOO_MANY_BUCKETS."""
         check_table_name(name)
         await self._gate.check(caller.principal, Need.CREATE, database, request_id=caller.request_id)
-        definition = with_defaults(
-            TableDefinition.parse(document, default_buckets=await self._configs.number("default.bucket.number"))
-        )
+        buckets = await self._configs.number("default.bucket.number")
+        definition = with_defaults(await parse_body(partial(TableDefinition.parse, default_buckets=buckets), document))
         definition.check(max_buckets=await self._configs.number("max.bucket.num"))
         Calendar.of(definition)
         now_ms = self._clock.now_ms()

@@ -28,6 +28,10 @@ class Altering:
         self._databases = databases
         self._tables = tables
 
+    async def authorize(self, caller: Caller, database: str, name: str) -> None:
+        """Refuse a caller that may not change the table, before what to change is read. Raises AccessDenied."""
+        await self._gate.check(caller.principal, Need.ALTER, database, name, request_id=caller.request_id)
+
     async def table(
         self,
         caller: Caller,
@@ -39,7 +43,7 @@ class Altering:
         ignore_if_not_exists: bool = False,
     ) -> None:
         """Change a table, all or nothing. Reasons: NO_TABLE, INVALID_ALTER, INVALID_CONFIG."""
-        await self._gate.check(caller.principal, Need.ALTER, database, name, request_id=caller.request_id)
+        await self.authorize(caller, database, name)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> int | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from lakebed.objects.model import Caller
 from lakebed.streams.admin.altering import Altering
 from lakebed.streams.evolution import AddColumn, OptionChange
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.json_documents import read_json
 from lakebed.streams.schema import Aggregation
 from lakebed.streams.types import parse_type
 
@@ -25,10 +24,12 @@ def altering_calls(altering: Altering) -> tuple[AnyCall, ...]:
     async def table(caller: Caller, request: pb.AlterTableRequest) -> pb.AlterTableResponse:
         if request.drop_columns or request.rename_columns or request.modify_columns:
             raise StreamFailure(Reason.INVALID_ALTER, "columns are added, and stay as they are")
+        path = request.table_path
+        await altering.authorize(caller, path.database_name, path.table_name)
         await altering.table(
             caller,
-            request.table_path.database_name,
-            request.table_path.table_name,
+            path.database_name,
+            path.table_name,
             [_column(each) for each in request.add_columns],
             option_changes(request.config_changes),
             ignore_if_not_exists=request.ignore_if_not_exists,
@@ -58,14 +59,12 @@ def option_changes(said: Iterable[pb.ConfigChange]) -> list[OptionChange]:
 
 def _column(said: pb.AddColumn) -> AddColumn:
     try:
-        type_ = parse_type(msgspec.json.decode(said.data_type_json))
+        type_ = parse_type(read_json(said.data_type_json, Reason.INVALID_ALTER, "the type of a column"))
         aggregation = None
         if said.HasField("aggregation"):
             parameters = {pair.key: pair.value for pair in said.aggregation_parameters}
             aggregation = Aggregation.parse({"type": said.aggregation, "parameters": parameters})
-    except msgspec.DecodeError:
-        raise StreamFailure(Reason.INVALID_ALTER, f"a type is JSON. column={said.column_name}") from None
     except StreamFailure as failure:
-        raise StreamFailure(Reason.INVALID_ALTER, str(failure)) from failure
+        raise StreamFailure(Reason.INVALID_ALTER, f"{failure}. column={said.column_name}") from failure
     comment = said.comment if said.HasField("comment") else None
     return AddColumn(said.column_name, type_, said.position, comment, aggregation)

@@ -1,0 +1,31 @@
+"""JSON documents of clients: definitions of tables and databases, and types of columns. Read within bounds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.errors import InvalidInput
+from lakebed.core.json_bounds import check_json_bounds
+
+from .failures import Reason, StreamFailure
+
+__all__ = ["read_json"]
+
+_MAX_DEPTH: Final = 300
+"""Levels of objects and lists: each of the 64 levels that a type may have takes up to three."""
+
+_MAX_VALUES: Final = 100_000
+
+
+def read_json(document: bytes | str, reason: Reason, subject: str) -> Any:  # Any: JSON
+    """The values of a document. Raises StreamFailure with this reason if it is not JSON, too deep or too large."""
+    text = document.encode() if isinstance(document, str) else document
+    try:
+        check_json_bounds(text, max_depth=_MAX_DEPTH, max_values=_MAX_VALUES)
+        return msgspec.json.decode(text)
+    except InvalidInput as error:
+        raise StreamFailure(reason, f"{subject}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise StreamFailure(reason, f"{subject} is not JSON") from None
