@@ -7,10 +7,11 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.cursors import ScanPage
 from lakebed.streams.seam import RemoteSegment
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.encoding import fields, signed_64, varint
+from lakebed.wire.fluss.encoding import MAX_FIELDS, MAX_MESSAGE_BYTES, fields, read_message, signed_64, varint
 from lakebed.wire.fluss.records import (
     FetchedBucket,
     RecordsFor,
@@ -145,3 +146,54 @@ def test_an_answer_to_a_scan(page: ScanPage) -> None:
     assert answer == pb.ScanKvResponse(
         scanner_id=page.scanner_id, has_more_results=page.has_more, records=records, log_offset=page.log_offset
     )
+
+
+# -- bounds: each of these messages would hold the event loop for as long as its fields are many ------------------
+
+
+def produced(bucket: bytes) -> bytes:
+    return b"\x18\x01" + b"\x10\x01" + b"\x22" + varint(len(bucket)) + bucket
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x78\x00" * (MAX_FIELDS + 1),
+        b"\x7d\x00\x00\x00\x00" * (MAX_FIELDS + 1),
+        produced(b"\x78\x00" * 17 + b"\x10\x00\x1a\x00"),
+    ],
+    ids=["unknown-numbers", "fixed-width", "in-a-bucket"],
+)
+def test_messages_with_too_many_fields_are_refused(body: bytes) -> None:
+    with pytest.raises(DecodeError, match="too many fields"):
+        read_produce(memoryview(body))
+
+
+def test_as_many_buckets_as_may_be_written_to_are_read() -> None:
+    bucket = b"\x10\x00\x1a\x00"
+    body = b"\x10\x01" + (b"\x22" + varint(len(bucket)) + bucket) * (MAX_FIELDS - 1)
+    assert len(read_produce(memoryview(body)).buckets) == MAX_FIELDS - 1
+    with pytest.raises(DecodeError, match="too many fields"):
+        read_produce(memoryview(body + b"\x22" + varint(len(bucket)) + bucket))
+
+
+def columns(count: int) -> bytes:
+    return b"\x22" + varint(count) + b"\x01" * count
+
+
+def test_puts_name_a_limited_number_of_columns() -> None:
+    table = b"\x10\x01"
+    assert len(read_put(memoryview(table + columns(MAX_FIELDS))).target_columns) == MAX_FIELDS
+    for body in (columns(MAX_FIELDS + 1), columns(MAX_FIELDS) + columns(1), columns(MAX_FIELDS) + b"\x20\x01"):
+        with pytest.raises(DecodeError, match="too many"):
+            read_put(memoryview(table + body))
+
+
+def test_messages_without_records_are_refused_by_their_length_before_they_are_parsed() -> None:
+    # Not even a message: it would be refused as corrupt, had it been parsed.
+    for kind, most in ((pb.GetMetadataRequest, MAX_MESSAGE_BYTES), (pb.LookupRequest, 10)):
+        with pytest.raises(StreamFailure, match=f"limit={most}") as refused:
+            read_message(kind, memoryview(b"\xff" * (most + 1)), max_bytes=most)
+        assert refused.value.reason is Reason.RECORD_TOO_LARGE
+        with pytest.raises(DecodeError):
+            read_message(kind, memoryview(b"\xff" * most), max_bytes=most)

@@ -1,6 +1,9 @@
 """Protobuf's encoding, for the few messages that carry records: these are read and written where they lie.
 
 A generated class copies a field of bytes twice on its way in and twice on its way out. Everything else is generated.
+
+A message says which table it is about, so it is read before the caller is authorized. Parsing holds the event loop and
+costs by the field: messages without records are bounded in bytes, others in fields.
 """
 
 from __future__ import annotations
@@ -10,7 +13,19 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-__all__ = ["BYTES", "VARINT", "fields", "read_message", "signed_32", "signed_64", "varint"]
+from lakebed.streams.failures import Reason, StreamFailure
+
+__all__ = [
+    "BYTES",
+    "MAX_FIELDS",
+    "MAX_MESSAGE_BYTES",
+    "VARINT",
+    "fields",
+    "read_message",
+    "signed_32",
+    "signed_64",
+    "varint",
+]
 
 M = TypeVar("M", bound=Message)
 
@@ -20,9 +35,22 @@ _FIXED_64: Final = 1
 _FIXED_32: Final = 5
 _MAX_SHIFT: Final = 63
 
+MAX_MESSAGE_BYTES: Final = 1024 * 1024
+"""Longest message without records: the offsets of some 30,000 buckets."""
 
-def read_message(kind: type[M], body: memoryview) -> M:
-    """The message, by its generated class. Raises DecodeError also for one that lacks what must be there."""
+MAX_FIELDS: Final = 20_000
+"""Fields of a message that is read by hand: one for each bucket that is written to."""
+
+
+def read_message(kind: type[M], body: memoryview, *, max_bytes: int = MAX_MESSAGE_BYTES) -> M:
+    """The message, by its generated class. Raises DecodeError also for one that lacks what must be there.
+
+    Raises StreamFailure for a message that is too long, before it is parsed.
+    """
+    if len(body) > max_bytes:
+        raise StreamFailure(
+            Reason.RECORD_TOO_LARGE, f"the message is too long: ask in several. bytes={len(body)} limit={max_bytes}"
+        )
     message = kind()
     message.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
     if not message.IsInitialized():
@@ -30,13 +58,17 @@ def read_message(kind: type[M], body: memoryview) -> M:
     return message
 
 
-def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def fields(data: memoryview, most: int = MAX_FIELDS) -> Iterator[tuple[int, int | memoryview]]:
     """The fields of a message in their order: numbers as they are, texts, bytes and messages as views.
 
-    Raises DecodeError for what is no message. Fields of fixed width are passed over: nobody here has one.
+    Raises DecodeError for what is no message, or has more than `most` fields. Fields of fixed width are passed over:
+    nobody here has one.
     """
     at, end = 0, len(data)
     while at < end:
+        most -= 1
+        if most < 0:
+            raise DecodeError("a message has too many fields")
         tag = data[at]
         at += 1
         if tag >= 0x80:

@@ -13,7 +13,7 @@ from lakebed.streams.seam import RemoteSegment
 
 from . import messages_pb2 as pb
 from .calls import Chunks
-from .encoding import fields, signed_32, signed_64, varint
+from .encoding import MAX_FIELDS, fields, signed_32, signed_64, varint
 
 __all__ = [
     "FetchedBucket",
@@ -51,6 +51,8 @@ class WriteRequest:
 _ACKS, _TABLE, _TIMEOUT = 1, 2, 3
 _PRODUCE_BUCKETS = 4
 _PUT_COLUMNS, _PUT_BUCKETS, _PUT_MODE = 4, 5, 6
+_MAX_BUCKET_FIELDS: Final = 16
+"""Of the records for one bucket: three, and those of later versions."""
 
 
 def read_produce(body: memoryview) -> WriteRequest:
@@ -72,6 +74,8 @@ def read_put(body: memoryview) -> WriteRequest:
             request.buckets.append(_records(value))
         elif number == _PUT_COLUMNS:
             request.target_columns += _packed(value)
+            if len(request.target_columns) > MAX_FIELDS:
+                raise DecodeError("a message names too many columns")
         elif number == _PUT_MODE:
             request.merge_mode = signed_32(value)
         else:
@@ -100,7 +104,7 @@ def _records(message: int | memoryview) -> RecordsFor:
     partition_id: int | None = None
     bucket = -1
     records: memoryview | None = None
-    for number, value in fields(message):
+    for number, value in fields(message, _MAX_BUCKET_FIELDS):
         if number == 1:
             partition_id = signed_64(value)
         elif number == 2:
@@ -116,8 +120,11 @@ def _packed(value: int | memoryview) -> list[int]:
     """Numbers that may have been written together or one by one."""
     if isinstance(value, int):
         return [signed_32(value)]
-    numbers, at = [], 0
+    numbers: list[int] = []
+    at = 0
     while at < len(value):
+        if len(numbers) == MAX_FIELDS:
+            raise DecodeError("a message has too many numbers")
         number = shift = 0
         while True:
             if at >= len(value):

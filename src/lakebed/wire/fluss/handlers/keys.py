@@ -31,6 +31,9 @@ from ..records import RecordsFor, limit_scan_answer, looked_up, read_put, scan_a
 
 __all__ = ["KeyCalls"]
 
+MAX_KEYS_BYTES: Final = 8 * 1024 * 1024
+"""Longest message with keys to look up."""
+
 MAX_ROWS_BYTES: Final = 64 * 1024 * 1024
 """Of rows in one answer: to a scan with a limit, which has fewer then; to prefixes, which are refused."""
 
@@ -119,7 +122,7 @@ class KeyCalls:
 
     async def lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """The values of keys."""
-        request = read_message(pb.LookupRequest, body)
+        request = read_message(pb.LookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         # Keys are short and rows need not be: a few frames of keys can ask for more than there is memory.
         if sum(len(part.keys) for part in request.buckets) > MANY_KEYS:
             await room.turn()
@@ -157,7 +160,7 @@ class KeyCalls:
 
     async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
         """The values of all keys that begin so."""
-        request = read_message(pb.PrefixLookupRequest, body)
+        request = read_message(pb.PrefixLookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         table = await self._table(caller, request.table_id, Need.READ)
         await room.turn()
         answer = pb.PrefixLookupResponse()
