@@ -9,12 +9,12 @@ that the action takes on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from lakebed.core.access import Securable, Target
+from lakebed.core.access import AccessRequest, ResourceRules, Securable, Target
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.rbac import (
     GrantKind,
@@ -166,6 +166,14 @@ class Gate:
             why = str(error).partition(". principal=")[0]
             asked = "".join(f" {key}={value}" for key, value in facts.items())
             raise AccessDenied(f"{why}. action={told_as or action} table-bucket={warehouse.name}{asked}") from error
+
+    def could_allow(self, caller: Caller, rules: ResourceRules, catalog: int, actions: Iterable[Action]) -> bool:
+        """Whether the caller could be allowed one of the actions on something in a catalog with these rules."""
+        root = namespace_securable(catalog, ())
+        return any(
+            self._f.authorizer.could_allow(AccessRequest(caller.principal, action, "", securable=root), rules)
+            for action in actions
+        )
 
     async def visible_names(
         self, caller: Caller, warehouse: Warehouse, namespace: Levels, names: Sequence[str]

@@ -13,7 +13,7 @@ import msgspec
 
 from lakebed.core.access import Principal, ResourceRules
 from lakebed.core.delegation import AccessDelegation
-from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchWarehouse
+from lakebed.core.errors import AccessDenied, AlreadyExists, Corrupted, InvalidInput, NoSuchWarehouse
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.bootstrap import establish_catalog
 from lakebed.meta.seam import Reader, Transaction
@@ -81,6 +81,21 @@ class Warehouses:
         if row is None:
             raise NoSuchWarehouse(f"no table bucket of that name; create the bucket and enable it. warehouse={name}")
         return warehouse_from(row)
+
+    async def precheck(self, caller: Caller, name: str, actions: Sequence[Action]) -> None:
+        """Refuse, before a request is read whole, a caller that may do none of the actions to anything in a warehouse.
+
+        Reads nothing if the caller's own policies or roles could allow one. Raises NoSuchWarehouse, AccessDenied.
+        """
+        own = ResourceRules(owner=caller.principal.account)
+        if self._gate.could_allow(caller, own, 0, actions):
+            return
+        found = await self.find_any(self._f.meta, name)
+        if not self._gate.could_allow(caller, found.bucket.access_rules, found.id, actions):
+            raise AccessDenied(
+                f"no policy and no grant allows it. principal={caller.principal.caller_arn}"
+                f" action={' or '.join(actions)} table-bucket={name}"
+            )
 
     async def enable(self, caller: Caller, name: str) -> Warehouse:
         """Make a bucket a table bucket. Idempotent.

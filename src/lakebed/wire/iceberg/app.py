@@ -107,8 +107,11 @@ class CatalogApplication:
                 "the request has no token and no signature: send a bearer token, or sign it with SigV4"
             )
         request.principal = who.principal.name
+        caller = _caller(request, who)
+        if found.route.actions:
+            await self._services.warehouses.precheck(caller, found.names["warehouse"], found.route.actions)
         body = await read_body(request, who, is_large=found.route.is_large)
-        asked = CatalogRequest(request, _caller(request, who), mount, found.names, body)
+        asked = CatalogRequest(request, caller, mount, found.names, body)
         key = asked.mutation.key if found.route.changes else None
         if key is None:
             return await self._handle(asked, found)

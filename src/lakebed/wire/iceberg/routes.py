@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from lakebed.tables.gate import Action
 from lakebed.wire.http.message import Response
 from lakebed.wire.path_tree import PathTree
 
@@ -37,6 +38,8 @@ class Route(NamedTuple):
     """How that answer is made of the table or view with an id, where it is not as the contract's answers are."""
     is_large: bool = False
     """Whether its documents hold whole schemas or lists of changes."""
+    actions: Sequence[Action] = ()
+    """One of these is asked about, whatever the document holds: callers that can do none are refused before it."""
 
     @property
     def endpoint(self) -> str:

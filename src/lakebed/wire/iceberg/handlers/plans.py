@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 
 from lakebed.core.parsing import parse_body
+from lakebed.tables.gate import Action
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.scanning import Planned
 from lakebed.wire.http.message import Response
@@ -78,7 +79,7 @@ async def _answer(services: CatalogServices, request: CatalogRequest, planned: P
 _TABLE = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
 
 ROUTES = (
-    Route("planTableScan", "POST", _TABLE + "/plan", plan_table_scan, is_large=True),
+    Route("planTableScan", "POST", _TABLE + "/plan", plan_table_scan, is_large=True, actions=(Action.GET_TABLE_DATA,)),
     Route("fetchPlanningResult", "GET", _TABLE + "/plan/{plan-id}", fetch_planning_result),
     Route("cancelPlanning", "DELETE", _TABLE + "/plan/{plan-id}", cancel_planning),
     Route("fetchScanTasks", "POST", _TABLE + "/tasks", fetch_scan_tasks),

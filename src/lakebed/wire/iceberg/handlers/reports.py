@@ -9,6 +9,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.parsing import parse_body
+from lakebed.tables.gate import Action
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response
 
@@ -18,6 +19,9 @@ from ..routes import Route
 from ..services import CatalogServices
 
 KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)
+_REPORTING: Final = (Action.GET_TABLE, Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA)
+"""What reports are asked about: the first here, the others for tables of another catalog."""
+
 _NEWEST: Final = (1 << 63) - 1
 _MAX_PAGE: Final = 1000
 
@@ -68,6 +72,6 @@ async def list_metrics(services: CatalogServices, request: CatalogRequest) -> Re
 _PATH = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/metrics"
 
 ROUTES = (
-    Route("reportMetrics", "POST", _PATH, report_metrics, is_large=True),
+    Route("reportMetrics", "POST", _PATH, report_metrics, is_large=True, actions=_REPORTING),
     Route("listMetrics", "GET", _PATH, list_metrics, is_standard=False),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -25,6 +26,9 @@ from ..paging import read_page
 from ..request import CatalogRequest, parse_document
 from ..routes import Route
 from ..services import CatalogServices
+
+COMMITTING: Final = (Action.CREATE_TABLE, Action.UPDATE_METADATA_LOCATION)
+"""What commits are asked about, by whether they create their table."""
 
 
 class Name(msgspec.Struct):
@@ -225,10 +229,10 @@ _ONE = _ALL + "/{table}"
 
 ROUTES = (
     Route("listTables", "GET", _ALL, list_tables),
-    Route("createTable", "POST", _ALL, create_table, changes=True, is_large=True),
+    Route("createTable", "POST", _ALL, create_table, changes=True, is_large=True, actions=(Action.CREATE_TABLE,)),
     Route("loadTable", "GET", _ONE, load_table),
     Route("tableExists", "HEAD", _ONE, table_exists),
-    Route("updateTable", "POST", _ONE, update_table, changes=True, is_large=True),
+    Route("updateTable", "POST", _ONE, update_table, changes=True, is_large=True, actions=COMMITTING),
     Route("dropTable", "DELETE", _ONE, drop_table, changes=True),
     Route("unregisterTable", "POST", _ONE + "/unregister", unregister_table, changes=True),
     Route("renameTable", "POST", "/v1/{warehouse}/tables/rename", rename_table, changes=True),

@@ -13,7 +13,7 @@ from ..answers import no_content
 from ..request import CatalogRequest, parse_document
 from ..routes import Route
 from ..services import CatalogServices
-from .tables import Name
+from .tables import COMMITTING, Name
 
 MAX_TABLES = 1024
 """Most tables of one transaction."""
@@ -63,5 +63,6 @@ ROUTES = (
         commit_transaction,
         changes=True,
         is_large=True,
+        actions=COMMITTING,
     ),
 )

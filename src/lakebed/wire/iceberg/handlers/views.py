@@ -115,10 +115,18 @@ _ONE = _ALL + "/{view}"
 
 ROUTES = (
     Route("listViews", "GET", _ALL, list_views),
-    Route("createView", "POST", _ALL, create_view, changes=True, is_large=True),
+    Route("createView", "POST", _ALL, create_view, changes=True, is_large=True, actions=(Action.CREATE_TABLE,)),
     Route("loadView", "GET", _ONE, load_view),
     Route("viewExists", "HEAD", _ONE, view_exists),
-    Route("replaceView", "POST", _ONE, replace_view, changes=True, is_large=True),
+    Route(
+        "replaceView",
+        "POST",
+        _ONE,
+        replace_view,
+        changes=True,
+        is_large=True,
+        actions=(Action.UPDATE_METADATA_LOCATION,),
+    ),
     Route("dropView", "DELETE", _ONE, drop_view, changes=True),
     Route("renameView", "POST", "/v1/{warehouse}/views/rename", rename_view, changes=True),
     Route("registerView", "POST", "/v1/{warehouse}/namespaces/{namespace}/register-view", register_view, changes=True),
