@@ -42,6 +42,12 @@ def test_identity_policy_has_unique_statement_ids() -> None:
         ("s3:GetObject??", 'no known action matches "s3:GetObject??"; did you mean "s3:GetObject"?'),
         ("x*:Fetch", 'no known action matches "x*:Fetch"'),
         ("s3table:GetTable", 'unknown service in action "s3table:GetTable"; did you mean "s3tables:GetTable"?'),
+        ("s4:DeleteObject", 'unknown service in action "s4:DeleteObject"; did you mean "s3:DeleteObject"?'),
+        ("s:DeleteObject", 'unknown service in action "s:DeleteObject"; did you mean "s3:DeleteObject"?'),
+        ("3s:DeleteObject", 'unknown service in action "3s:DeleteObject"; did you mean "s3:DeleteObject"?'),
+        ("aws:s3:DeleteObject", 'unknown action "aws:s3:DeleteObject"; did you mean "s3:DeleteObject"?'),
+        ("s3 DeleteObject:x", 'unknown service in action "s3 DeleteObject:x"'),
+        ("kms:De crypt", 'unknown action "kms:De crypt"'),
         ("stream:Read", 'unknown service in action "stream:Read"; did you mean "streams:Read"?'),
     ],
 )
@@ -76,6 +82,9 @@ def test_unknown_action_is_refused_with_the_nearest_name(effect: str, element: s
         "kms:Decrypt",
         "s3-object-lambda:*",
         "iam:PassRole",
+        "q:StartConversation",
+        "m2:CreateEnvironment",
+        "execute-api:Invoke",
     ],
 )
 def test_action_that_aws_has_is_accepted(action: str) -> None:

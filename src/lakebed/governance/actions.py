@@ -8,6 +8,7 @@ for the same reason (ADR 44).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
@@ -100,6 +101,12 @@ KNOWN_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
 _LOWER: Final = {service: frozenset(name.lower() for name in names) for service, names in KNOWN_ACTIONS.items()}
 _ALL_LOWER: Final = frozenset[str]().union(*_LOWER.values())
 
+_ALL: Final = frozenset[str]().union(*KNOWN_ACTIONS.values())
+
+_SERVICE: Final = re.compile(r"[a-z0-9.-]+")
+_NAME: Final = re.compile(r"[a-z0-9_.*?-]+")
+"""What services of AWS and their actions are written with, in lower case."""
+
 _SERVICE_LIKENESS: Final = 0.8
 """From it on a service counts as a misspelling of ours. No service of AWS is so similar; a test walks them."""
 
@@ -113,16 +120,29 @@ def action_problem(written: str) -> str | None:
         return None
     known = _LOWER.get(service)
     if known is None and not _has_wildcards(service):
-        nearest = get_close_matches(service, KNOWN_ACTIONS, 1, _SERVICE_LIKENESS)
-        if not nearest:
-            return None  # another service of AWS
-        return f'unknown service in action "{written}"; did you mean "{nearest[0]}:{written.partition(":")[2]}"?'
+        nearest = _nearest_service(service)
+        if nearest is not None:
+            return f'unknown service in action "{written}"; did you mean "{nearest}:{written.partition(":")[2]}"?'
+        if not _SERVICE.fullmatch(service):
+            return f'unknown service in action "{written}"'
+        if not _NAME.fullmatch(action.partition(":")[2]):
+            return f'unknown action "{written}"{nearest_name(written, _ALL)}'
+        return None  # another service of AWS
     if is_pattern:
         pattern = Pattern(action, variables=False)
         if any(pattern.matches(name, _no_values) for name in _ALL_LOWER if known is None or name in known):
             return None
         return f'no known action matches "{written}"{nearest_name(written, KNOWN_ACTIONS.get(service, ()))}'
     return f'unknown action "{written}"{nearest_name(written, KNOWN_ACTIONS[service])}'
+
+
+def _nearest_service(written: str) -> str | None:
+    """The service of ours that another name is a misspelling of, if it is one."""
+    nearest = get_close_matches(written, KNOWN_ACTIONS, 1, _SERVICE_LIKENESS)
+    if nearest:
+        return nearest[0]
+    # Too short to be that similar. No service of AWS is named so.
+    return "s3" if len(written) <= 2 and ("3" in written or written.startswith("s")) else None
 
 
 def _has_wildcards(text: str) -> bool:
