@@ -7,6 +7,7 @@ import pytest
 
 from lakebed.core.errors import Unavailable
 from lakebed.objects import reaper
+from lakebed.objects.ingest import BLOBS_PREFIX
 from lakebed.storage.faults import FailAfter, FailBefore, FailPartway, FaultScript, FaultyStorage
 from lakebed.storage.memory import MemoryStorage
 from tests.meta.stores import until
@@ -38,6 +39,17 @@ async def test_sweep_removes_all_garbage_and_nothing_else(store: ObjectStore, mo
     assert await store.get("bucket", "kept") == BIG
     assert await store.reaper.sweep() == 0
     await check_tables(store)
+
+
+async def test_sweep_logs_count_bytes_and_first_keys(store: ObjectStore, caplog: pytest.LogCaptureFixture) -> None:
+    await _make_garbage(store, 7)
+    stored = sum([head.size async for head in store.storage.list_prefix(BLOBS_PREFIX)])
+    with caplog.at_level(logging.INFO, "lakebed.objects"):
+        await store.reaper.sweep()
+    (record,) = [record for record in caplog.records if record.getMessage() == "garbage blobs deleted"]
+    logged = vars(record)
+    assert (logged["count"], logged["bytes"], len(logged["first_keys"])) == (7, stored, 5)
+    assert stored >= 7 * len(BIG)
 
 
 async def test_garbage_waits_for_downloads_that_began_before(light_store: ObjectStore) -> None:

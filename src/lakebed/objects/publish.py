@@ -19,6 +19,7 @@ from . import rows
 from .bucket import Bucket
 from .model import DEFAULT_ATTRIBUTES, Piece, StoredObject, pack, unpack_layout
 from .rows import object_from, version_from
+from .sealing import sealed_size
 
 
 @dataclass(slots=True)
@@ -74,8 +75,13 @@ async def drop_blob(tx: Transaction, piece: Piece, displaced: Displaced) -> None
     """Nothing refers to the piece's blob any more."""
     if piece.blob is not None:
         await tx.run(rows.DELETE_BLOB, piece.blob)
-        await tx.run(rows.INSERT_GARBAGE, piece.blob, displaced.due_ms)
+        await tx.run(rows.INSERT_GARBAGE, piece.blob, displaced.due_ms, _stored_size(piece))
         displaced.blobs.append(piece.blob)
+
+
+def _stored_size(piece: Piece) -> int:
+    """The bytes of a piece's own blob in the object store."""
+    return piece.size if piece.seal is None else sealed_size(piece.size)
 
 
 async def make_current(

@@ -65,14 +65,19 @@ class BlobReaper:
         """Remove everything that is due; how many blobs that was."""
         removed = 0
         while True:
-            due = [BlobId(row[0]) for row in await self._meta.rows(rows.DUE_GARBAGE, self._clock.now_ms(), _BATCH)]
-            if not due:
+            found = await self._meta.rows(rows.DUE_GARBAGE, self._clock.now_ms(), _BATCH)
+            if not found:
                 return removed
+            due = [BlobId(row[0]) for row in found]
             await self._remove(due)
             removed += len(due)
             log.info(
                 "garbage blobs deleted",
-                extra={"count": len(due), "first_keys": [blob_key(blob) for blob in due[:FIRST_KEYS]]},
+                extra={
+                    "count": len(due),
+                    "bytes": sum(row[1] for row in found),
+                    "first_keys": [blob_key(blob) for blob in due[:FIRST_KEYS]],
+                },
             )
 
     async def _remove(self, blobs: list[BlobId]) -> None:
