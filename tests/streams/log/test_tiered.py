@@ -8,6 +8,7 @@ import shutil
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -283,6 +284,41 @@ async def test_a_tail_of_many_small_objects_is_merged_and_read_by_another_server
     assert (await read_all(log)).startswith(was)
     assert log.end_offset == 202
     assert (await log.append(plain_batch(2, writer_id=7, sequence=99), Acks.ALL)).is_repeated
+
+
+async def test_records_that_arrive_while_a_segment_is_uploaded_are_read_by_another_server(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await world.server("one")
+    log = await first.open(ack_after_upload=True)
+    numbers = itertools.count()
+
+    async def append() -> None:
+        number = next(numbers)
+        await log.append(plain_batch(2, bytes([number % 251]) * 50, writer_id=7, sequence=number), Acks.ALL)
+
+    async def append_until_sealed() -> None:
+        sealed = len(log.local.segments)
+        while len(log.local.segments) == sealed:
+            await append()
+
+    await append_until_sealed()
+    upload = log.remote.upload
+
+    async def upload_slowly(*arguments: Any) -> None:
+        await upload(*arguments)
+        await append_until_sealed()
+        await append()
+
+    monkeypatch.setattr(log.remote, "upload", upload_slowly)
+    await log.tend(KEEP)
+    monkeypatch.setattr(log.remote, "upload", upload)
+    await log.tend(KEEP)
+    was = await read_all(log)
+    first.stop()
+    shutil.rmtree(first.folder)
+    second = await world.server("two")
+    assert await read_all(await second.open(ack_after_upload=True)) == was
 
 
 async def test_a_former_leader_removes_nothing_of_the_tail(world: World) -> None:

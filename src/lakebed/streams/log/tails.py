@@ -131,9 +131,9 @@ class Tail:
             await self._logs.storage.put(self._key(piece), body)
         self._pieces[piece] = len(body)
 
-    def runs(self, offset: int, stable: int) -> list[list[TailPiece]]:
-        """Runs of pieces of the log between these offsets that are to be merged."""
-        found = [piece for piece in chain(self._pieces, offset) if piece.end <= stable]
+    def runs(self, copied_end: int, start: int, end: int) -> list[list[TailPiece]]:
+        """Runs of pieces of the log between `start` and `end` that are to be merged. The log begins at `copied_end`."""
+        found = [piece for piece in chain(self._pieces, copied_end) if start <= piece.start and piece.end <= end]
         return mergeable([(piece, self._pieces[piece]) for piece in found])
 
     def size_of(self, run: Sequence[TailPiece]) -> int:

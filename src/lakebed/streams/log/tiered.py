@@ -356,8 +356,13 @@ class TieredLog:
         await self._tail.drop(self._remote.manifest.copied_end)
 
     async def _merge_tail(self) -> None:
-        """Merge what is many small objects of the tail: another leader would read each before it serves the log."""
-        for run in self._tail.runs(self._remote.manifest.copied_end, self._local.stable_offset):
+        """Merge what is many small objects of the tail: another leader would read each before it serves the log.
+
+        Only those of the last segment: once a segment that was sealed meanwhile is uploaded, the tail is looked for
+        where that ends, and an object that begins before is not found.
+        """
+        start, end = self._local.segments[-1].base_offset, self._local.stable_offset
+        for run in self._tail.runs(self._remote.manifest.copied_end, start, end):
             size, body, offset = self._tail.size_of(run), bytearray(), run[0].start
             while len(body) < size:
                 found = await self._local.read_stored(offset, size - len(body))
