@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.streams import tending as tending_module
@@ -53,7 +53,7 @@ class LogShelf:
         )
         self.opened: list[TableBucket] = []
 
-    async def _epoch(self, tx: Transaction) -> int:
+    async def _epoch(self, reader: Reader) -> int:
         return 1
 
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:

@@ -7,8 +7,9 @@ The server writes its log in order, so a small commit that does wait for the dis
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
+
+from lakebed.core.shared_runs import SharedRuns
 
 _WAITING_COMMIT = "SELECT pg_logical_emit_message(true, 'lakebed', '')"
 """Something to commit that touches no table. It waits for whatever the server's `synchronous_commit` says."""
@@ -19,24 +20,11 @@ class CommitFlush:
 
     def __init__(self, pool: Any) -> None:  # Any: asyncpg comes without types
         self._pool = pool
-        self._current: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
+        self._runs = SharedRuns(self._flush)
 
     async def wait(self) -> None:
         """Return when all that was committed before now is on stable storage. Raises what the driver raises."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._flush_after(self._current))
-            self._next.add_done_callback(_look_at)
-        await asyncio.shield(self._next)
+        await self._runs.wait()
 
-    async def _flush_after(self, current: asyncio.Task[None] | None) -> None:
-        if current is not None:
-            await asyncio.wait([current])
-        self._current, self._next = self._next, None
+    async def _flush(self) -> None:
         await self._pool.execute(_WAITING_COMMIT)
-
-
-def _look_at(flush: asyncio.Task[None]) -> None:
-    """Take note of a failure even if everybody who waited for it was cancelled."""
-    if not flush.cancelled():
-        flush.exception()

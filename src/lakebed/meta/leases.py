@@ -88,12 +88,12 @@ class Leases:
 
         await self._store.transact(work)
 
-    async def check(self, tx: Transaction, lease: Lease) -> None:
-        """Raise Fenced unless `lease` is the newest of its name: what `tx` commits is then the holder's to commit.
+    async def check(self, reader: Reader, lease: Lease) -> None:
+        """Raise Fenced unless `lease` is the newest of its name: what a transaction commits is then the holder's.
 
         A lease that expired and was not taken since still passes: nobody can have acted in between.
         """
-        current = await self.find(tx, lease.name)
+        current = await self.find(reader, lease.name)
         if current is None or (current.holder, current.token) != (lease.holder, lease.token):
             raise _fenced(lease)
 

@@ -22,7 +22,7 @@ from lakebed.governance.tokens import Attempts, Clients, SecretHashes
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.meta.seam import MetaStore, Reader
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.attachment import STREAM_SERVERS_PREFIX
 from lakebed.storage.ownership import Ownership
@@ -220,11 +220,11 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     def is_home() -> bool:
         return home.is_here
 
-    async def fence(tx: Transaction) -> int:
+    async def fence(reader: Reader) -> int:
         lease = home.lease
         if lease is None:
             raise Fenced("this server is not the home of streams")
-        await leases.check(tx, lease)
+        await leases.check(reader, lease)
         return lease.token
 
     at_home = HomeStore(meta, fence)

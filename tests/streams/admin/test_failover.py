@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, NotFound, StateConflict
 from lakebed.meta.leases import Lease, Leases
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader
 from lakebed.streams.admin.failover import Failover, StreamStatus
 from lakebed.streams.home import LEASE
 from lakebed.streams.log.log_rows import LogRows
@@ -28,7 +28,7 @@ class Servers:
         self.rows = LogRows(world.store, self._fence)
         self.failover = Failover(world.store, world.outbox, world.clock, world.gate, self.leases, self.registry)
 
-    async def _fence(self, tx: Transaction) -> int:
+    async def _fence(self, reader: Reader) -> int:
         return 1
 
     async def lead(self, server: SeenServer) -> Lease | None:

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from lakebed.core.errors import AccessDenied, Unavailable
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.admin.stats import Health, HealthCheck, HealthStatus, Stats
@@ -49,7 +49,7 @@ class Checked:
         )
         self.stats = Stats(world.gate, world.tables, self.buckets, self.check)
 
-    async def _epoch(self, tx: Transaction) -> int:
+    async def _epoch(self, reader: Reader) -> int:
         return 1
 
     async def colour(self) -> HealthStatus:

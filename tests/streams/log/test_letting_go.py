@@ -12,7 +12,7 @@ import pytest
 
 from lakebed.core.errors import ForeignStore, Unavailable
 from lakebed.core.ids import DeploymentId
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader
 from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import Key, ObjectHead
 from lakebed.streams.failures import Reason
@@ -205,7 +205,7 @@ async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
     await log.tend(KEEP)
     await log.remove()
 
-    async def fence(tx: Transaction) -> int:
+    async def fence(reader: Reader) -> int:
         return 1
 
     remotes = RemoteLogs(

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.storage.seam import Key
+from lakebed.core.errors import Unavailable
+from lakebed.meta.seam import Row, Value
+from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.failures import Reason
 from lakebed.streams.log import tiered
 from lakebed.streams.log.batches import is_whole, walk
@@ -391,12 +393,64 @@ async def test_what_a_former_home_sends_too_late_is_not_the_log(world: World) ->
     new = await second.open(ack_after_upload=True)
     await fill(new, 3, first=2)
     was = await read_all(new)
-    await old.append(plain_batch(9), Acks.NONE)
-    await old.local.settle(13)
+    # By its own clock the first leads still.
+    with refused(Reason.NOT_LEADER):
+        await old.append(plain_batch(9), Acks.ALL)
+    assert old.stable_offset == 4, "nor is it read there"
     second.stop()
     shutil.rmtree(second.folder)
     third = await world.server("three")
     assert await read_all(await third.open(ack_after_upload=True)) == was
+
+
+async def test_a_log_is_not_opened_by_a_server_that_another_overtook(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await world.server("one")
+    log = await first.open(ack_after_upload=True)
+    await fill(log, 1)
+    world.storage.is_away = True
+    waiting = asyncio.create_task(log.append(plain_batch(2, writer_id=7, sequence=1), Acks.ALL))
+    while not world.storage.refused:
+        await asyncio.sleep(0.01)
+    shutil.copytree(first.folder, world.folder / "as the kill left it")
+    await log.close()
+    await asyncio.gather(waiting, return_exceptions=True)
+    first.stop()
+    shutil.rmtree(first.folder)
+    (world.folder / "as the kill left it").rename(first.folder)
+    world.storage.is_away = False
+    first.run()
+    await first.begin()
+    put = world.storage.put
+
+    async def put_late(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
+        monkeypatch.setattr(world.storage, "put", put)
+        await (await world.server("two")).open(ack_after_upload=True)
+        return await put(key, body, metadata=metadata)
+
+    monkeypatch.setattr(world.storage, "put", put_late)
+    # It would answer that record, sent again, as acknowledged.
+    with refused(Reason.NOT_LEADER):
+        await first.open(ack_after_upload=True)
+
+
+async def test_appends_wait_for_the_metadata_store_and_go_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await (await world.server("one")).open(ack_after_upload=True)
+    asked = asyncio.Event()
+    row = world.meta.row
+
+    async def is_away(sql: str, *values: Value) -> Row | None:
+        asked.set()
+        raise Unavailable("the metadata store is away")
+
+    monkeypatch.setattr(world.meta, "row", is_away)
+    waiting = asyncio.create_task(log.append(plain_batch(2), Acks.ALL))
+    await asyncio.wait({waiting, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    assert not waiting.done()
+    assert log.stable_offset == 0
+    monkeypatch.setattr(world.meta, "row", row)
+    assert (await waiting).end_offset == 2
 
 
 async def test_a_tail_that_was_only_here_is_uploaded_once_that_is_asked_for(world: World) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.meta.leases import Lease, Leases
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Reader
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
@@ -112,9 +112,9 @@ class Server:
         """Logs in the object store, as this server changes them while it leads."""
         leases = Leases(self._world.meta, self._world.clock)
 
-        async def fence(tx: Transaction) -> int:
+        async def fence(reader: Reader) -> int:
             assert self.lease is not None
-            await leases.check(tx, self.lease)
+            await leases.check(reader, self.lease)
             return self.lease.token
 
         return RemoteLogs(

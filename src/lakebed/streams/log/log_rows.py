@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lakebed.core.errors import Fenced
+from lakebed.core.shared_runs import SharedRuns
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.storage.seam import Key
 from lakebed.streams.failures import Reason, StreamFailure
@@ -19,7 +20,7 @@ from lakebed.streams.seam import TableBucket
 
 __all__ = ["Fence", "LogRow", "LogRows", "sample_manifests", "tail_fence"]
 
-Fence: TypeAlias = Callable[[Transaction], Awaitable[int]]
+Fence: TypeAlias = Callable[[Reader], Awaitable[int]]
 """Raises Fenced unless its server is the home of streams; the epoch, if it is."""
 
 _FIND = """
@@ -81,6 +82,7 @@ class LogRows:
     def __init__(self, store: MetaStore, fence: Fence) -> None:
         self._store = store
         self._fence = fence
+        self._checks = SharedRuns(self._check)
 
     def fenced_by(self, fence: Fence) -> LogRows:
         """The same rows, changed under another fence."""
@@ -90,6 +92,16 @@ class LogRows:
         """A log's row; that of one that was never opened if there is none."""
         found = await (reader or self._store).row(_FIND, *_key(bucket))
         return LogRow() if found is None else LogRow(*found)
+
+    async def check(self) -> None:
+        """Return if this server could change rows at some moment after the call. Raises Fenced.
+
+        Unlike its clock, the metadata store knows that no other server has begun to lead. Calls share their reads.
+        """
+        await self._checks.wait()
+
+    async def _check(self) -> None:
+        await self._fence(self._store)
 
     async def claim(self, bucket: TableBucket, folder: str, server: str) -> tuple[LogRow, int]:
         """Open a log here: what its row said before, and the epoch now.
@@ -212,8 +224,8 @@ def tail_fence(bucket: TableBucket, row: LogRow) -> Fence:
     fence can come between the records of another.
     """
 
-    async def check(tx: Transaction) -> int:
-        found = await tx.row(_FIND, *_key(bucket))
+    async def check(reader: Reader) -> int:
+        found = await reader.row(_FIND, *_key(bucket))
         if found is None or tuple(found[:2]) != (row.epoch, row.tail_server):
             raise Fenced(f"the log was dropped, or its server was given up. server={row.tail_server} bucket={bucket}")
         return row.epoch

@@ -349,7 +349,7 @@ class RemoteLog:
     async def check_leads(self) -> None:
         """Return if this server leads. Raises NOT_LEADER, STORAGE."""
         with storage_failures():
-            await self._logs.rows.manifest(self._place.bucket)
+            await self._logs.rows.check()
 
     async def release_tail(self) -> None:
         """All that was acknowledged is here. Raises NOT_LEADER, STORAGE."""

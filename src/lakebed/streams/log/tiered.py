@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from awscrt.checksums import crc32c
@@ -82,6 +82,9 @@ async def open_tiered(
             await log.upload_tail(copied)
             if row.tail_server:
                 await remotes.release_tail(bucket)
+            else:
+                # Otherwise another server may have opened the log before it could find what was uploaded.
+                await remote.check_leads()
         elif not row.tail_server:
             await remotes.keep_tail(bucket, server, remote.manifest.copied_end, local.stable_offset)
     except BaseException:
@@ -385,15 +388,19 @@ class TieredLog:
         words = "appends wait for the byte store. from=%d to=%d"
         telling = asyncio.get_running_loop().call_later(_SLOW_SECONDS, _logger.warning, words, start, end)
         try:
-            await self._put_in_tail(self._tail, start, end, batches)
+            await self._insist(lambda: self._tail.put(start, end, batches))
+            # The next leader finds what was uploaded before it begins to lead. Clocks differ and stand still, so only
+            # the metadata store knows that this was.
+            await self._insist(self._remote.check_leads)
         finally:
             telling.cancel()
 
-    async def _put_in_tail(self, tail: Tail, start: int, end: int, batches: Sequence[Buffer]) -> None:
+    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Repeat `work` while a store is away. Raises STORAGE once the log is closing, NOT_LEADER."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return await tail.put(start, end, batches)
+                return await work()
             except StreamFailure as failure:
                 if failure.reason is not Reason.STORAGE or self._closing.is_set():
                     raise
