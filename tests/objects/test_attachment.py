@@ -290,6 +290,18 @@ async def test_a_store_that_lacks_objects_is_attached_only_if_the_loss_is_accept
     await site.attachment.confirm_at_start()
 
 
+async def test_before_a_store_is_attached_the_servers_on_the_former_one_are_forgotten(site: Site) -> None:
+    markers: list[Marker | None] = []
+
+    async def forget_servers() -> None:
+        markers.append(await read_marker(site.storage))
+
+    attachment = Attachment(site.meta, site.storage, "store", before_attaching=forget_servers)
+    await attachment.attach(replacing=None, accept_loss=False)
+    await attachment.attach(replacing=None, accept_loss=False)
+    assert markers == [None], "once, and again only if the attaching did not succeed"
+
+
 async def test_stream_tables_of_another_deployment_are_never_attached(site: Site) -> None:
     await site.storage.put(Key("streams/log/fluss/orders-1/0/metadata/a.manifest"), b"{}")
     with pytest.raises(StateConflict, match="stream tables of another deployment"):

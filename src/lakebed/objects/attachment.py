@@ -92,9 +92,19 @@ class Attachment:
     """An object store and the metadata store that it is to belong to."""
 
     def __init__(
-        self, meta: MetaStore, storage: ObjectStorage, place: str, *, sample_streams: SampleKeys | None = None
+        self,
+        meta: MetaStore,
+        storage: ObjectStorage,
+        place: str,
+        *,
+        sample_streams: SampleKeys | None = None,
+        before_attaching: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`place` names the object store in errors; `sample_streams` finds keys of stream tables."""
+        """`place` names the object store in errors; `sample_streams` finds keys of stream tables.
+
+        `before_attaching` drops what the metadata says of servers on the former store.
+        """
+        self._before_attaching = before_attaching
         self._meta = meta
         self._storage = storage
         self._place = place
@@ -163,6 +173,8 @@ class Attachment:
                 "the store holds stream tables of another deployment; move them away, or use another prefix."
                 f" store={self._place} prefix={STREAMS_PREFIX}"
             )
+        if self._before_attaching is not None:
+            await self._before_attaching()
         marker = Marker(evidence.metadata_deployment, attached=not evidence.store_is_empty)
         await claim_marker(self._storage, marker, replacing=True)
         return state

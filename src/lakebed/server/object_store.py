@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from lakebed.core.clock import Clock
+from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.attachment import Attachment
@@ -15,6 +15,7 @@ from lakebed.storage.folder import FolderStorage
 from lakebed.storage.ownership import StoreOwnership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.log.log_rows import sample_manifests
+from lakebed.streams.server_registry import ServerRegistry
 
 BYTES_FOLDER: Final = "bytes"
 
@@ -38,7 +39,11 @@ async def confirm_object_store(settings: Settings, meta: MetaStore, storage: Obj
 def attachment_of(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> Attachment:
     """The stores that the settings name, as a pair."""
     return Attachment(
-        meta, storage, store_address(settings), sample_streams=lambda limit: sample_manifests(meta, limit)
+        meta,
+        storage,
+        store_address(settings),
+        sample_streams=lambda limit: sample_manifests(meta, limit),
+        before_attaching=ServerRegistry(meta, SystemClock()).clear,
     )
 
 

@@ -53,7 +53,7 @@ from lakebed.streams.partitions import Partitions
 from lakebed.streams.purging import Purging
 from lakebed.streams.returning import TailReturn
 from lakebed.streams.server_registry import SeenServer, ServerRegistry
-from lakebed.streams.shared_store import confirm_shared
+from lakebed.streams.shared_store import join_servers
 from lakebed.streams.tables import Tables
 from lakebed.streams.tending import Tending
 from lakebed.streams.traffic import Traffic
@@ -142,7 +142,8 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         number = await _server_number(meta, folder)
         registry = ServerRegistry(meta, clock)
         if settings.meta.is_postgres:
-            await confirm_shared(storage, registry, clock, prefix=SERVERS_PREFIX, server=server)
+            own = SeenServer(server, number, str(address), acks_after_upload(settings))
+            await join_servers(storage, registry, own, prefix=SERVERS_PREFIX, ttl_seconds=settings.streams.lease)
         try:
             sizes = LogSettings(segment_bytes=settings.streams.segment)
             logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes, folder_ownership.confirm)

@@ -21,6 +21,7 @@ _ALL: Final = """
 SELECT name, number, address, acks_uploaded, failure, seen_ms, expires_ms FROM stream_servers ORDER BY number
 """
 _REMOVE: Final = "DELETE FROM stream_servers WHERE name = ?"
+_REMOVE_ALL: Final = "DELETE FROM stream_servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +75,19 @@ class ServerRegistry:
     async def remove(self, tx: Transaction, name: str) -> None:
         """Forget a server. It is there again with its next report."""
         await tx.run(_REMOVE, name)
+
+    async def withdraw(self, name: str) -> None:
+        """Forget a server that does not start."""
+
+        async def work(tx: Transaction) -> None:
+            await self.remove(tx, name)
+
+        await self._meta.transact(work)
+
+    async def clear(self) -> None:
+        """Forget all servers: the object store is another one from now on, and each registers when it starts on it."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(_REMOVE_ALL)
+
+        await self._meta.transact(work)
