@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.log import tiered
 from lakebed.streams.log.batches import walk
 from lakebed.streams.log.local_copy import LocalCopy, LocalFiles, judge
 from lakebed.streams.log.log_rows import LogRow
@@ -208,6 +209,25 @@ async def test_a_disk_that_lost_acknowledged_records_is_not_gone_on_from(world: 
             await world.follower("one").return_tail()
     await forget(world, "one")
     assert (await (await world.server("two")).open()).end_offset == 0
+
+
+async def test_stale_files_that_cannot_be_removed_are_not_taken_for_the_log(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await world.server("one")
+    await fill(await first.open(ack_after_upload=True), 3)
+    first.stop()
+    second = await world.server("two")
+    log = await second.open(ack_after_upload=True)
+    await fill(log, 3, first=3)
+    was = await dead(second, log)
+    first.run()
+    await first.begin()
+    with monkeypatch.context() as patched:
+        patched.setattr(tiered, "remove_tree", lambda folder: None)
+        with refused(Reason.LOG_STORAGE):
+            await first.open(ack_after_upload=True)
+    assert await read_all(await first.open(ack_after_upload=True)) == was
 
 
 async def test_an_opening_that_a_crash_ended_leaves_no_stale_files_for_the_log(

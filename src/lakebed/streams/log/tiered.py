@@ -149,6 +149,10 @@ async def _open_current(
         )
     with storage_failures():
         await logs.discard(bucket)
+    if await logs.run(_has_files, folder):
+        raise StreamFailure(
+            Reason.LOG_STORAGE, f"stale files of a log cannot be removed: remove the folder. folder={folder}"
+        )
     return None
 
 
