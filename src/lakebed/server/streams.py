@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
-from lakebed.core.errors import Fenced, LakebedError, Unavailable
+from lakebed.core.errors import Corrupted, Fenced, LakebedError, Unavailable
 from lakebed.core.settings import Address, Settings
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.tokens import Attempts, Clients, SecretHashes
@@ -25,6 +25,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.attachment import STREAM_SERVERS_PREFIX
+from lakebed.storage.files import make_folder, sync_folder
 from lakebed.storage.ownership import Ownership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.admin.census import CensusTaker
@@ -47,6 +48,7 @@ from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.log.logs import Logs
+from lakebed.streams.log.recovery import replace_file
 from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
 from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.partitions import Partitions
@@ -176,11 +178,17 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
 
 def _server_name(folder: Path) -> str:
     """A name that this data folder's server has and no other: it stays the same when the server starts again."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(str(folder))
     path = folder / SERVER_NAME_FILE
     if not path.exists():
         _keep(path, secrets.token_hex(8))
-    return path.read_text(encoding="ascii").strip()
+    name = path.read_text(encoding="ascii").strip()
+    if not name:
+        raise Corrupted(
+            "the name of this stream server is lost: its file is empty. Write the name back that `lakebed streams "
+            f"status` shows for this server; under another one its records stay stranded. file={path}"
+        )
+    return name
 
 
 async def _server_number(meta: MetaStore, folder: Path) -> int:
@@ -193,9 +201,9 @@ async def _server_number(meta: MetaStore, folder: Path) -> int:
 
 
 def _keep(path: Path, words: str) -> None:
-    fresh = path.with_suffix(".new")
-    fresh.write_text(words, encoding="ascii")
-    fresh.replace(path)
+    """Write a file that survives a loss of power: rows of logs name the server that alone has their records."""
+    replace_file(str(path), words.encode("ascii"))
+    sync_folder(str(path.parent))
 
 
 def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
