@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -52,9 +53,13 @@ def test_a_name_that_does_not_resolve_is_refused_with_what_to_set() -> None:
         derived(settings("0.0.0.0:9123"), unknown="lake-1.example")
 
 
-def test_a_machine_without_a_name_of_its_own_is_refused_where_others_send_clients_to_it() -> None:
-    with pytest.raises(InvalidSetting, match=r"^streams\.advertise: not set.*localhost"):
-        derived(settings("0.0.0.0:9123"), name="localhost")
+@pytest.mark.parametrize(
+    "name",
+    ["localhost", "localhost.localdomain", "Localhost6.localdomain6", "lake.localhost", "ip6-localhost", "127.0.0.1"],
+)
+def test_a_machine_without_a_name_of_its_own_is_refused_where_others_send_clients_to_it(name: str) -> None:
+    with pytest.raises(InvalidSetting, match=rf"^streams\.advertise: not set.*{re.escape(name)}"):
+        derived(settings("0.0.0.0:9123"), name=name)
 
 
 def test_a_single_server_needs_no_name() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable
+from typing import Final
 
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import Address, Settings
 
 __all__ = ["advertised_address"]
+
+_LOOPBACK_NAME: Final = re.compile(r"localhost[46]?(\..*)?|.*\.localhost|ip6-(localhost|loopback)", re.IGNORECASE)
+"""Names that every machine has for itself."""
 
 
 def advertised_address(
@@ -32,7 +37,7 @@ def advertised_address(
         return Address(listen.host, port)
     derived = Address(machine_name(), port)
     if settings.meta.is_postgres:
-        if Address(derived.host, port).is_loopback:
+        if derived.is_loopback or _LOOPBACK_NAME.fullmatch(derived.host):
             raise InvalidSetting(
                 "streams.advertise: not set, streams.listen is every interface, and this machine's name is "
                 f"{derived.host}: other servers cannot send clients there. Set the address by which clients reach this "
