@@ -323,6 +323,21 @@ async def test_records_that_arrive_while_a_segment_is_uploaded_are_read_by_anoth
     assert await read_all(await second.open(ack_after_upload=True)) == was
 
 
+async def test_a_damaged_object_of_the_tail_is_not_merged(world: World) -> None:
+    world.settings = LARGE
+    server = await world.server("one")
+    log = await server.open(ack_after_upload=True)
+    for sequence in range(40):
+        await log.append(plain_batch(2, writer_id=7, sequence=sequence), Acks.ALL)
+    await log.close()
+    names = await world.storage.names("log/db/events-7/0/tail/")
+    await world.storage.put(Key(names[-1]), await world.storage.get(Key(names[-1])) + b"more than the log has")
+    log = await server.open(ack_after_upload=True)
+    with refused(Reason.LOG_STORAGE):
+        await log.tend(KEEP)
+    assert await world.storage.names("log/db/events-7/0/tail/") == names
+
+
 async def test_a_former_leader_removes_nothing_of_the_tail(world: World) -> None:
     world.settings = LARGE
     first = await world.server("one")

@@ -371,7 +371,7 @@ class TieredLog:
         start, end = self._local.segments[-1].base_offset, self._local.stable_offset
         for run in self._tail.runs(self._remote.manifest.copied_end, start, end):
             size, body, offset = self._tail.size_of(run), bytearray(), run[0].start
-            while len(body) < size:
+            while offset < run[-1].end:
                 found = await self._local.read_stored(offset, size - len(body))
                 body += found.records
                 offset = found.next_offset
