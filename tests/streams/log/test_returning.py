@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakebed.storage import files
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams import local_files
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.log.batches import walk
 from lakebed.streams.log.local_copy import LocalCopy, LocalFiles, judge
@@ -224,7 +224,7 @@ async def test_stale_files_that_cannot_be_removed_are_not_taken_for_the_log(
     first.run()
     await first.begin()
     with monkeypatch.context() as patched:
-        patched.setattr(local_files, "remove_tree", lambda folder: None)
+        patched.setattr(files, "remove_tree", lambda folder: None)
         with refused(Reason.LOG_STORAGE):
             await first.open(ack_after_upload=True)
     assert await read_all(await first.open(ack_after_upload=True)) == was
