@@ -76,6 +76,17 @@ def test_a_file_system_without_locks_is_an_error_that_says_so(tmp_path: Path, mo
         DataFolderLock.acquire(tmp_path, "127.0.0.1:9000")
 
 
+@pytest.mark.parametrize("below", ["", "below/it"])
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(InvalidSetting) as refused:
+        DataFolderLock.acquire(file / below, "127.0.0.1:9000")
+    assert str(refused.value) == (
+        f"server.data: expected a folder, found a file; name another one with --data. path={file}"
+    )
+
+
 # -- on real servers -------------------------------------------------------------------------------------------------
 
 

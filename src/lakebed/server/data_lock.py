@@ -108,5 +108,13 @@ def _taken(descriptor: int, folder: Path) -> StateConflict:
     )
 
 
+def found_a_file(path: Path) -> InvalidSetting:
+    """The error of a path that is in the data folder, if a file is where a folder is expected."""
+    file = next((parent for parent in path.parents if parent.is_file()), path.parent)
+    return InvalidSetting(f"server.data: expected a folder, found a file; name another one with --data. path={file}")
+
+
 def _unusable(folder: Path, error: OSError) -> InvalidSetting:
+    if isinstance(error, NotADirectoryError):
+        return found_a_file(folder / LOCK_FILE)
     return InvalidSetting(f"server.data: the folder cannot be used. path={folder} reason={error.strerror}")

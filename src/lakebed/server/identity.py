@@ -22,6 +22,8 @@ from lakebed.core.ids import new_access_key_id, new_secret_key
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import Settings, active_master_key, decode_master_key
 
+from .data_lock import found_a_file
+
 SECRETS_FILE: Final = "secrets.json"
 _FORMAT: Final = 1
 
@@ -132,9 +134,7 @@ def _read(path: Path) -> _StoredSecrets | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError as error:
-        raise InvalidSetting(
-            f"server.data: expected a folder, found a file; name another one with --data. path={_file_among(path)}"
-        ) from error
+        raise found_a_file(path) from error
     except OSError as error:
         raise InvalidSetting(f"server.data: cannot read the secrets. path={path} reason={error.strerror}") from error
     with open(descriptor, "rb") as file:
@@ -156,11 +156,6 @@ def _read(path: Path) -> _StoredSecrets | None:
         # encrypted with the lost key would be lost with it.
         raise Corrupted(f"secrets file is damaged: {damage}; restore it from a backup. path={path}")
     return stored
-
-
-def _file_among(path: Path) -> Path:
-    """The file that a path treats as a folder."""
-    return next((parent for parent in path.parents if parent.is_file()), path.parent)
 
 
 def _create(path: Path, fresh: _StoredSecrets) -> None:
