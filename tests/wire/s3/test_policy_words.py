@@ -93,7 +93,14 @@ def test_bucket_without_tables_has_no_words_for_them() -> None:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ("{true}", "This policy contains invalid Json"),
+        (
+            "{true}",
+            "This policy contains invalid Json: line 1 column 2: expecting property name enclosed in double quotes",
+        ),
+        (
+            '{\n "Statement": [\n  {"a": 1 "b": 2}]}',
+            "This policy contains invalid Json: line 3 column 11: expecting ',' delimiter",
+        ),
         ("[]", "Policies must be valid JSON and the first byte must be '{'"),
         ("", "Policies must be valid JSON and the first byte must be '{'"),
         ("{}", "Missing required field Statement"),
