@@ -16,6 +16,7 @@ from lakebed.core.settings import ConditionalPut, RetrySettings, S3StorageSettin
 from lakebed.server.remote_storage import open_remote
 from lakebed.storage.seam import Key
 from tests.fixtures.ports import free_port
+from tests.fixtures.scripted_http import Answer, scripted_server
 from tests.fixtures.server import RunningServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -59,6 +60,16 @@ async def test_a_store_that_cannot_be_reached_is_named_and_said_to_hold_nothing(
     assert f"endpoint={endpoint} bucket={settings.bucket}" in str(away.value)
     assert str(away.value).endswith("reason=Connection refused")
     assert "left behind" not in caplog.text
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_an_endpoint_that_is_no_store_is_named(settings: S3StorageSettings, status: int) -> None:
+    with scripted_server(lambda asked: Answer(status, b"<html>a web page</html>")) as other:
+        with pytest.raises(InvalidSetting) as caught:
+            await open_remote(dataclasses.replace(settings, endpoint=other.url), SystemClock())
+        said = str(caught.value)
+        assert said.startswith("storage.s3.endpoint: no S3 store answers there. ")
+        assert f"endpoint={other.url} bucket={settings.bucket}" in said
 
 
 async def test_what_the_store_refuses_is_told_of_the_settings(settings: S3StorageSettings) -> None:

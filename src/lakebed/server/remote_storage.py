@@ -5,10 +5,12 @@ from __future__ import annotations
 from lakebed.core.clock import Clock
 from lakebed.core.errors import (
     AccessDenied,
+    InvalidInput,
     InvalidSetting,
     LakebedError,
     MissingExtra,
     NoSuchBucket,
+    NotFound,
     Throttled,
     Unauthenticated,
     Unavailable,
@@ -88,6 +90,8 @@ def connection_failure(error: LakebedError, settings: S3StorageSettings) -> Lake
         )
     if isinstance(error, Unavailable | Throttled):
         return Unavailable(f"the object store cannot be reached: check storage.s3.endpoint and the network. {place}")
+    if isinstance(error, NotFound | InvalidInput):
+        return InvalidSetting(f"storage.s3.endpoint: no S3 store answers there. {place}")
     return error
 
 
