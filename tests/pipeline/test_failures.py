@@ -10,6 +10,7 @@ from lakebed.core.errors import (
     InvalidInput,
     LakebedError,
     NoSuchTable,
+    NoSuchWarehouse,
     Unauthenticated,
     Unavailable,
 )
@@ -36,6 +37,7 @@ def raised(text: str) -> PySparkRuntimeError:
         ("NotAuthorizedException", Unauthenticated),
         ("ForbiddenException", AccessDenied),
         ("NoSuchTableException", NoSuchTable),
+        ("NoSuchWarehouseException", NoSuchWarehouse),
         ("AlreadyExistsException", AlreadyExists),
         ("CommitFailedException", CommitConflict),
         ("BadRequestException", InvalidInput),
