@@ -10,6 +10,7 @@ from lakebed.core.errors import Unavailable
 from lakebed.meta.seam import Transaction
 from lakebed.tables.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncMode, SyncStatus
 from lakebed.tables.bridges.polling import Polling
+from lakebed.tables.bridges.rest_catalog import RestCatalog
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.maintenance.rows import NEXT_VERSION
 from lakebed.tables.model import EntryKind
@@ -81,6 +82,31 @@ async def test_nothing_is_asked_before_its_time(light_catalog: Catalog) -> None:
     assert len(sides.neighbour.asked) == asked
     light_catalog.store.clock.advance(1)
     assert await sides.polling.poll_due() == 1
+
+
+async def test_a_look_that_was_cut_short_is_made_again_before_the_interval_is_over(
+    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure(msgspec.structs.replace(POLLED, poll_seconds=86_400))
+    began = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RestCatalog, "current", hang)
+        looking = asyncio.create_task(sides.polling.poll_due())
+        await began.wait()
+        looking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await looking
+    assert await sides.polling.poll_due() == 0
+    light_catalog.store.clock.advance(120)
+    assert await sides.polling.poll_due() == 1
+    bridge = await sides.bridge()
+    assert bridge.due_ms == light_catalog.store.clock.now_ms() + 86_400_000
 
 
 async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: Catalog) -> None:

@@ -79,9 +79,11 @@ class Polling:
         return True
 
     async def _claim(self, bridge: Bridge) -> bool:
-        """Whether this process looks: several may have found the bridge due."""
-        pause = max(_CLAIM_SECONDS, bridge.config.poll_seconds)
-        until_ms = self._f.clock.now_ms() + pause * 1000
+        """Whether this process looks: several may have found the bridge due.
+
+        The end of a look sets when the next is due. One that a restart cut short is made again when the claim is over.
+        """
+        until_ms = self._f.clock.now_ms() + _CLAIM_SECONDS * 1000
 
         async def work(tx: Transaction) -> int:
             return await tx.run(rows.CLAIM, until_ms, bridge.namespace_id, bridge.name, bridge.revision, bridge.due_ms)
