@@ -16,6 +16,7 @@ DOCUMENTS: Final = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob
 
 _FENCE: Final = re.compile(r"^\s*```(.*)$")
 _NOT_RUN: Final = re.compile(r"^\s*<!-- not run: (\S.*?) -->\s*$")
+_OTHER_SHELLS: Final = ("bash", "console", "shell", "zsh")
 _COMMAND: Final = re.compile(
     r"^(\$ |\.venv/|(aws|curl|docker|export|lakebed|mc|pip|polaris|python|spark-submit|make)\s(?!\s))"
 )
@@ -52,8 +53,8 @@ class Block:
 
     @property
     def looks_like_commands(self) -> bool:
-        """Whether it has no language, and begins as a command does."""
-        return not self.language and bool(_COMMAND.match(self.text))
+        """Whether it begins as a command does, or is fenced as a shell under another name than `sh`."""
+        return self.language in _OTHER_SHELLS or (not self.language and bool(_COMMAND.match(self.text)))
 
 
 def read_blocks(document: Path) -> list[Block]:

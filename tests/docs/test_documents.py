@@ -10,14 +10,30 @@ import pytest
 from .blocks import DOCUMENTS, REPOSITORY, Block, read_blocks
 from .user import User
 
+_AWS = "aws --endpoint-url http://127.0.0.1:9000"
+_SERVER = ("lakebed serve",)
+_LAKE = (f"{_AWS} s3 mb s3://lake", "lakebed table enable-bucket lake")
+
 PREPARED = {
-    "docs/api.md": (
-        "lakebed serve",
-        "aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://lake",
-        "lakebed table enable-bucket lake",
+    "docs/api.md": (*_SERVER, *_LAKE),
+    "docs/check-storage.md": (*_SERVER, *_LAKE),
+    "docs/compaction-service.md": (*_SERVER, "lakebed user create compaction"),
+    "docs/delegation.md": (*_SERVER, *_LAKE),
+    "docs/events.md": (
+        *_SERVER,
+        *_LAKE,
+        f"{_AWS} s3 mb s3://sales",
+        f"{_AWS} s3 mb s3://landing",
+        "lakebed events target put warehouse:webhook --option endpoint=http://127.0.0.1:9/",
+    ),
+    "docs/select.md": (
+        *_SERVER,
+        f"{_AWS} s3 mb s3://data",
+        f"{_AWS} s3 mb s3://logs",
+        f"""echo '{{"level": "info"}}' | {_AWS} s3 cp - s3://logs/2026/01/one.jsonl""",
     ),
     "docs/storage.md": ("lakebed serve --data ./data",),
-    "docs/select.md": ("lakebed serve", "aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://data"),
+    "docs/tokens.md": (*_SERVER, *_LAKE),
 }
 """What a reader has done before, where a document does not begin with starting a server."""
 
@@ -76,4 +92,5 @@ def test_markers_and_consoles_are_read(tmp_path: Path) -> None:
     assert (marked.reason, marked.is_runnable, marked.line) == ("no server", True, 2)
     assert (console.reason, console.commands) == (None, ["one    two"])
     assert Block(document, 1, "", "lakebed select …", None).looks_like_commands
+    assert Block(document, 1, "bash", "select …", None).looks_like_commands
     assert not Block(document, 1, "", "tables  1", None).looks_like_commands

@@ -26,7 +26,8 @@ class User:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._http, self._streams = free_ports(2)
+        self._http, self._catalog, self._streams = free_ports(3)
+        self._health = self._http
         self._server: subprocess.Popen[bytes] | None = None
         self._data = folder / "lakebed-data"
         binaries = Path(sys.executable).parent
@@ -76,6 +77,8 @@ class User:
             self._data = self._folder / words[words.index("--data") + 1]
         if "--streams-listen" in words:
             self._environment["LAKEBED_STREAMS__LISTEN"] = f"127.0.0.1:{self._streams}"
+        # The listener of the catalog, where there is one, has health too.
+        self._health = self._catalog if "--catalog-listen" in words else self._http
         with (self._folder / "server.log").open("ab") as log:
             self._server = subprocess.Popen(
                 words, cwd=self._folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
@@ -83,7 +86,7 @@ class User:
         deadline = time.monotonic() + _START_SECONDS
         while True:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/health/ready", timeout=5):
+                with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/health/ready", timeout=5):
                     return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 said = (self._folder / "server.log").read_text()
@@ -111,14 +114,17 @@ class User:
         }
 
     def filled_in(self, text: str) -> str:
-        """The text with the ports of this run, and root's keys in place of `ACCESS_KEY` and `SECRET_KEY`."""
+        """The text with the ports and root's keys of this run, in place of those that documents have."""
         keys = self._keys()
+        access_key, secret_key = keys.get("AWS_ACCESS_KEY_ID", ""), keys.get("AWS_SECRET_ACCESS_KEY", "")
         for stated, used in (
             ("127.0.0.1:9000", f"127.0.0.1:{self._http}"),
             ("localhost:9000", f"localhost:{self._http}"),
+            ("127.0.0.1:9001", f"127.0.0.1:{self._catalog}"),
             ("127.0.0.1:9123", f"127.0.0.1:{self._streams}"),
-            ('"ACCESS_KEY"', repr(keys.get("AWS_ACCESS_KEY_ID", ""))),
-            ('"SECRET_KEY"', repr(keys.get("AWS_SECRET_ACCESS_KEY", ""))),
+            ('"ACCESS_KEY"', repr(access_key)),
+            ('"SECRET_KEY"', repr(secret_key)),
+            ('"ID:SECRET"', repr(f"{access_key}:{secret_key}")),
         ):
             text = text.replace(stated, used)
         return text
