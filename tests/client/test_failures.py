@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lakebed.client.failures import failure_of
 from lakebed.core import errors as e
 from lakebed.wire.iceberg.errors import error_document, refusal_of
+from lakebed.wire.s3.errors import S3Fault
 
 
 def told(error: e.LakebedError) -> e.LakebedError:
@@ -42,6 +43,13 @@ def test_an_error_comes_back_as_what_it_was(kind: type[e.LakebedError]) -> None:
     assert type(seen) is kind
     assert "the words of the server" in str(seen)
     assert seen.retryable is kind.retryable
+
+
+def test_an_expired_key_is_not_a_mistake_in_the_request() -> None:
+    """So that the hint is to use another key, and not to read --help."""
+    seen = told(S3Fault(400, "ExpiredToken", "The provided access key has expired."))
+    assert type(seen) is e.CredentialsExpired
+    assert "The provided access key has expired" in str(seen)
 
 
 def test_an_unknown_outcome_stays_unknown() -> None:

@@ -18,6 +18,7 @@ _BY_TYPE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
     "CommitFailedException": e.CommitConflict,
     "CommitStateUnknownException": lambda message: e.Unavailable(message, undecided=True),
     "ConflictPolicyAttachmentException": e.AttachmentConflict,
+    "ExpiredTokenException": e.CredentialsExpired,
     "InvalidPolicyException": e.InvalidPolicy,
     "LeaseLostException": e.Fenced,
     "NamespaceNotEmptyException": e.NamespaceNotEmpty,

@@ -90,6 +90,9 @@ _SIGNATURE_TYPES: Final[Mapping[int, str]] = {
 }
 """Types of the faults that SigV4 authentication raises, by their status."""
 
+_TYPES_BY_CODE: Final[Mapping[str, str]] = {"ExpiredToken": "ExpiredTokenException"}
+"""Types of those that callers act upon: AWS's APIs with JSON, such as S3 Tables, have them under these names."""
+
 
 def refusal_of(error: e.LakebedError) -> Refusal:
     """The status and type of an error."""
@@ -97,7 +100,7 @@ def refusal_of(error: e.LakebedError) -> Refusal:
         return Refusal(error.status, error.kind)
     if isinstance(error, S3Fault):
         status = 406 if error.status == 501 else error.status
-        return Refusal(status, _SIGNATURE_TYPES.get(error.status, "RESTException"))
+        return Refusal(status, _TYPES_BY_CODE.get(error.code) or _SIGNATURE_TYPES.get(error.status, "RESTException"))
     if isinstance(error, e.Unavailable) and error.undecided:
         # Not 503, which asks clients to try again: this one may have happened.
         return Refusal(500, "CommitStateUnknownException")
