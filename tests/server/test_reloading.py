@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import replace
@@ -215,9 +216,11 @@ def test_a_hangup_reloads_the_log_level_of_every_process(secured: Secured) -> No
     assert '"settings":"server.region"' in secured.server.log_text()
 
     def debug_is_logged() -> bool:
-        # Plain HTTP, where TLS is expected: a debug record of the worker that gets it.
-        with contextlib.suppress(ConnectionError):
-            ask(secured.server)
+        # Noise, where TLS is expected: a debug record of the worker that gets it.
+        address = ("127.0.0.1", secured.server.port)
+        with contextlib.suppress(ConnectionError), socket.create_connection(address, 20) as connection:
+            connection.sendall(bytes(16))
+            connection.recv(1)
         return secured.logged("a connection could not be opened") > 0
 
     wait_until(debug_is_logged, "a debug record of a worker")
