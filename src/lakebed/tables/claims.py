@@ -4,6 +4,9 @@ Invariant: a claim gives a principal, through the catalog, no right to an object
 the directory is empty (no object, no version, no unfinished upload), or the claimant holds in S3 every right that the
 catalog would vend for it. Directories that the entry has already are not checked again.
 
+A metadata file says which directories a table has only as long as no client can change it. The guard sees to that in
+buckets that hold tables. A table may be registered with a file in any other bucket: `trusts` decides about those.
+
 Besides the directories of tables and views, two kinds of directories are not free:
 
 - promised: a principal staged a table there. No other principal claims it, and the guard keeps other callers' objects
@@ -31,7 +34,7 @@ from lakebed.objects.model import Caller
 from . import claim_rows
 from . import rows as catalog_rows
 from .directory_rights import check_directory_rights
-from .files import FileAddress
+from .files import FileAddress, parse_location
 from .identifiers import Identifier, Levels, levels_of, path_of
 from .locations import (
     check_unclaimed,
@@ -156,6 +159,16 @@ class Claims:
         for directory in outermost(held):
             await tx.run(catalog_rows.INSERT_LOCATION, bucket_id, directory, place.entry_id)
 
+    async def trusts(self, place: Place, metadata_at: str) -> bool:
+        """Whether what a current metadata file says of the entry's directories is what was claimed for it.
+
+        `place` is what the file says now. In a bucket without tables clients may have written the file again since.
+        """
+        if parse_location(metadata_at).bucket == place.warehouse.bucket.name:
+            return True
+        held = tuple(await _held(self._f.meta, place))
+        return bool(held) and all(address.directory.startswith(held) for address in place.addresses)
+
     async def promise(self, caller: Caller, identifier: Identifier, place: Place) -> None:
         """Keep the directories of a staged table for the caller, until it is committed or the promise expires.
 
@@ -245,6 +258,14 @@ class Claims:
                     f" location={address}",
                     argument="location",
                 )
+
+
+def changed_file(metadata_at: str) -> AccessDenied:
+    """The error for a metadata file that is not trusted."""
+    return AccessDenied(
+        f"the metadata file names directories that the table does not have: it was changed after it was registered."
+        f" Restore it, or drop the table and register it again. metadata-location={metadata_at}"
+    )
 
 
 async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Reservation | None:

@@ -26,7 +26,7 @@ from lakebed.objects.model import Caller
 from . import rows
 from .borrowing import anchor_of
 from .cache import CachedMetadata, MetadataCache
-from .claims import Claim, Claims, Place, check_places
+from .claims import Claim, Claims, Place, changed_file, check_places
 from .entries import Entries, Found, created_meanwhile, no_such_entry
 from .external import check_own
 from .files import FileAddress, FileFacts, PreparedFile, TableFiles, parse_location
@@ -250,6 +250,8 @@ class Commits:
             raise PointerMoved(f"the table is not at the version that the change expects: {identifier}")
         kept = None if entry is None else await self._entries.metadata(entry)
         base = None if kept is None else kept.table
+        if entry is not None and base is not None:
+            await self._check_trusted(found, entry, base)
         check_table(change.requirements, base)
         new_id = str(uuid4())
         new = build_table(
@@ -275,6 +277,12 @@ class Commits:
             kept.recall()
         text = write_table(new, base=base, before=None if kept is None else kept.text)
         return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed, claim)
+
+    async def _check_trusted(self, found: Found, entry: Entry, base: TableMetadata) -> None:
+        """Return if files may be read, written and deleted where the metadata says. Raises AccessDenied."""
+        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties)
+        if not await self._claims.trusts(place, entry.metadata_at):
+            raise changed_file(entry.metadata_at)
 
     async def _publish(
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int

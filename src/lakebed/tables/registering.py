@@ -173,7 +173,10 @@ class Registration:
         claim = await self._claims.prepare(mutation.caller, place, chosen_by)
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
-            base = (await self._entries.metadata(entry)).table
+            before = (await self._entries.metadata(entry)).table
+            was = place._replace(location=before.location, properties=before.properties)
+            # A file that was changed since is nothing that the next one could follow.
+            base = before if await self._claims.trusts(was, entry.metadata_at) else None
         checked = await self._validator.check(base, metadata, adopted=base is None)
         pointer = Pointer(
             found=found,

@@ -9,7 +9,7 @@ from lakebed.core.errors import PointerMoved
 from lakebed.objects.facilities import Facilities
 
 from .cache import MetadataCache
-from .claims import Claims, Place, check_places
+from .claims import Claims, Place, changed_file, check_places
 from .committing import Committed
 from .entries import Entries, Found, name_taken, no_such_entry
 from .external import check_own
@@ -115,6 +115,9 @@ class Views:
             raise no_such_entry(identifier, EntryKind.VIEW)
         kept = await self._entries.metadata(entry)
         base = parse_view(kept.document)
+        place = Place(found.warehouse, found.namespace, EntryKind.VIEW, entry.id, base.location, base.properties)
+        if not await self._claims.trusts(place, entry.metadata_at):
+            raise changed_file(entry.metadata_at)
         check_view(requirements, base)
         new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
         if new is base:

@@ -14,7 +14,7 @@ from lakebed.wire.iceberg.whereabouts import Whereabouts
 from tests.clients.boto import Keys
 from tests.wire.management.office import Office
 
-from .lake import HOST, SCHEMA, Answer, Lake, allow, keys_in, opened_lake
+from .lake import HOST, SCHEMA, Answer, Lake, allow, keys_in, opened_lake, wire_lake
 
 VENDED, SIGNING = "vended-credentials", "remote-signing"
 TABLES = "/lake/namespaces/ns/tables"
@@ -572,6 +572,115 @@ async def test_refusal_does_not_tell_which_objects_are_there(lake: Lake, engine:
     answer = await lake.call("POST", f"{TABLES}/claim", document, keys=engine)
     await refused(lake, answer)
     assert listing not in answer.document["error"]["message"]
+
+
+# -- metadata files that clients can change ----------------------------------------------------------------------------
+
+CHANGED = "/mine/00001.metadata.json"
+
+
+async def changed_after_registration(lake: Lake, kind: str = "table", **changes: object) -> tuple[Lake, Keys]:
+    """A worker that has not read the metadata yet, and a caller with rights to tables and to a bucket without tables.
+
+    The caller registered a metadata file in that bucket, and has written it again since.
+    """
+    assert (await lake.send("PUT", "/mine")).status == 200
+    keys = await lake.user("engine", allow("s3tables:*"), allow("s3:*", resource="arn:aws:s3:::mine/*"))
+    if kind == "table":
+        made = await lake.table("model", keys=keys)
+        path, identity = "/lake/namespaces/ns/register", "table-uuid"
+    else:
+        asked = {"name": "model", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
+        made = await lake.call("POST", "/lake/namespaces/ns/views", asked, keys=keys)
+        path, identity = "/lake/namespaces/ns/register-view", "view-uuid"
+    document = made.document["metadata"] | {"location": "s3://lake/mine", identity: str(uuid4())}
+    assert (await lake.send("PUT", CHANGED, json.dumps(document).encode(), keys=keys)).status == 200
+    asked = {"name": "claim", "metadata-location": f"s3:/{CHANGED}"}
+    registered = await lake.call("POST", path, asked, keys=keys)
+    assert registered.status == 200, registered.body
+    written = json.dumps(document | {"location": OTHER} | changes).encode()
+    assert (await lake.send("PUT", CHANGED, written, keys=keys)).status == 200
+    return wire_lake(lake.store), keys
+
+
+async def test_commit_deletes_and_writes_nothing_where_a_changed_metadata_file_says(lake: Lake) -> None:
+    worker, keys = await changed_after_registration(
+        lake,
+        properties={"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"},
+        **{"metadata-log": [{"timestamp-ms": 1, "metadata-file": f"s3:/{SECRET}"}]},
+    )
+    updates = [{"action": "set-properties", "updates": {"a": "1"}}]
+    await refused(
+        worker, await worker.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
+    )
+    updates.append({"action": "set-location", "location": "s3://lake/mine"})
+    await refused(
+        worker, await worker.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
+    )
+    assert (await lake.send("GET", "/lake?list-type=2&prefix=other/metadata/")).body.count(b"<Key>") == 0
+    for one in vended(await worker.call("GET", f"{TABLES}/claim", keys=keys, access=VENDED)):
+        await opens_nothing(worker, one)
+
+
+async def test_recovery_takes_no_directory_that_a_changed_metadata_file_names(lake: Lake) -> None:
+    worker, keys = await changed_after_registration(lake)
+    await refused(worker, await worker.call("POST", f"{TABLES}/claim/catalog/recovery", {}, keys=keys))
+    for one in vended(await worker.call("GET", f"{TABLES}/claim", keys=keys, access=VENDED)):
+        await opens_nothing(worker, one)
+
+
+async def test_diagnosis_lists_no_folder_that_a_changed_metadata_file_names(lake: Lake) -> None:
+    assert (await lake.send("PUT", "/lake/other/00001-x.metadata.json", b"{}")).status == 200
+    worker, keys = await changed_after_registration(
+        lake,
+        properties={"write.metadata.path": OTHER},
+        **{"metadata-log": [{"timestamp-ms": 1, "metadata-file": f"{OTHER}/missing"}]},
+    )
+    found = await worker.call("GET", f"{TABLES}/claim/catalog/diagnostics", keys=keys)
+    assert found.status == 200, found.body
+    assert b"00001-x" not in found.body
+    assert b"other/missing" not in found.body
+
+
+async def test_view_is_not_written_where_a_changed_metadata_file_says(lake: Lake) -> None:
+    worker, keys = await changed_after_registration(lake, "view")
+    updates = [{"action": "set-properties", "updates": {"a": "1"}}]
+    path = "/lake/namespaces/ns/views/claim"
+    await refused(worker, await worker.call("POST", path, {"requirements": [], "updates": updates}, keys=keys))
+    assert (await lake.send("GET", "/lake?list-type=2&prefix=other/metadata/")).body.count(b"<Key>") == 0
+
+
+async def test_changed_metadata_file_is_no_base_for_the_next_registration(lake: Lake) -> None:
+    """Files of the directory that it names would count as the table's own."""
+    listing = f"{OTHER}/list.avro"
+    snapshot = {"snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1, "manifest-list": listing, "schema-id": 0}
+    assert (await lake.send("PUT", "/lake/other/list.avro", b"secret")).status == 200
+    worker, keys = await changed_after_registration(lake)
+    changed = json.loads((await worker.send("GET", CHANGED)).body)
+    document = changed | {
+        "location": "s3://lake/mine",
+        "snapshots": [snapshot | {"summary": {"operation": "append"}}],
+        "current-snapshot-id": 1,
+        "refs": {"main": {"snapshot-id": 1, "type": "branch"}},
+        "last-sequence-number": 1,
+    }
+    assert (
+        await worker.send("PUT", "/mine/00002.metadata.json", json.dumps(document).encode(), keys=keys)
+    ).status == 200
+    asked = {"name": "claim", "metadata-location": "s3://mine/00002.metadata.json", "overwrite": True}
+    answer = await worker.call("POST", "/lake/namespaces/ns/register", asked, keys=keys)
+    assert answer.status == 400, answer.body
+    assert "outside the table's directories" in answer.document["error"]["message"]
+
+
+async def test_table_with_its_metadata_file_elsewhere_goes_on(lake: Lake) -> None:
+    """Until its first commit, after which the catalog's own file is the current one."""
+    worker, keys = await changed_after_registration(lake, location="s3://lake/mine")
+    for number in range(2):
+        updates = [{"action": "set-properties", "updates": {"n": str(number)}}]
+        answer = await worker.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
+        assert answer.status == 200, answer.body
+        assert answer.document["metadata-location"].startswith("s3://lake/mine/metadata/")
 
 
 # -- tables that have their directory ----------------------------------------------------------------------------------

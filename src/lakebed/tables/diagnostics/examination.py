@@ -16,7 +16,7 @@ from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 from .. import rows as table_rows
 from ..commit_log import CommitRecord
 from ..entries import Entries, Sought, no_such_entry
-from ..files import SCHEMES, FileAddress, TableFiles, parse_location, unpack_metadata
+from ..files import FileAddress, TableFiles, parse_location, unpack_metadata
 from ..gate import Action
 from ..identifiers import Identifier
 from ..importing import Origin, origin_of
@@ -206,34 +206,28 @@ class Examination:
             size_bytes=len(data),
             snapshots=len(parsed.snapshots),
             log_entries=len(parsed.metadata_log),
-            missing_log_files=await self._missing([one.metadata_file for one in parsed.metadata_log]),
+            missing_log_files=await self._missing(recorded, [one.metadata_file for one in parsed.metadata_log]),
             disagreements=tuple(_disagreements(entry, parsed)),
             missing_directories=tuple(_missing_directories(recorded, parsed)),
         )
         return facts, parsed
 
-    async def _missing(self, locations: Sequence[str]) -> tuple[str, ...]:
-        here = [location for location in locations if location.startswith(SCHEMES)]
-        try:
-            found = await self._files.stat(here)
-        except InvalidInput:
-            # A log from elsewhere may name what is no location here; then each is looked for by itself.
-            found = {}
-            for location in here:
-                try:
-                    found.update(await self._files.stat([location]))
-                except InvalidInput:
-                    found[location] = None
+    async def _missing(self, recorded: Recorded, locations: Sequence[str]) -> tuple[str, ...]:
+        # Whoever wrote a file that was registered chose what it names: which files of others exist is not reported.
+        here = [location for location in locations if _is_own(recorded, location)]
+        found = await self._files.stat(here)
         return tuple(location for location in here if found.get(location) is None)[:MAX_LISTED]
 
     # -- files that nothing names ---------------------------------------------------------------------------------
 
     async def _orphans(self, recorded: Recorded, metadata: TableMetadata | None) -> tuple[list[str], bool]:
         folder = _metadata_folder(recorded.entry, metadata)
+        if not _is_own(recorded, folder):
+            return [], False
+        address = parse_location(folder)
         try:
-            address = parse_location(folder)
             bucket = await self._f.bucket(self._f.meta, address.bucket)
-        except (InvalidInput, NoSuchBucket):
+        except NoSuchBucket:
             return [], False
         known = {_key(recorded.entry.metadata_at)}
         for pair in await self._f.meta.rows(rows.COMMITTED_FILES, recorded.entry.id):
@@ -260,6 +254,15 @@ class Examination:
 def _metadata_folder(entry: Entry, metadata: TableMetadata | None) -> str:
     stated = None if metadata is None else metadata.properties.get("write.metadata.path")
     return stated or f"{entry.location.rstrip('/')}/metadata"
+
+
+def _is_own(recorded: Recorded, location: str) -> bool:
+    """Whether a file or folder is in the table's recorded directories."""
+    try:
+        address = parse_location(location)
+    except InvalidInput:
+        return False
+    return address.bucket == recorded.warehouse.bucket.name and address.directory.startswith(recorded.directories)
 
 
 def _key(location: str) -> str:

@@ -58,8 +58,10 @@ class Recovery:
             place = Place(
                 before.warehouse, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties
             )
-            # The commit that wrote the current metadata file passed the check, and no client can change that file.
-            claim = await self._claims.prepare(caller, place, ChosenBy.CATALOG)
+            # The commit that wrote the current metadata file passed the check. Where clients can change that file, it
+            # is what they say.
+            is_trusted = await self._claims.trusts(place, before.entry.metadata_at)
+            claim = await self._claims.prepare(caller, place, ChosenBy.CATALOG if is_trusted else ChosenBy.CLIENT)
 
         async def work(tx: Transaction) -> Recovered:
             found = await self._examination.read(tx, warehouse_name, asked)
