@@ -1,8 +1,15 @@
 """Chooses sample keys that decide whether a caller holds a right to a whole directory. Pure.
 
 The authorizer decides one key at a time, and a directory has unlimited keys. Policies distinguish keys only by resource
-patterns. So one key that matches no specific pattern, and one key for each pattern that reaches into the directory,
-represent all keys, as far as policy documents decide. Conditions on tags are evaluated as for an untagged object.
+patterns. Two kinds of keys represent all of them, as far as policy documents decide:
+
+- Keys of a character that no pattern names, of every length that matters. What a pattern of wildcards alone does not
+  match, no other key of that length has to match.
+- Keys that match one pattern and as few others as possible, for each pattern that reaches into the directory. Each `*`
+  stands for nothing in one of them, and for unnamed characters in others.
+
+Not represented are keys that two statements with `NotResource` allow only together. Conditions on tags are evaluated as for
+an untagged object.
 """
 
 from __future__ import annotations
@@ -15,17 +22,24 @@ from lakebed.core.access import Principal, ResourceRules
 from .policy_document import parse_policy
 from .wildcards import Pattern, Values, Wild
 
-UNNAMED: Final = "9f4b1c7e-unnamed/5d20a8f3.probe"
-"""Below the directory, a name that no policy is written for."""
+UNNAMED: Final = "\ue000"
+"""A character that no policy names: it is for private use."""
+_LONG: Final = 64
+"""Longer than any run of `?` in a policy that means something."""
 
 
 def probes(directory: str, principal: Principal, rules: ResourceRules, values: Values) -> list[str]:
     """ARNs of keys in `directory`, the ARN of a directory with its final slash, to check. Raises InvalidPolicy."""
-    found = dict.fromkeys([f"{directory}{UNNAMED}"])
-    for document in _documents(principal, rules):
-        for statement in parse_policy(document).statements:
-            for pattern in statement.resources:
-                found |= dict.fromkeys(witnesses(pattern, directory, values))
+    patterns = [
+        pattern
+        for document in _documents(principal, rules)
+        for statement in parse_policy(document).statements
+        for pattern in statement.resources
+    ]
+    least = max((pattern.text.count(Wild.ONE.value) for pattern in patterns), default=0)
+    found = dict.fromkeys(f"{directory}{UNNAMED * length}" for length in (*range(min(least, _LONG) + 2), _LONG))
+    for pattern in patterns:
+        found |= dict.fromkeys(witnesses(pattern, directory, values))
     return list(found)
 
 
@@ -46,7 +60,9 @@ def witnesses(pattern: Pattern, directory: str, values: Values) -> Iterator[str]
         places = _after_stars(reached, elements)
     for place in sorted(places):
         rest = elements[place:]
-        yield directory + "".join("" if one is Wild.ANY else "x" if isinstance(one, Wild) else one for one in rest)
+        for filling in ("", UNNAMED, UNNAMED * _LONG):
+            parts = (filling if one is Wild.ANY else UNNAMED if isinstance(one, Wild) else one for one in rest)
+            yield directory + "".join(parts)
 
 
 def _after_stars(places: set[int], elements: tuple[str | Wild, ...]) -> set[int]:

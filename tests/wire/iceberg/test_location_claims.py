@@ -524,13 +524,29 @@ async def test_denial_inside_the_directory_keeps_it_from_being_claimed(
         allow("s3:*", resource="arn:aws:s3:::lake/other/deep/secret"),
         allow("s3:*", resource="arn:aws:s3:::lake/other/d*"),
         allow("s3:*", resource="arn:aws:s3:::lake/other/?*?/secret"),
+        allow("s3:*", resource="arn:aws:s3:::lake/*/*/*"),
+        allow("s3:*", resource="arn:aws:s3:::lake/other/*-*"),
+        allow("s3:*", resource="arn:aws:s3:::lake/other/??*"),
         allow("s3:*", resource="arn:aws:s3:::lake/oth"),
         {"Effect": "Allow", "Action": "s3:*", "NotResource": "arn:aws:s3:::lake/other/deep/secret"},
     ],
 )
 async def test_right_to_a_part_of_the_directory_is_not_enough(lake: Lake, statement: dict[str, object]) -> None:
-    owner = await lake.user("owner", allow("s3tables:*"), allow("s3:List*", "s3:GetBucketLocation"), statement)
-    assert (await create(lake, owner, OTHER)).status == 403
+    tables = allow("s3tables:*", resource="arn:aws:s3tables:*:*:bucket/*")
+    listings = allow("s3:List*", "s3:GetBucketLocation", resource="arn:aws:s3:::lake")
+    owner = await lake.user("owner", tables, listings, statement)
+    await refused(lake, await create(lake, owner, OTHER))
+
+
+async def test_right_to_a_folder_itself_does_not_make_up_for_what_is_in_it(lake: Lake) -> None:
+    owner = await lake.user(
+        "owner",
+        allow("s3tables:*"),
+        allow("s3:List*", "s3:GetBucketLocation"),
+        {"Effect": "Allow", "Action": "s3:*", "NotResource": "arn:aws:s3:::lake/other/deep/*"},
+        allow("s3:*", resource="arn:aws:s3:::lake/other/deep/"),
+    )
+    await refused(lake, await create(lake, owner, OTHER))
 
 
 # -- the identity of another table -------------------------------------------------------------------------------------
