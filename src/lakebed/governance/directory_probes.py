@@ -8,8 +8,8 @@ patterns. Two kinds of keys represent all of them, as far as policy documents de
 - Keys that match one pattern and as few others as possible, for each pattern that reaches into the directory. Each `*`
   stands for nothing in one of them, and for unnamed characters in others.
 
-Not represented are keys that two statements with `NotResource` allow only together. Conditions on tags are evaluated as for
-an untagged object.
+Not represented are keys that two statements with `NotResource` allow only together. Conditions on tags are evaluated as
+for an untagged object.
 """
 
 from __future__ import annotations

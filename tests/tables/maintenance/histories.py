@@ -268,6 +268,8 @@ class HistoryReader:
         history = self._history
         if sql == catalog_rows.LOCATIONS_OF:
             return [("t/",)]
+        if sql == catalog_rows.PLACES_OF:
+            return [("lake", "t/")]
         if sql == catalog_rows.COMMITTED_METADATA:
             return [(1,)] if str(args[1]) in history.committed else []
         if sql == REPLACED_SINCE:

@@ -12,7 +12,7 @@ from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.compaction import CompactionRequest
 from lakebed.tables.maintenance.execution import Executor
 from lakebed.tables.maintenance.expiration import ExpirationRequest
-from lakebed.tables.maintenance.model import CompactionStatus, ExpirationStatus, JobStatus, Operation, Step
+from lakebed.tables.maintenance.model import CompactionStatus, ExpirationStatus, JobStatus, Operation, Reason, Step
 from lakebed.tables.maintenance.operating import ADMIN, EXPIRE, SUPERSEDED
 from tests.tables.catalogs import NOBODY, may, name, set_property
 
@@ -240,6 +240,22 @@ async def test_delete_files_do_not_keep_a_compaction_from_the_pipeline(light_wor
     assert stored.findings.compaction is not None
     assert stored.findings.compaction.row_level.position_delete_files == 1
     assert stored.findings.compaction.status is CompactionStatus.QUEUED_FOR_PIPELINE
+
+
+async def test_a_plan_lists_no_files_of_a_table_whose_manifests_were_written_over_its_own(workshop: Workshop) -> None:
+    victim, table = await workshop.table("victim"), await workshop.table()
+    for one in (victim, table):
+        await workshop.append(one, files=3)
+    await workshop.overwrite_manifest_list(table, victim)
+    stored = await workshop.run(table, compaction=SMALL)
+    planned = stored.findings.compaction
+    assert planned is not None
+    assert (planned.status, planned.candidate_files) == (CompactionStatus.MANUAL_REVIEW_REQUIRED, 0)
+    assert planned.reasons == (Reason.OUTSIDE_TABLE,)
+    assert (await workshop.home(victim) + "data") not in msgspec.json.encode(stored).decode()
+    # And nothing of its own is taken for unneeded.
+    workshop.age()
+    assert (await workshop.run(table, delete=True)).job.counts.deleted_objects == 0
 
 
 async def test_a_table_without_a_snapshot_has_nothing_to_compact(light_workshop: Workshop) -> None:

@@ -120,6 +120,16 @@ class Workshop:
         await self.catalog.commit(identifier, *updates)
         return int(updates[1]["snapshot-id"])
 
+    async def overwrite_manifest_list(self, identifier: Identifier, other: Identifier) -> None:
+        """Write another table's manifest list over the one that a table was committed with, as its writer may."""
+        own, foreign = [(await self.catalog.metadata(one)).current_snapshot for one in (identifier, other)]
+        assert own is not None
+        assert own.manifest_list is not None
+        assert foreign is not None
+        assert foreign.manifest_list is not None
+        listing = await self.catalog.files.read(foreign.manifest_list)
+        await self.store.put("lake", own.manifest_list.removeprefix("s3://lake/"), listing)
+
     async def keys(self, prefix: str = "") -> list[str]:
         """The keys of the bucket, without those held in quarantine."""
         return [

@@ -39,6 +39,20 @@ async def test_a_table_without_data_and_one_that_cannot_be_read_have_a_health_to
     assert (health.measured, health.data_files, health.snapshots) == (Measured.SUMMARY, None, 1)
 
 
+async def test_health_is_not_that_of_a_table_whose_manifests_were_written_over_its_own(light_yard: Yard) -> None:
+    yard = light_yard
+    victim, table = await yard.table("victim", files=3), await yard.table(files=1)
+    own, foreign = [(await yard.catalog.metadata(one)).current_snapshot for one in (table, victim)]
+    assert own is not None
+    assert own.manifest_list is not None
+    assert foreign is not None
+    assert foreign.manifest_list is not None
+    listing = await yard.catalog.files.read(foreign.manifest_list)
+    await yard.store.put("lake", own.manifest_list.removeprefix("s3://lake/"), listing)
+    health = await yard.parts.upkeep.health(ROOT, "lake", table)
+    assert (health.measured, health.data_files) == (Measured.SUMMARY, None)
+
+
 async def test_a_table_with_too_many_files_is_measured_by_its_summary(
     light_yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

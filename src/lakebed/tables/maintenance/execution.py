@@ -15,6 +15,7 @@ from lakebed.tables.entries import Entries, Known
 from lakebed.tables.events import tell
 from lakebed.tables.files import TableFiles
 from lakebed.tables.metadata import TableMetadata
+from lakebed.tables.metadata.snapshots import Snapshot
 
 from .audit import noted
 from .findings import findings_of, with_outcomes
@@ -24,7 +25,7 @@ from .model import Actor, Findings, Job, JobRecord, Operation, Step
 from .planner import Plan, plan_counts
 from .removal import Remover
 from .surveying import Surveyor
-from .walking import Walker
+from .walking import LiveFiles, walker_of
 
 __all__ = ["Executor", "Surveyed", "planned"]
 
@@ -44,9 +45,13 @@ class Executor:
         self._f = facilities
         self._entries = entries
         self._jobs = jobs
+        self._files = files
         self._surveyor = Surveyor(facilities.meta, files)
         self._remover = Remover(facilities, jobs)
-        self.walker = Walker(files)
+
+    async def live_files(self, entry_id: str, snapshot: Snapshot) -> LiveFiles:
+        """The live files of a snapshot of a table."""
+        return await walker_of(self._files, self._f.meta, entry_id).live_files(snapshot)
 
     async def table(self, known: Known) -> TableMetadata:
         """A table's current metadata."""

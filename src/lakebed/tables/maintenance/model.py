@@ -150,6 +150,8 @@ class Reason(StrEnum):
     """The table's property `gc.enabled` is false: other tables may need its files."""
     NEWER_THAN_CURRENT = "NEWER_THAN_CURRENT"
     """A metadata file is ahead of the table, and this catalog has not committed it: somebody else writes here."""
+    OUTSIDE_TABLE = "OUTSIDE_TABLE"
+    """A manifest or its list lies outside the table's directories, and is not read."""
     TOO_MANY_FILES = "TOO_MANY_FILES"
     """There is more to read than one job reads."""
     CHANGED_SINCE_PLAN = "CHANGED_SINCE_PLAN"

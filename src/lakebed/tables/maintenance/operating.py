@@ -229,7 +229,7 @@ class Operating:
         if request.compaction is None:
             return None
         snapshot = table.current_snapshot
-        live = LiveFiles([], [], []) if snapshot is None else await self._executor.walker.live_files(snapshot)
+        live = LiveFiles([], [], []) if snapshot is None else await self._executor.live_files(known.entry.id, snapshot)
         report = plan_compaction(table.current_snapshot_id, live, request.compaction)
         if not request.commit_compaction:
             return report

@@ -32,7 +32,7 @@ from .planner import (
     judge_unlisted,
 )
 from .rows import REPLACED_SINCE
-from .walking import DEFAULT_WALK_LIMITS, Problem, Reached, Root, Walker, WalkLimits, root_of
+from .walking import DEFAULT_WALK_LIMITS, Problem, Reached, Root, WalkLimits, root_of, walker_of
 
 __all__ = ["MAX_METADATA_READ", "Surveyor"]
 
@@ -63,7 +63,7 @@ class Surveyor:
     def __init__(self, reader: Reader, files: FileSource, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> None:
         self._reader = reader
         self._files = files
-        self._walker = Walker(files, limits)
+        self._limits = limits
 
     async def plan(self, known: Known, table: TableMetadata, *, retain_recent: int, watermark_ms: int) -> Plan:
         """What may be removed of a table, of which `table` is the metadata at the version known."""
@@ -89,7 +89,8 @@ class Surveyor:
             # Which of the metadata files whoever is ahead still needs is not for us to say.
             history = history._replace(collects=False)
         followed = [found.root for location in roots if (found := named.get(location)) is not None]
-        reached = await self._walker.walk([root_of(table), *followed])
+        walker = walker_of(self._files, self._reader, entry.id, self._limits)
+        reached = await walker.walk([root_of(table), *followed])
         problems += reached.problems
         problems += await self._missing(reached, {file.location for _, file in listed})
         return _assembled(

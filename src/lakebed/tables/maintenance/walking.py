@@ -1,7 +1,8 @@
 """Follows snapshots to their files: manifest lists, manifests of both kinds, data, delete and statistics files.
 
 Each list and manifest is read once, however many snapshots share it. What cannot be read, or is not there, is noted and
-passed over: whoever asks decides what may be concluded from the rest.
+passed over: whoever asks decides what may be concluded from the rest. So is a manifest outside the table's directories:
+a writer may overwrite a manifest list, and reports show what is read here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from lakebed.core.errors import InvalidInput, NotFound, TooLarge
+from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, TooLarge
+from lakebed.meta.seam import Reader
+from lakebed.tables.confined_files import ConfinedFiles
 from lakebed.tables.files import FileSource
 from lakebed.tables.manifests import (
     DEFAULT_LIMITS,
@@ -29,7 +32,17 @@ from lakebed.tables.validation.scope import spelled
 
 from .model import ObjectKind, Reason
 
-__all__ = ["DEFAULT_WALK_LIMITS", "LiveFiles", "Problem", "Reached", "Root", "WalkLimits", "Walker", "root_of"]
+__all__ = [
+    "DEFAULT_WALK_LIMITS",
+    "LiveFiles",
+    "Problem",
+    "Reached",
+    "Root",
+    "WalkLimits",
+    "Walker",
+    "root_of",
+    "walker_of",
+]
 
 T = TypeVar("T")
 
@@ -208,10 +221,17 @@ class Walker:
             return await asyncio.to_thread(parse, data), None
         except NotFound:
             return [], Problem(location, kind, Reason.MISSING_OBJECT)
+        except AccessDenied:
+            return [], Problem(location, kind, Reason.OUTSIDE_TABLE)
         except TooLarge:
             return [], Problem(location, kind, Reason.TOO_MANY_FILES)
         except InvalidInput:
             return [], Problem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
+
+
+def walker_of(files: FileSource, meta: Reader, entry_id: str, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> Walker:
+    """A walker that reads the files of one table only, for one walk: it remembers the table's directories."""
+    return Walker(ConfinedFiles(files, meta, entry_id), limits)
 
 
 Item = TypeVar("Item")

@@ -22,7 +22,8 @@ from lakebed.meta.tasks import TaskState
 from lakebed.objects.facilities import Facilities
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
-from lakebed.tables.maintenance.walking import LiveFiles, Walker, WalkLimits
+from lakebed.tables.maintenance.walking import LiveFiles, Walker, WalkLimits, walker_of
+from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.restrictions import is_of_copies
 from lakebed.tables.rows import REPORTS_BEFORE
 
@@ -108,7 +109,7 @@ class Planner:
         self._entries = entries
         self._orders = orders
         self._records = records
-        self.walker = Walker(files, SURVEY_LIMITS)
+        self._files = files
 
     async def examine(self, tables: Sequence[Known], *, is_pressing: bool = False) -> list[TablePlan]:
         """The plans of those tables that have to be looked at: all of them, if it is pressing. Changes nothing."""
@@ -243,13 +244,20 @@ class Planner:
             plan = plan_table(subject, policies, state.runs, state.speeds, is_open=is_open, before=plan)
         return plan
 
+    async def live_files(self, entry_id: str, snapshot: Snapshot) -> LiveFiles:
+        """The live files of a snapshot of a table."""
+        return await self._walker(entry_id).live_files(snapshot)
+
+    def _walker(self, entry_id: str) -> Walker:
+        return walker_of(self._files, self._f.meta, entry_id, SURVEY_LIMITS)
+
     async def _look_closer(self, subject: Subject, look: Look) -> Subject:
         snapshot = subject.table.current_snapshot
         if snapshot is None:
             return subject
         if look is Look.FILES:
-            return replace(subject, live=await self.walker.live_files(snapshot))
-        manifests, problems = await self.walker.manifests(snapshot)
+            return replace(subject, live=await self.live_files(subject.known.entry.id, snapshot))
+        manifests, problems = await self._walker(subject.known.entry.id).manifests(snapshot)
         if problems:
             return replace(subject, live=LiveFiles([], [], problems, manifests))
         return replace(subject, manifests=manifests)

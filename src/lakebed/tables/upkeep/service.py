@@ -79,7 +79,7 @@ class Upkeep:
         snapshot = table.current_snapshot
         if snapshot is None:
             return health_from_summary(known, table, last_maintained=maintained)
-        live = await self._planner.walker.live_files(snapshot)
+        live = await self._planner.live_files(known.entry.id, snapshot)
         if live.problems and not live.data:
             return health_from_summary(known, table, last_maintained=maintained, manifests=live.manifests)
         return health_from_files(known, table, live, last_maintained=maintained)
