@@ -67,9 +67,29 @@ async def test_without_delegation_a_table_is_shown_with_its_scope_and_no_secrets
         await lake.table()
         shows_the_scope_alone(await lake.call("GET", TABLE, access=BOTH))
         shows_the_scope_alone(await lake.table("staged", access=BOTH, stage_create=True))
-        plain = (await lake.call("GET", TABLE)).document
-        assert "storage-credentials" not in plain
-        assert not [key for key in plain["config"] if key.startswith("lakebed.")]
+
+
+@pytest.mark.parametrize("delegation", [AccessDelegation.NONE, AccessDelegation.SIGNING])
+@pytest.mark.parametrize("access", [None, SIGNING])
+async def test_load_shows_the_scope_prefix_whatever_the_client_requests(
+    open_lake: Open, delegation: AccessDelegation, access: str | None
+) -> None:
+    async with open_lake(delegation) as lake:
+        await lake.table()
+        loaded = (await lake.call("GET", TABLE, access=access)).document
+        config = loaded["config"]
+        assert config["lakebed.credential-vending"] == "disabled"
+        assert config["lakebed.credential-scope-prefix"] == f"{loaded['metadata']['location']}/"
+        assert not config.keys() & set(SECRETS)
+        assert config.get("s3.remote-signing-enabled", "false") == str(bool(delegation.signs and access)).lower()
+
+
+async def test_answer_to_a_client_that_requests_access_is_not_taken_for_that_to_another(tmp_path: Path) -> None:
+    async with opened_lake(tmp_path, access_delegation=AccessDelegation.NONE) as lake:
+        await lake.table()
+        plain = await lake.call("GET", TABLE)
+        assert "storage-credentials" not in plain.document
+        shows_the_scope_alone(await lake.call("GET", TABLE, access=VENDED, if_none_match=plain.headers["etag"]))
 
 
 async def test_without_delegation_no_credentials_are_renewed_and_nothing_is_signed(open_lake: Open) -> None:

@@ -100,17 +100,17 @@ async def delegate(
 
     `properties` are asked for only where they decide: to know them, a table's metadata has to be parsed.
     Raises AccessDenied when the client asks for access and the caller may not even read; LocationTaken when a staged
-    table's directories are not free. A client that requests a mode that is switched off is told where the files are.
+    table's directories are not free. Where credentials are not vended, every client is told where the files are.
     """
     config = services.store.client_settings(request.http)
     header, allowed = request.http.headers.get(HEADER), allowed_delegation(services, warehouse)
+    if not allowed.vends:
+        config |= scope_facts(f"{location.rstrip('/')}/", vends=False)
     mode = asked_mode(header, allowed)
     if mode is None:
         if asked_mode(header) is None:
-            return Delegation(config)
-        facts = scope_facts(f"{location.rstrip('/')}/", vends=False)
-        entry_without_keys = {"prefix": facts[_SCOPE_PREFIX], "config": config | facts}
-        return Delegation(config | facts, [entry_without_keys], has_secrets=False)
+            return Delegation(config, has_secrets=allowed.vends)
+        return Delegation(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
     try:
         if entry is not None:
             data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)

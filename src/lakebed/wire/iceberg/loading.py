@@ -145,7 +145,7 @@ def _tag(request: CatalogRequest, version: str, mode: str, granted: Delegation) 
     seen = f"{version} {mode}"
     asked = asked_mode(request.http.headers.get(HEADER))
     if not granted.has_secrets:
-        seen = f"{seen} withheld"
+        seen = f"{seen} withheld {bool(granted.credentials)}"
     elif asked is not None:
         seen = f"{seen} {request.caller.principal.arn} {asked}"
     if granted.revalidate_after_ms is None:
