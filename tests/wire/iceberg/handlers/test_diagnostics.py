@@ -105,7 +105,7 @@ async def test_there_is_nothing_to_migrate(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", CATALOG + "/recovery"), ("POST", MIGRATION), ("DELETE", MIGRATION)],
+    [("POST", MIGRATION), ("DELETE", MIGRATION)],
 )
 async def test_documents_that_say_something_unknown_are_refused(lake: Lake, method: str, path: str) -> None:
     await lake.table()

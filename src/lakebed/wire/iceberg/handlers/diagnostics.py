@@ -45,8 +45,7 @@ async def diagnose_table(services: CatalogServices, request: CatalogRequest) -> 
 
 
 async def recover_table(services: CatalogServices, request: CatalogRequest) -> Response:
-    """Put right what can be."""
-    await read_extension(request, NoDocument)
+    """Put right what can be. A recovery has no options: the body is ignored."""
     done = await services.extensions.recovery.recover(request.caller, request.warehouse, request.table)
     return ok(
         {
