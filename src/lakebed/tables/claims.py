@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from lakebed.core.access import Principal, root_of
 from lakebed.core.errors import AccessDenied, InvalidInput
 from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
+from lakebed.governance.vending import directory_actions
 from lakebed.meta.seam import Reader, Row, Transaction
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.facilities import Facilities
@@ -138,8 +139,15 @@ class Claims:
             caller = Caller(root_of(bucket.owner))
         claimant = claimant_of(caller.principal)
         contested = await _contested(meta, place, claimant, self._f.clock.now_ms())
+        actions = directory_actions(writes=not place.warehouse.is_external)
         for directory in contested:
-            await check_directory_rights(self._f, caller, bucket, directory, writes=not place.warehouse.is_external)
+            try:
+                await check_directory_rights(self._f, caller, bucket, directory, actions)
+            except AccessDenied as error:
+                raise AccessDenied(
+                    f"the location holds objects, and the caller lacks a right to them in S3: choose an empty location,"
+                    f" or have the right granted. location=s3://{bucket.name}/{directory} reason={error}"
+                ) from error
         return Claim(place, claimant, frozenset(contested))
 
     async def take(self, tx: Transaction, claim: Claim) -> None:

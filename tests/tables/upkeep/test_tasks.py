@@ -22,6 +22,8 @@ from lakebed.tables.idempotency import Mutation
 from lakebed.tables.model import EntryKind
 from lakebed.tables.upkeep.records import MAX_REPORT_BYTES
 from lakebed.tables.upkeep.tasks import MAX_PROGRESS_BYTES
+from tests.governance.documents import policy, statement
+from tests.objects.stores import user
 from tests.tables.catalogs import NOBODY, may, name
 from tests.tables.restrictions.subjects import restrict_rows
 
@@ -136,7 +138,8 @@ async def test_an_import_takes_the_rights_to_what_is_imported(
 async def test_importing_files_of_tables_takes_the_right_to_read_those(light_yard: Yard, source: str) -> None:
     await light_yard.table("t")
     known = await light_yard.known("t")
-    asked = order(JobKind.IMPORT, "new", options={"source": f"s3://lake/{source.format(id=known.entry.id)}"})
+    options = {"source": f"s3://lake/{source.format(id=known.entry.id)}", "mode": "copy"}
+    asked = order(JobKind.IMPORT, "new", options=options)
     s3 = (*IMPORTS, "s3:ListBucket", "s3:GetObject")
     with pytest.raises(AccessDenied):
         await submit(light_yard, asked, may(*s3))
@@ -146,6 +149,33 @@ async def test_importing_files_of_tables_takes_the_right_to_read_those(light_yar
         await submit(light_yard, asked, readers)
     await light_yard.policing.detach()
     assert (await submit(light_yard, asked, readers))[1]
+
+
+IN_PLACE = ("s3:Get*", "s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+
+
+@pytest.mark.parametrize("missing", ["s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"])
+async def test_an_import_in_place_takes_every_right_that_the_table_gives_to_the_folder(
+    light_yard: Yard, missing: str
+) -> None:
+    """The worker claims the folder with rights of its own: whoever has the table then has the files."""
+    asked = order(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
+    with pytest.raises(AccessDenied):
+        await submit(light_yard, asked, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
+    copied = order(JobKind.IMPORT, "copied", options={"source": "s3://lake/other", "mode": "copy"})
+    assert (await submit(light_yard, copied, may(*IMPORTS, "s3:ListBucket", "s3:GetObject")))[1]
+    assert (await submit(light_yard, asked, may(*IMPORTS, *IN_PLACE)))[1]
+
+
+@pytest.mark.parametrize("source", ["s3://source/folder", "s3://source", "s3://lake/folder"])
+@pytest.mark.parametrize("mode", ["copy", "in-place"])
+async def test_an_import_takes_the_right_to_every_file_of_the_folder(light_yard: Yard, source: str, mode: str) -> None:
+    await light_yard.store.bucket("source")
+    asked = order(JobKind.IMPORT, "new", options={"source": source, "mode": mode})
+    allowed = statement(action=[*IMPORTS, *IN_PLACE], resource="*")
+    denied = statement(effect="Deny", action="s3:GetObject", resource="arn:aws:s3:::*/folder/secret/*")
+    with pytest.raises(AccessDenied):
+        await submit(light_yard, asked, user("alice", policy(allowed, denied)))
 
 
 async def test_an_export_of_events_takes_the_right_to_them(light_yard: Yard) -> None:

@@ -12,10 +12,12 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.governance.vending import DirectoryActions, directory_actions
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
+from lakebed.tables.directory_rights import check_directory_rights
 from lakebed.tables.entries import Entries, Known, Sought
 from lakebed.tables.external import check_own
 from lakebed.tables.files import SCHEMES, parse_location
@@ -36,6 +38,9 @@ MAX_REASON_CHARS: Final = 1024
 
 _AFTER_ALL: Final = "\U0010ffff"
 """Greater than any key."""
+
+_COPIES: Final = DirectoryActions(("s3:GetObject",), ("s3:ListBucket",), ())
+"""What copying the files of a folder takes in S3."""
 
 _MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST, JobKind.TIER_STREAM})
 """Jobs whose table may come into being by them."""
@@ -119,10 +124,13 @@ class Admission:
         if isinstance(source, str) and source.startswith(SCHEMES):
             address = parse_location(source)
             bucket = await self._f.bucket(self._f.meta, address.bucket)
-            await self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
-            await self._f.authorize(caller, bucket, "s3:GetObject", key=address.directory)
+            directory = address.directory if address.key.strip("/") else ""
+            # In place, a worker claims the folder, and callers with rights to the table have its files from then on.
+            stays = options.get("mode") != "copy" and warehouse.holds(bucket.name, directory)
+            actions = directory_actions(writes=True) if stays else _COPIES
+            await check_directory_rights(self._f, caller, bucket, directory, actions)
             if bucket.holds_tables:
-                await self._check_tables(caller, bucket, address.directory if address.key.strip("/") else "")
+                await self._check_tables(caller, bucket, directory)
             return
         if source is None and "source-table" not in options:
             raise InvalidInput("say what to import: source, or source-table", argument="source")
