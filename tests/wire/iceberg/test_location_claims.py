@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -595,7 +595,9 @@ async def test_refusal_does_not_tell_which_objects_are_there(lake: Lake, engine:
 CHANGED = "/mine/00001.metadata.json"
 
 
-async def changed_after_registration(lake: Lake, kind: str = "table", **changes: object) -> tuple[Lake, Keys]:
+async def changed_after_registration(
+    lake: Lake, changes: Mapping[str, object] = {"location": OTHER}, *, kind: str = "table"
+) -> tuple[Lake, Keys]:
     """A worker that has not read the metadata yet, and a caller with rights to tables and to a bucket without tables.
 
     The caller registered a metadata file in that bucket, and has written it again since.
@@ -614,17 +616,16 @@ async def changed_after_registration(lake: Lake, kind: str = "table", **changes:
     asked = {"name": "claim", "metadata-location": f"s3:/{CHANGED}"}
     registered = await lake.call("POST", path, asked, keys=keys)
     assert registered.status == 200, registered.body
-    written = json.dumps(document | {"location": OTHER} | changes).encode()
+    written = json.dumps(document | changes).encode()
     assert (await lake.send("PUT", CHANGED, written, keys=keys)).status == 200
     return wire_lake(lake.store), keys
 
 
 async def test_commit_deletes_and_writes_nothing_where_a_changed_metadata_file_says(lake: Lake) -> None:
-    worker, keys = await changed_after_registration(
-        lake,
-        properties={"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"},
-        **{"metadata-log": [{"timestamp-ms": 1, "metadata-file": f"s3:/{SECRET}"}]},
-    )
+    cleaning = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    log = [{"timestamp-ms": 1, "metadata-file": f"s3:/{SECRET}"}]
+    changes = {"location": OTHER, "properties": cleaning, "metadata-log": log}
+    worker, keys = await changed_after_registration(lake, changes)
     updates = [{"action": "set-properties", "updates": {"a": "1"}}]
     await refused(
         worker, await worker.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
@@ -647,11 +648,9 @@ async def test_recovery_takes_no_directory_that_a_changed_metadata_file_names(la
 
 async def test_diagnosis_lists_no_folder_that_a_changed_metadata_file_names(lake: Lake) -> None:
     assert (await lake.send("PUT", "/lake/other/00001-x.metadata.json", b"{}")).status == 200
-    worker, keys = await changed_after_registration(
-        lake,
-        properties={"write.metadata.path": OTHER},
-        **{"metadata-log": [{"timestamp-ms": 1, "metadata-file": f"{OTHER}/missing"}]},
-    )
+    log = [{"timestamp-ms": 1, "metadata-file": f"{OTHER}/missing"}]
+    changes = {"location": OTHER, "properties": {"write.metadata.path": OTHER}, "metadata-log": log}
+    worker, keys = await changed_after_registration(lake, changes)
     found = await worker.call("GET", f"{TABLES}/claim/catalog/diagnostics", keys=keys)
     assert found.status == 200, found.body
     assert b"00001-x" not in found.body
@@ -659,7 +658,7 @@ async def test_diagnosis_lists_no_folder_that_a_changed_metadata_file_names(lake
 
 
 async def test_view_is_not_written_where_a_changed_metadata_file_says(lake: Lake) -> None:
-    worker, keys = await changed_after_registration(lake, "view")
+    worker, keys = await changed_after_registration(lake, kind="view")
     updates = [{"action": "set-properties", "updates": {"a": "1"}}]
     path = "/lake/namespaces/ns/views/claim"
     await refused(worker, await worker.call("POST", path, {"requirements": [], "updates": updates}, keys=keys))
@@ -691,7 +690,7 @@ async def test_changed_metadata_file_is_no_base_for_the_next_registration(lake: 
 
 async def test_table_with_its_metadata_file_elsewhere_goes_on(lake: Lake) -> None:
     """Until its first commit, after which the catalog's own file is the current one."""
-    worker, keys = await changed_after_registration(lake, location="s3://lake/mine")
+    worker, keys = await changed_after_registration(lake, {})
     for number in range(2):
         updates = [{"action": "set-properties", "updates": {"n": str(number)}}]
         answer = await worker.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
