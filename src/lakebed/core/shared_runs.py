@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 __all__ = ["SharedRuns"]
 
+T = TypeVar("T")
 
-class SharedRuns:
+
+class SharedRuns(Generic[T]):
     """At most one run at a time; callers that come during a run share the next."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
         self._work = work
-        self._current: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
+        self._current: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
 
-    async def wait(self) -> None:
-        """Return after a run that began after this call. Raises what the run raises."""
+    async def wait(self) -> T:
+        """The result of a run that began after this call. Raises what the run raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_after(self._current))
             self._next.add_done_callback(_look_at)
-        await asyncio.shield(self._next)
+        return await asyncio.shield(self._next)
 
-    async def _run_after(self, current: asyncio.Task[None] | None) -> None:
+    async def _run_after(self, current: asyncio.Task[T] | None) -> T:
         if current is not None:
             await asyncio.wait([current])
         self._current, self._next = self._next, None
-        await self._work()
+        return await self._work()
 
 
-def _look_at(run: asyncio.Task[None]) -> None:
+def _look_at(run: asyncio.Task[T]) -> None:
     """Take note of a failure even if every caller was cancelled."""
     if not run.cancelled():
         run.exception()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sqlite3
 from collections.abc import Mapping
@@ -67,6 +68,27 @@ async def test_ready_names_each_dependency_that_is_away() -> None:
         [b"not ready", b" object store"],
         [b"not ready", b" streams"],
     ]
+
+
+async def test_probes_that_come_during_a_check_share_the_next() -> None:
+    checks = 0
+    may_end = asyncio.Event()
+
+    async def check() -> None:
+        nonlocal checks
+        checks += 1
+        await may_end.wait()
+
+    admin = AdminApplication({"object store": check}, bytes)
+    request = Request("GET", "/health/ready", "", {}, RequestBody(0), "http", "127.0.0.1", "R1")
+    first = asyncio.create_task(admin(request))
+    while not checks:
+        await asyncio.sleep(0)
+    others = [asyncio.create_task(admin(request)) for _ in range(100)]
+    await asyncio.sleep(0)
+    may_end.set()
+    assert {(await each).status for each in (first, *others)} == {200}
+    assert checks == 2
 
 
 async def test_metrics_are_told_in_their_own_type() -> None:

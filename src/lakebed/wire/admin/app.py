@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from lakebed.core.errors import LakebedError
+from lakebed.core.shared_runs import SharedRuns
 from lakebed.wire.http.message import Request, Response
 
 log = logging.getLogger("lakebed.admin")
@@ -33,6 +34,8 @@ class AdminApplication:
     def __init__(self, checks: Mapping[str, ReadinessCheck], render_metrics: Callable[[], bytes]) -> None:
         """`checks` by the name of the dependency, in the order in which `/health/ready` lists them."""
         self._checks = checks
+        # Shared: a check reads the object store, and anonymous callers decide how often they ask.
+        self._runs = SharedRuns(self._failures)
         self._render_metrics = render_metrics
 
     async def __call__(self, request: Request) -> Response:
@@ -49,11 +52,15 @@ class AdminApplication:
 
     async def _ready(self) -> Response:
         """One line per dependency: 200 if all can be used, 503 if any cannot."""
-        results = await asyncio.gather(*(_result(name, check) for name, check in self._checks.items()))
-        failed = [f"{name}: {reason}" for name, reason in zip(self._checks, results, strict=True) if reason]
+        failed = await self._runs.wait()
         if failed:
             return _text(503, "".join(f"not ready: {each}\n" for each in failed))
         return _text(200, "ready\n")
+
+    async def _failures(self) -> list[str]:
+        """The dependencies that cannot be used, with the reasons."""
+        results = await asyncio.gather(*(_result(name, check) for name, check in self._checks.items()))
+        return [f"{name}: {reason}" for name, reason in zip(self._checks, results, strict=True) if reason]
 
 
 async def _result(name: str, check: ReadinessCheck) -> str:
