@@ -50,6 +50,6 @@ def administer(server: RunningServer, *words: str) -> Any:  # Any: a JSON docume
         "LAKEBED_ROOT_ACCESS_KEY": server.access_key,
         "LAKEBED_ROOT_SECRET_KEY": server.secret_key,
     }
-    command = [sys.executable, "-m", "lakebed", *words, "--data", str(server.data), "--json"]
+    command = [sys.executable, "-m", "lakebed", *words, "--data", str(server.data), *server.settings, "--json"]
     printed = subprocess.run(command, env=environment, check=True, capture_output=True).stdout
     return json.loads(printed)
