@@ -55,6 +55,12 @@ def test_name_that_cannot_be_is_refused(site: Site, case: Case) -> None:
     assert_refused(site.ask(case.make(site)), case.status, case.code)
 
 
+def test_a_bucket_name_that_s3_refuses_is_refused_in_its_words_with_the_reason_beside(site: Site) -> None:
+    body = site.ask(site.signed("PUT", "/UPPER")).body
+    assert b"<Message>The specified bucket is not valid.</Message>" in body
+    assert b"<Reason>a bucket name is 3 to 63 lower-case letters, digits, dots and hyphens" in body
+
+
 ODD_NAMES: Final = (
     "../../../../etc/passwd",
     "..",

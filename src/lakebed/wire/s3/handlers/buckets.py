@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakebed.core.errors import BucketAlreadyOwned, BucketHasTables, BucketNotEmpty, InvalidName
 from lakebed.objects.config.ownership import ObjectOwnership, check_ownership
 from lakebed.objects.model import StoredObject
+from lakebed.objects.names import check_bucket_name
 from lakebed.wire.http.message import Response
 
 from ..documents.access import write_access_control_policy
@@ -44,14 +45,22 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
             location=creation.location if creation is not None else None,
         )
     except InvalidName as error:
-        raise S3Fault(
-            400, "InvalidBucketName", f"The specified bucket is not valid: {error}", BucketName=request.bucket
-        ) from error
+        raise _invalid_name(request.bucket, error) from error
     except BucketAlreadyOwned:
         # AWS: success in us-east-1 if it is your own already, a conflict everywhere else.
         if services.region != "us-east-1":
             raise
     return Response(200, [("Location", f"/{request.bucket}"), ("x-amz-bucket-arn", f"arn:aws:s3:::{request.bucket}")])
+
+
+def _invalid_name(bucket: str, error: InvalidName) -> S3Fault:
+    """In the words of S3 for a name that S3 refuses too: clients compare them. The reason is an element of its own."""
+    message = "The specified bucket is not valid."
+    try:
+        check_bucket_name(bucket)
+    except InvalidName:
+        return S3Fault(400, "InvalidBucketName", message, BucketName=bucket, Reason=str(error))
+    return S3Fault(400, "InvalidBucketName", f"{message[:-1]}: {error}", BucketName=bucket, Reason=str(error))
 
 
 def _check_ownership(stated: str) -> None:
