@@ -276,13 +276,14 @@ def test_metadata_of_a_newer_release_is_said_in_one_line(tmp_path: Path) -> None
     assert len(ended.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("obstacle", ["the folder", "its bytes", "its parent"])
-def test_a_data_folder_that_cannot_be_used_is_said_in_one_line(tmp_path: Path, obstacle: str) -> None:
-    data = tmp_path / "parent" / "data"
-    blocked = {"the folder": data, "its bytes": data / "bytes", "its parent": data.parent}[obstacle]
-    blocked.parent.mkdir(parents=True, exist_ok=True)
-    blocked.write_text("a file where a folder should be")
-    assert "Not a directory" in complaint(run_to_its_end("--listen", f"127.0.0.1:{free_port()}", data=data))
+@pytest.mark.parametrize("place", ["parent/data", "parent/data/bytes", "parent"])
+def test_a_file_in_the_way_of_the_data_folder_is_named_in_one_line(tmp_path: Path, place: str) -> None:
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("a file where a folder should be")
+    ended = run_to_its_end("--listen", f"127.0.0.1:{free_port()}", data=tmp_path / "parent" / "data")
+    assert f"expected a folder, found a file; name another one with --data. path={file}." in complaint(ended)
+    assert len(ended.stderr.splitlines()) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a server as somebody else")

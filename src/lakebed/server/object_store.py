@@ -12,10 +12,12 @@ from lakebed.meta.seam import MetaStore
 from lakebed.objects.attachment import Attachment
 from lakebed.objects.ingest import OpenWriter
 from lakebed.storage.folder import FolderStorage
-from lakebed.storage.ownership import StoreOwnership
+from lakebed.storage.ownership import MARKER_KEY, StoreOwnership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.log.log_rows import sample_manifests
 from lakebed.streams.server_registry import ServerRegistry
+
+from .data_lock import found_a_file
 
 BYTES_FOLDER: Final = "bytes"
 
@@ -27,8 +29,13 @@ async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage,
         from .remote_storage import open_remote
 
         return await open_remote(settings.storage.s3, clock)
-    root: Path = settings.server.data / BYTES_FOLDER
-    return await asyncio.to_thread(FolderStorage, root, clock), None
+    return await asyncio.to_thread(_open_folder, settings.server.data / BYTES_FOLDER, clock), None
+
+
+def _open_folder(root: Path, clock: Clock) -> FolderStorage:
+    if root.is_file():
+        raise found_a_file(root / MARKER_KEY)
+    return FolderStorage(root, clock)
 
 
 async def confirm_object_store(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> StoreOwnership:
