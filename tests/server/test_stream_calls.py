@@ -14,7 +14,7 @@ from lakebed.objects.model import Caller
 from lakebed.server.stream_calls import CallCount, CallCounts
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Answer, AnyCall, Call, Raw, Room
+from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, Raw
 
 CALLER = Caller(root_of("000000000000"), request_id="r")
 
@@ -40,7 +40,7 @@ class Rig:
         )
         self.raw, self.call, _ = self.counts.counted(calls)
 
-    async def _raw(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def _raw(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         assert (caller, version) == (CALLER, 3)
         await room.turn()
         await room.ready()

@@ -13,11 +13,11 @@ from typing import Final
 
 from lakebed.wire.admin.app import HEALTH_PATHS, METRICS_PATH
 from lakebed.wire.admin.operations import admin_mount
-from lakebed.wire.iceberg.routes import Mount
+from lakebed.wire.json.path_tree import PathTree
+from lakebed.wire.json.routing import Mount
 from lakebed.wire.management.operations import BASE as MANAGEMENT_BASE
 from lakebed.wire.management.operations import MANAGEMENT_ROUTES
 from lakebed.wire.oauth.app import KEYS_PATH, TOKEN_PATHS
-from lakebed.wire.path_tree import PathTree
 
 from .catalog import all_catalog_mounts
 

@@ -68,16 +68,16 @@ from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.admin.services import AdminServices
-from lakebed.wire.iceberg.app import CatalogApplication, Observe
+from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.iceberg.federated import passing_on
 from lakebed.wire.iceberg.operations import catalog_mounts, catalog_routes
-from lakebed.wire.iceberg.request import MAX_BODY_BYTES
-from lakebed.wire.iceberg.routes import Mount
-from lakebed.wire.iceberg.services import CatalogServices
-from lakebed.wire.iceberg.store_address import StoreAddress
-from lakebed.wire.oauth.bearer import BearerAuthenticator
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.app import JsonApplication, Observe
+from lakebed.wire.json.authentication import BearerAuthenticator
+from lakebed.wire.json.request import MAX_BODY_BYTES
+from lakebed.wire.json.routing import Mount
 from lakebed.wire.polaris.operations import polaris_endpoints, polaris_mounts, polaris_routes
-from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
 from .governance_events import GovernanceEvents, wire_governance_events
@@ -96,10 +96,10 @@ SCHEDULE_DEBOUNCE_SECONDS: Final = 10.0
 class Catalog:
     """The catalog's edge, and what runs beside it."""
 
-    application: CatalogApplication
-    admin: CatalogApplication
+    application: JsonApplication
+    admin: JsonApplication
     """The administration's API: its own routes in the catalog's frame."""
-    services: CatalogServices
+    services: IcebergServices
     upkeep: UpkeepParts
     chores: TableChores
     polling: Polling
@@ -184,8 +184,8 @@ def wire_catalog(
     policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
     targets = Targets(gate, warehouses, entries)
     attaching = Attaching(facilities, warehouses, keys, policy_types, policies, targets)
-    signatures = Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
-    services = CatalogServices(
+    signatures = SignatureAuthenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
+    services = IcebergServices(
         authenticator=signatures if bearers is None else BearerAuthenticator(bearers, signatures),
         meta=meta,
         clock=clock,
@@ -242,7 +242,7 @@ def wire_catalog(
     )
     around = telling.announcer.around
     return Catalog(
-        CatalogApplication(
+        JsonApplication(
             services,
             all_catalog_mounts(),
             clock=clock,
@@ -250,7 +250,7 @@ def wire_catalog(
             around=around,
             refused=telling.refused_at("catalog"),
         ),
-        CatalogApplication(
+        JsonApplication(
             services,
             [passing_on(admin_mount())],
             clock=clock,

@@ -44,15 +44,15 @@ from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
 from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication, ReadinessCheck
+from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress, StoreListener
 from lakebed.wire.http.message import Request
-from lakebed.wire.iceberg.app import CatalogApplication
-from lakebed.wire.iceberg.store_address import StoreAddress, StoreListener
+from lakebed.wire.json.app import JsonApplication
 from lakebed.wire.management.operations import management_mount
 from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
-from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
-from lakebed.wire.s3.sts import TokenService
+from lakebed.wire.s3.sts import SecurityTokenService
 
 from .api_paths import Api, server_api_paths
 from .catalog import wire_catalog
@@ -244,7 +244,7 @@ def _wire(
     access_keys = AccessKeys(meta, facilities.outbox, master, clock, root)
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
-    authenticator = Authenticator(credentials, clock)
+    authenticator = SignatureAuthenticator(credentials, clock)
     telling = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
     services = S3Services.on(
         facilities,
@@ -257,7 +257,7 @@ def _wire(
         targets=telling.records,
         rules_per_bucket=settings.targets.rules_per_bucket,
     )
-    session_tokens = TokenService(
+    session_tokens = SecurityTokenService(
         sessions,
         facilities,
         default_seconds=int(settings.sts.default_duration),
@@ -314,7 +314,7 @@ def _wire(
     )
 
     federation = catalog.services.federation
-    management = CatalogApplication(
+    management = JsonApplication(
         catalog.services,
         [
             management_mount(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from lakebed.wire.http.message import Rejecter, Request, Response
 from lakebed.wire.http.protocol import Application
-from lakebed.wire.iceberg.app import reject_head
+from lakebed.wire.json.app import reject_head
 
 from .api_paths import Api, server_api_paths
 from .child import CATALOG_CONNECTION, CONNECTION

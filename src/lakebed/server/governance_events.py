@@ -19,9 +19,9 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
 from lakebed.storage.credentials.http import blocking_http
 from lakebed.tables.upkeep.arrivals import Arrivals
-from lakebed.wire.announcing import Announcer
-from lakebed.wire.governed_routes import OPERATION_OF
-from lakebed.wire.refusals import Refused, refusal_notes
+from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
+from lakebed.wire.json.operation_hooks import OperationHooks
+from lakebed.wire.json.route_operations import OPERATION_OF
 
 from .targets import request_log, wire_targets
 
@@ -33,7 +33,7 @@ HOOKS_AT_ONCE: Final = 16
 class GovernanceEvents:
     """What the edges and the worker need of it."""
 
-    announcer: Announcer
+    announcer: OperationHooks
     recorder: AttemptRecorder
     targets: Targets
     records: TargetRecords
@@ -41,9 +41,9 @@ class GovernanceEvents:
     tasks: TaskQueue
     arrivals: Arrivals
 
-    def refused_at(self, edge: str) -> Refused:
+    def refused_at(self, edge: str) -> OnRefusal:
         """Notes the refusals of an edge."""
-        return refusal_notes(self.recorder, edge, OPERATION_OF, failed_changes=edge != "s3")
+        return refusal_recorder(self.recorder, edge, OPERATION_OF, failed_changes=edge != "s3")
 
 
 def wire_governance_events(
@@ -59,7 +59,7 @@ def wire_governance_events(
     """
     listeners, targets = listeners or ListenersSettings(), targets or TargetsSettings()
     f, clock = facilities, facilities.clock
-    announcer = Announcer(
+    announcer = OperationHooks(
         Listeners(read_listeners(listeners, clock)),
         f.meta,
         f.outbox,

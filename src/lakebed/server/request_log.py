@@ -16,9 +16,9 @@ from lakebed.events.requests import event_of_request
 from lakebed.events.write_behind import WriteBehind
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.seam import MetaStore
-from lakebed.wire.disclosure import entry_of
+from lakebed.wire.audit.redaction import request_entry
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.http.witness import Hear, Testimony, Witness
+from lakebed.wire.http.request_audit import RecordSink, RequestRecord, RequestRecorder
 
 FLUSH_SECONDS: Final = 0.2
 
@@ -35,7 +35,7 @@ def own_messages(master: MasterKeys) -> OwnMessages:
 class Requests:
     """What the edges and the worker need of it."""
 
-    witness: Witness
+    witness: RequestRecorder
     behind: WriteBehind
     interests: Interests
     log: RequestLog
@@ -60,19 +60,19 @@ def wire_requests(
     """All of it, for this process."""
     behind = WriteBehind(meta, log.log, "requests", flush_seconds=FLUSH_SECONDS, dropped=dropped)
     hear = noted_in(behind, own_messages(master), socket.gethostname())
-    return Requests(Witness(hear, clock), behind, interests, log, stated)
+    return Requests(RequestRecorder(hear, clock), behind, interests, log, stated)
 
 
-def noted_in(behind: WriteBehind, own: OwnMessages, node: str) -> Hear:
+def noted_in(behind: WriteBehind, own: OwnMessages, node: str) -> RecordSink:
     """Has requests written down, but for messages about requests that this server sent to itself in vain."""
 
-    def hear(testimony: Testimony, request: Request, response: Response | None) -> None:
+    def hear(testimony: RequestRecord, request: Request, response: Response | None) -> None:
         if _is_own(own, request, response):
             return
         if not behind.has_room:
             behind.miss()
             return
-        behind.add(event_of_request(entry_of(testimony, request, response, node), testimony.occurred_ms))
+        behind.add(event_of_request(request_entry(testimony, request, response, node), testimony.occurred_ms))
 
     return hear
 

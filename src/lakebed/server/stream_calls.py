@@ -8,7 +8,7 @@ from dataclasses import replace
 from google.protobuf.message import Message
 
 from lakebed.objects.model import Caller
-from lakebed.wire.fluss.calls import Answer, AnyCall, Call, Raw, Room
+from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, Raw
 
 
 class CallCount:
@@ -49,7 +49,7 @@ class CallCounts:
     def _raw(self, call: Raw) -> Raw:
         count, now, handle = self._counts.setdefault(call.name, CallCount()), self._now, call.answer
 
-        async def answer(caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        async def answer(caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
             count.is_used = True
             count.received_bytes += len(body)
             count.under_way += 1
@@ -88,7 +88,7 @@ class _TimedRoom:
 
     __slots__ = ("_count", "_now", "_room")
 
-    def __init__(self, room: Room, count: CallCount, now: Callable[[], float]) -> None:
+    def __init__(self, room: Backpressure, count: CallCount, now: Callable[[], float]) -> None:
         self._room = room
         self._count = count
         self._now = now

@@ -18,9 +18,9 @@ from lakebed.core.secrets import Secret
 from lakebed.objects.model import Caller
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Answer, Call, Raw, Room
-from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, Listening
-from lakebed.wire.fluss.room import MAX_PLACES
+from lakebed.wire.fluss.calls import Answer, Backpressure, Call, Raw
+from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, FlussListener
+from lakebed.wire.fluss.response_backpressure import MAX_PLACES
 
 LIST, EXISTS, ECHO, HELD, SMALL, LARGE = 1003, 1004, 1014, 1015, 1017, 1061
 MAX_FRAME = 1024 * 1024
@@ -65,7 +65,7 @@ class Server:
         self.seen: list[tuple[str, str]] = []
         self.begun = self.made = 0
         self.is_holding = False
-        self.listening = Listening(
+        self.listening = FlussListener(
             [
                 Call(LIST, "LIST", pb.ListDatabasesRequest, self.list_all),
                 Call(EXISTS, "EXISTS", pb.DatabaseExistsRequest, self.exists),
@@ -95,20 +95,20 @@ class Server:
             raise StreamFailure(Reason.NO_DATABASE, "no such database")
         return pb.DatabaseExistsResponse(exists=True)
 
-    async def echo(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def echo(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         return [body[:10], bytes(body[10:])]
 
-    async def held(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def held(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         self.begun += 1
         await self.release.wait()
         return [b"released"]
 
-    async def small(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def small(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         await room.ready()
         self.made += 1
         return [b"x" * SMALL_BYTES]
 
-    async def large(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def large(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         await room.turn()
         self.made += 1
         return [b"x" * LARGE_BYTES]

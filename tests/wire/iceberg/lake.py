@@ -36,18 +36,18 @@ from lakebed.server.governance_events import GovernanceEvents, wire_governance_e
 from lakebed.server.instruments import access_trace
 from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
-from lakebed.wire.announcing import Announcer
+from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response, close_stream
 from lakebed.wire.http.protocol import Application
-from lakebed.wire.iceberg.app import CatalogApplication
-from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.json.app import JsonApplication
+from lakebed.wire.json.operation_hooks import OperationHooks
 from lakebed.wire.management.operations import management_mount
 from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
-from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
-from lakebed.wire.s3.sts import TokenService
+from lakebed.wire.s3.sts import SecurityTokenService
 from tests.clients.boto import REGION, Keys
 from tests.clients.signing import Signer
 from tests.objects.stores import DAY_MS, ObjectStore, opened_store
@@ -93,9 +93,9 @@ class Lake:
     clock: ManualClock
     principals: Principals
     access_keys: AccessKeys
-    catalog: CatalogApplication
-    admin: CatalogApplication
-    management: CatalogApplication
+    catalog: JsonApplication
+    admin: JsonApplication
+    management: JsonApplication
     s3: S3Application
     trace: TraceWriter
     """Writes only when it is told to."""
@@ -244,7 +244,7 @@ def wire_lake(
     credentials = Credentials(access_keys, sessions)
     authorizer = PolicyAuthorizer(clock)
     delegations, accesses = Delegations(f.meta), AccessTally(f.meta, clock)
-    announcer = Announcer(Listeners(listeners), f.meta, f.outbox, clock, told_reads=told_reads)
+    announcer = OperationHooks(Listeners(listeners), f.meta, f.outbox, clock, told_reads=told_reads)
     telling = replace(wire_governance_events(f, master), announcer=announcer)
     catalog = wire_catalog(
         f,
@@ -263,9 +263,9 @@ def wire_lake(
     )
     s3 = S3Application(
         S3Services.on(
-            f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS, selects=selects
+            f, SignatureAuthenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS, selects=selects
         ),
-        TokenService(sessions, f, default_seconds=3600, max_seconds=43_200),
+        SecurityTokenService(sessions, f, default_seconds=3600, max_seconds=43_200),
         clock=clock,
         domains=domains,
         trace=access_trace(accesses),
@@ -281,7 +281,7 @@ def wire_lake(
         root.principal,
         root.access_key_id,
     )
-    management = CatalogApplication(
+    management = JsonApplication(
         catalog.services,
         [
             management_mount(

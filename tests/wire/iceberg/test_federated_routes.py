@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.tables.federation import rows as connections
 from lakebed.wire.iceberg.federated import EMPTY, PASSED
-from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.json.routing import Route
 
 from .lake import Lake, allow, opened_lake
 from .two_lakes import CATALOG, TwoLakes, two_lakes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakebed.wire.iceberg.operations import catalog_routes
-from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.json.routing import Route
 
 from .lake import SCHEMA, Lake, opened_lake
 

@@ -24,10 +24,10 @@ from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import Catalog, wire_catalog
 from lakebed.server.dispatch import CatalogDispatch
 from lakebed.server.tokens import Tokens, wire_tokens
+from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
-from lakebed.wire.iceberg.store_address import StoreAddress
 from tests.clients.boto import REGION
 from tests.objects.stores import ObjectStore, opened_store
 from tests.tables.extended import no_network

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 
 from lakebed.core import errors as e
 from lakebed.wire.s3.chunked import ChunkSignatureMismatch, MalformedChunk, MalformedTrailer, TruncatedBody
-from lakebed.wire.s3.errors import (
-    CONFIGURATION_CODES,
-    S3_ERRORS,
-    Rendered,
-    S3Fault,
-    error_response,
-    render,
-)
+from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3_ERRORS, AwsFault, Rendered, error_response, render
 from lakebed.wire.s3.xml import MalformedDocument
 
 
@@ -184,7 +177,7 @@ def test_wires_own_errors_are_found_by_their_ancestry() -> None:
         (e.NotModified(etag="abc"), {"ETag": '"abc"'}),
         (e.InvalidRange(size=10), {"Content-Range": "bytes */10"}),
         (e.Unavailable(), {"Retry-After": "1"}),
-        (S3Fault(400, "X", "x", [("A", "b")]), {"A": "b"}),
+        (AwsFault(400, "X", "x", [("A", "b")]), {"A": "b"}),
     ],
 )
 def test_headers_tell_what_clients_act_on(error: e.LakebedError, headers: dict[str, str]) -> None:
@@ -198,7 +191,7 @@ def test_headers_tell_what_clients_act_on(error: e.LakebedError, headers: dict[s
         (e.InvalidRange(size=10), {"ActualObjectSize": "10"}),
         (e.InvalidInput("x", argument="a", value="b"), {"ArgumentName": "a", "ArgumentValue": "b"}),
         (e.InvalidPart(part=3, count=2), {"ActualPartCount": "2", "PartNumberRequested": "3"}),
-        (S3Fault(400, "X", "x", BucketName="b"), {"BucketName": "b"}),
+        (AwsFault(400, "X", "x", BucketName="b"), {"BucketName": "b"}),
     ],
 )
 def test_details_name_what_is_wrong(error: e.LakebedError, details: dict[str, str]) -> None:

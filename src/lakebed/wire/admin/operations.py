@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.wire.iceberg.routes import Mount, RouteTable
+from lakebed.wire.json.routing import Mount, RouteTable
 
 from .handlers import (
     arrivals,

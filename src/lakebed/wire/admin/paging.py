@@ -16,7 +16,7 @@ PARAMETERS = ("page-token", "page-size")
 """What a query asks for pages with."""
 
 
-class Page(NamedTuple, Generic[P]):
+class CursorPage(NamedTuple, Generic[P]):
     """Which part of a list is asked for."""
 
     after: P | None
@@ -24,22 +24,22 @@ class Page(NamedTuple, Generic[P]):
     limit: int
 
 
-class Pages(Generic[P]):
+class CursorPages(Generic[P]):
     """Pages of one list. A token says which list it is of, and what of it was asked for."""
 
     def __init__(self, name: str, position: type[P]) -> None:
         self._tokens: PageTokens[tuple[str, P]] = PageTokens(name, tuple[str, position])  # type: ignore[valid-type]  # a type made of another
 
-    def read(self, request: Request, asked: str) -> Page[P]:
+    def read(self, request: Request, asked: str) -> CursorPage[P]:
         """The page that a query asks for; `asked` is what else it says. Raises InvalidInput."""
         limit = whole_number(request, "page-size", DEFAULT_PAGE, least=1, most=MAX_PAGE)
         token = request.query.get("page-token", "")
         if not token:
-            return Page(None, limit)
+            return CursorPage(None, limit)
         of, after = self._tokens.decode(token)
         if of != asked:
             raise InvalidInput("the page token is of another list; begin again without one", argument="page-token")
-        return Page(after, limit)
+        return CursorPage(after, limit)
 
     def token(self, asked: str, last: P) -> str:
         """The token of the page behind `last`."""

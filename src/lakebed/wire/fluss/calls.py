@@ -26,7 +26,7 @@ Answer: TypeAlias = Message | Chunks
 RequestT = TypeVar("RequestT", bound=Message)
 
 
-class Room(Protocol):
+class Backpressure(Protocol):
     """What a handler of large answers asks of the connection: not to make the next before the last was taken."""
 
     async def ready(self) -> None:
@@ -55,7 +55,7 @@ class Raw:
 
     key: int
     name: str
-    answer: Callable[[Caller, memoryview, int, Room], Awaitable[Answer]]
+    answer: Callable[[Caller, memoryview, int, Backpressure], Awaitable[Answer]]
     """Given the body, the version of the call, and the room for answers."""
 
     max_version: int = 0

@@ -27,18 +27,18 @@ from lakebed.wire.http.eager import start_eagerly
 from . import messages_pb2 as pb
 from .budget import SMALL_BYTES, FrameBudget
 from .calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
-from .clients import StreamClient
+from .clients import ConnectionClient
 from .encoding import read_message
 from .errors import UNKNOWN, error_code, failure_message
+from .frame_reader import FrameReader
 from .frames import HEAD_BYTES, answer_head, failure_head, read_head
-from .intake import Intake
 from .oversized import Oversized
-from .room import AnswerRoom, Answers
-from .sasl import Authenticator, Proof, read_plain
+from .response_backpressure import PendingResponses, ResponseSlot
+from .sasl import Proof, SaslAuthenticator, read_plain
 
 log = logging.getLogger("lakebed.streams")
 
-__all__ = ["Connection", "ConnectionSet", "Observe"]
+__all__ = ["FlussConnection", "FlussConnectionSet", "Observe"]
 
 MAX_CALLS: Final = 1024
 """Calls of one connection under way at once."""
@@ -63,33 +63,33 @@ Observe = Callable[[str, str, float], None]
 """Told of each call: its name, how it ended, how long it took."""
 
 
-class ConnectionSet(Protocol):
+class FlussConnectionSet(Protocol):
     """Who watches the connections, and what they have in common."""
 
     calls: Mapping[int, AnyCall]
     versions: bytes
     """The list of calls, encoded."""
 
-    authenticator: Authenticator
+    authenticator: SaslAuthenticator
     request_ids: RequestIds
     max_frame_bytes: int
     budget: FrameBudget
     observe: Observe
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: FlussConnection) -> bool:
         """A connection began; whether there is room for it."""
         ...
 
-    def known(self, connection: Connection) -> None:
+    def known(self, connection: FlussConnection) -> None:
         """It has said who it is."""
         ...
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: FlussConnection) -> None:
         """A connection ended."""
         ...
 
 
-class Connection(Intake):
+class FlussConnection(FrameReader):
     """The server's side of one connection."""
 
     __slots__ = (
@@ -111,17 +111,17 @@ class Connection(Intake):
         "opened_at",
     )
 
-    def __init__(self, connections: ConnectionSet) -> None:
+    def __init__(self, connections: FlussConnectionSet) -> None:
         super().__init__(connections.budget, MAX_STRANGE_FRAME_BYTES)
         self._connections = connections
         self._host = ""
-        self._client = StreamClient()
+        self._client = ConnectionClient()
         self._calls_under_way = 0
         self._bytes_under_way = 0
         self._eof = False
         self._is_last = False
         self._oversized: Oversized | None = None
-        self._answers = Answers()
+        self._answers = PendingResponses()
         self._writable = self._answers.writable
         self._proof: Proof | None = None
         self._principal: Principal = ANONYMOUS
@@ -211,7 +211,7 @@ class Connection(Intake):
         """Answer one frame. Never raises but for cancellation: nobody is there to take it."""
         key, version, number = read_head(frame)
         began = time.monotonic()  # finer than the loop's own clock, which stands still between its turns
-        room = AnswerRoom(self._answers)
+        room = ResponseSlot(self._answers)
         name, outcome = _OWN_CALLS.get(key, "UNKNOWN"), "ok"
         try:
             call = self._connections.calls.get(key)
@@ -242,7 +242,9 @@ class Connection(Intake):
         else:
             self._heed_limits()
 
-    async def _asked(self, key: int, version: int, body: memoryview, call: AnyCall | None, room: AnswerRoom) -> Answer:
+    async def _asked(
+        self, key: int, version: int, body: memoryview, call: AnyCall | None, room: ResponseSlot
+    ) -> Answer:
         if key == API_VERSIONS:
             asked = read_message(pb.ApiVersionsRequest, body)
             self._client.is_called(asked.client_software_name, asked.client_software_version)

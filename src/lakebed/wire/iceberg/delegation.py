@@ -19,9 +19,9 @@ from lakebed.tables.identifiers import SEPARATOR, Identifier, path_of
 from lakebed.tables.model import Entry, Warehouse
 from lakebed.tables.warehouses import access_delegation
 
-from .request import CatalogRequest
-from .services import CatalogServices
-from .whereabouts import Whereabouts
+from ..json.request import JsonRequest
+from .services import IcebergServices
+from .unregistered_table_hint import UnregisteredTableHint
 
 HEADER: Final = "x-iceberg-access-delegation"
 
@@ -35,7 +35,7 @@ The contract's first place for it: clients go there that know of no other.
 _SCOPE_PREFIX: Final = "lakebed.credential-scope-prefix"
 
 
-class Mode(StrEnum):
+class AccessMode(StrEnum):
     """What a client can do, the better first."""
 
     VENDED = "vended-credentials"
@@ -43,7 +43,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Delegation:
+class TableAccess:
     """What goes into the answer that shows a table."""
 
     config: dict[str, str] = field(repr=False)
@@ -68,26 +68,26 @@ class VendedCredentials:
     expires_ms: int
 
 
-def asked_mode(header: str | None, allowed: AccessDelegation = AccessDelegation.VENDED) -> Mode | None:
+def requested_mode(header: str | None, allowed: AccessDelegation = AccessDelegation.VENDED) -> AccessMode | None:
     """The best mode that the client requests and that is allowed; None without one.
 
     A lone `true` is how early clients requested credentials.
     """
     asked = {word.strip().lower() for word in (header or "").split(",")}
     if asked == {"true"}:
-        asked = {str(Mode.VENDED)}
-    is_allowed = {Mode.VENDED: allowed.vends, Mode.SIGNING: allowed.signs}
-    return next((mode for mode in Mode if mode in asked and is_allowed[mode]), None)
+        asked = {str(AccessMode.VENDED)}
+    is_allowed = {AccessMode.VENDED: allowed.vends, AccessMode.SIGNING: allowed.signs}
+    return next((mode for mode in AccessMode if mode in asked and is_allowed[mode]), None)
 
 
-def allowed_delegation(services: CatalogServices, warehouse: Warehouse) -> AccessDelegation:
+def allowed_delegation(services: IcebergServices, warehouse: Warehouse) -> AccessDelegation:
     """How far clients are given access to the files of a catalog's tables: by the server and by the catalog."""
     return services.access_delegation.narrowed(access_delegation(warehouse))
 
 
 async def delegate(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     warehouse: Warehouse,
     identifier: Identifier,
     location: str,
@@ -95,7 +95,7 @@ async def delegate(
     *,
     entry: Entry | None = None,
     entry_id: str = "",
-) -> Delegation:
+) -> TableAccess:
     """What a client is told and given to reach the files of a table, or of one that is staged under `entry_id`.
 
     `properties` are asked for only where they decide: to know them, a table's metadata has to be parsed.
@@ -106,11 +106,11 @@ async def delegate(
     header, allowed = request.http.headers.get(HEADER), allowed_delegation(services, warehouse)
     if not allowed.vends:
         config |= scope_facts(f"{location.rstrip('/')}/", vends=False)
-    mode = asked_mode(header, allowed)
+    mode = requested_mode(header, allowed)
     if mode is None:
-        if asked_mode(header) is None:
-            return Delegation(config, has_secrets=allowed.vends)
-        return Delegation(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
+        if requested_mode(header) is None:
+            return TableAccess(config, has_secrets=allowed.vends)
+        return TableAccess(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
     try:
         if entry is not None:
             data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
@@ -121,15 +121,15 @@ async def delegate(
     except AccessDenied:
         if entry is not None and request.http.method == "POST":
             # This very request has made the table: to refuse it now would be to say that it has not.
-            return Delegation(config)
+            return TableAccess(config)
         raise
     # Not every client signs for a staged table, of which nothing is on record: where keys are vended, it needs those.
-    if mode is Mode.SIGNING and (entry is not None or not allowed.vends):
-        where = Whereabouts(data.table, location, properties())
-        return Delegation(config | _signing_settings(request, warehouse, identifier, where))
-    unrecorded = None if entry is not None else Whereabouts(data.table, location, properties())
+    if mode is AccessMode.SIGNING and (entry is not None or not allowed.vends):
+        where = UnregisteredTableHint(data.table, location, properties())
+        return TableAccess(config | _signing_settings(request, warehouse, identifier, where))
+    unrecorded = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
     vended = vend(services, request, warehouse, identifier, data, unrecorded)
-    return Delegation(
+    return TableAccess(
         config | vended.settings,
         [vended.storage_credential],
         vended.issued_ms + (vended.expires_ms - vended.issued_ms) // 2,
@@ -137,12 +137,12 @@ async def delegate(
 
 
 def vend(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     warehouse: Warehouse,
     identifier: Identifier,
     data: TableData,
-    unrecorded: Whereabouts | None = None,
+    unrecorded: UnregisteredTableHint | None = None,
 ) -> VendedCredentials:
     """Keys to a table's files; to renew those of a table that is not on record, the client says where they are.
 
@@ -187,7 +187,7 @@ def scope_facts(prefix: str, *, vends: bool) -> dict[str, str]:
 
 
 def purpose(
-    request: CatalogRequest,
+    request: JsonRequest,
     kind: DelegationKind,
     warehouse: Warehouse,
     identifier: Identifier,
@@ -210,7 +210,7 @@ def purpose(
 
 
 def vend_copy(
-    services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, copy: Entry
+    services: IcebergServices, request: JsonRequest, warehouse: Warehouse, copy: Entry
 ) -> dict[str, Any]:  # Any: JSON
     """Keys to a copy that a plan is of, as an entry of `storage-credentials`; whatever the client can do besides.
 
@@ -245,7 +245,7 @@ def table_path(warehouse: Warehouse, identifier: Identifier, operation: str) -> 
 
 
 def _signing_settings(
-    request: CatalogRequest, warehouse: Warehouse, identifier: Identifier, where: Whereabouts
+    request: JsonRequest, warehouse: Warehouse, identifier: Identifier, where: UnregisteredTableHint
 ) -> dict[str, str]:
     """Where requests are signed, under the names that clients of each age look for."""
     host = request.http.headers.get("host", "")

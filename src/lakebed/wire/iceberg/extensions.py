@@ -26,7 +26,7 @@ from lakebed.tables.pointers import PointerMoves
 from lakebed.tables.refs import References
 from lakebed.tables.rollback import Rollback
 
-from .request import CatalogRequest, parse_document
+from ..json.request import JsonRequest, parse_document
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class NoDocument(ExtensionDocument):
     """A body that says nothing."""
 
 
-async def read_extension(request: CatalogRequest, kind: type[T]) -> T:
+async def read_extension(request: JsonRequest, kind: type[T]) -> T:
     """The body; an empty one is an empty object. Raises InvalidInput that says where it is wrong."""
     return await parse_body(partial(parse_extension, kind=kind), request.body)
 

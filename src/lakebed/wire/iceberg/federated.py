@@ -22,19 +22,19 @@ from lakebed.tables.idempotency import Answer, RequestKey
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 
-from .answers import identifiers, no_content, ok
-from .delegation import HEADER, Mode, allowed_delegation, asked_mode
-from .errors import JSON, error_document, refusal_of
+from ..json.errors import JSON, error_document, error_model
+from ..json.paging import page_parameters
+from ..json.request import JsonRequest, split_namespace
+from ..json.responses import identifiers, no_content, ok
+from ..json.routing import Handler, Mount, Replay, Route, RouteTable
+from .delegation import HEADER, AccessMode, allowed_delegation, requested_mode
 from .handlers.configuration import warehouse_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
 from .handlers.reports import KINDS, ReportHead
 from .loading import replayed
-from .paging import stated_page
-from .request import CatalogRequest, split_namespace
-from .routes import Handler, Mount, Replay, Route, RouteTable
-from .services import CatalogServices
+from .services import IcebergServices
 
-Passed = Callable[[CatalogServices, CatalogRequest, Backed], Awaitable[Response]]
+Passed = Callable[[IcebergServices, JsonRequest, Backed], Awaitable[Response]]
 
 _HERE: Final = frozenset({"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"})
 """What is asked of a catalog itself, whatever is behind it."""
@@ -57,7 +57,7 @@ def _passing_on(route: Route, served: frozenset[str]) -> Route:
         return route
     passed = PASSED.get(route.name) or EMPTY.get(route.name)
 
-    async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def handle(services: IcebergServices, request: JsonRequest) -> Response:
         try:
             return await route.handle(services, request)
         except (InvalidInput, NotSupported):
@@ -76,7 +76,7 @@ def _passing_on(route: Route, served: frozenset[str]) -> Route:
     return route._replace(handle=handle, replay=_replaying(route))
 
 
-async def _change(services: CatalogServices, request: CatalogRequest, backed: Backed, passed: Passed) -> Response:
+async def _change(services: IcebergServices, request: JsonRequest, backed: Backed, passed: Passed) -> Response:
     """Pass a change on. What nobody knows the outcome of stays so for its key, unless the other side keeps keys too."""
     try:
         return await passed(services, request, backed)
@@ -87,13 +87,13 @@ async def _change(services: CatalogServices, request: CatalogRequest, backed: Ba
         raise
 
 
-async def _keep_unknown(services: CatalogServices, key: RequestKey, error: Unavailable) -> None:
-    refusal = refusal_of(error)
+async def _keep_unknown(services: IcebergServices, key: RequestKey, error: Unavailable) -> None:
+    refusal = error_model(error)
     await services.keys.keep_refusal(key, Answer(refusal.status, body=error_document(refusal, str(error))))
 
 
 def _replaying(route: Route) -> Replay:
-    async def show(services: CatalogServices, request: CatalogRequest, entry: str) -> Response:
+    async def show(services: IcebergServices, request: JsonRequest, entry: str) -> Response:
         identifier = shown_again(entry)
         if identifier is None:
             return await (route.replay or replayed)(services, request, entry)
@@ -113,7 +113,7 @@ def _replaying(route: Route) -> Replay:
 def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
     """The configuration of a catalog that is backed by another lists what of `served` is served there."""
 
-    async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def handle(services: IcebergServices, request: JsonRequest) -> Response:
         response = await get_config(services, request)
         stated = request.http.query.get("warehouse")
         backed = None if stated is None else await services.federation.connections.backed(warehouse_name(stated))
@@ -139,39 +139,39 @@ def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
 # -- namespaces ---------------------------------------------------------------------------------------------------
 
 
-def _paging(request: CatalogRequest) -> Paging:
-    return Paging(*stated_page(request.http))
+def _paging(request: JsonRequest) -> Paging:
+    return Paging(*page_parameters(request.http))
 
 
-async def _list_namespaces(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _list_namespaces(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     parent = request.http.query.get("parent", "")
     levels = split_namespace(parent) if parent else ()
     found = await services.federation.namespaces.list(request.caller, backed, levels, _paging(request))
     return ok({"namespaces": found.namespaces, "next-page-token": found.next_token})
 
 
-async def _create_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _create_namespace(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(NewNamespace)
     made = await services.federation.namespaces.create(request.mutation, backed, asked.namespace, asked.properties)
     return Response(200, [JSON], made.body)
 
 
-async def _load_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _load_namespace(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     found = await services.federation.namespaces.get(request.caller, backed, request.namespace)
     return Response(200, [JSON], found.body)
 
 
-async def _namespace_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _namespace_exists(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.namespaces.check_exists(request.caller, backed, request.namespace)
     return no_content()
 
 
-async def _drop_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _drop_namespace(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.namespaces.drop(request.mutation, backed, request.namespace)
     return no_content()
 
 
-async def _update_properties(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _update_properties(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(PropertyChanges)
     changed = await services.federation.namespaces.set_properties(
         request.mutation, backed, request.namespace, updates=asked.updates, removals=asked.removals
@@ -182,14 +182,14 @@ async def _update_properties(services: CatalogServices, request: CatalogRequest,
 # -- tables -------------------------------------------------------------------------------------------------------
 
 
-def _wanted(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Wanted:
+def _wanted(services: IcebergServices, request: JsonRequest, backed: Backed) -> Wanted:
     query = request.http.query
-    mode = asked_mode(request.http.headers.get(HEADER), allowed_delegation(services, backed.warehouse))
+    mode = requested_mode(request.http.headers.get(HEADER), allowed_delegation(services, backed.warehouse))
     return Wanted(
         {name: query[name] for name in ("snapshots", "referenced-by") if name in query},
         request.http.headers.get("if-none-match") if request.http.method == "GET" else None,
         wants_access=mode is not None,
-        wants_keys=mode is Mode.VENDED,
+        wants_keys=mode is AccessMode.VENDED,
     )
 
 
@@ -200,16 +200,16 @@ def _table(shown: ShownTable) -> Response:
     return ok(shown.document, [*headers, _NEVER_KEPT] if shown.with_keys else headers)
 
 
-async def _list_tables(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _list_tables(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return await _list(services, request, backed, EntryKind.TABLE)
 
 
-async def _list(services: CatalogServices, request: CatalogRequest, backed: Backed, kind: EntryKind) -> Response:
+async def _list(services: IcebergServices, request: JsonRequest, backed: Backed, kind: EntryKind) -> Response:
     found = await services.federation.entries.list(request.caller, backed, request.namespace, kind, _paging(request))
     return ok({"identifiers": identifiers(found.namespace, found.names), "next-page-token": found.next_token})
 
 
-async def _create_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _create_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return _table(
         await services.federation.tables.create(
             request.mutation, backed, request.namespace, request.body, _wanted(services, request, backed)
@@ -217,43 +217,43 @@ async def _create_table(services: CatalogServices, request: CatalogRequest, back
     )
 
 
-async def _load_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _load_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return _table(
         await services.federation.tables.load(request.caller, backed, request.table, _wanted(services, request, backed))
     )
 
 
-async def _table_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _table_exists(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.check_exists(request.caller, backed, request.table, EntryKind.TABLE)
     return no_content()
 
 
-async def _update_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _update_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return _table(await services.federation.tables.commit(request.mutation, backed, request.table, request.body))
 
 
-async def _drop_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _drop_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     purge = request.flag("purgeRequested")
     await services.federation.entries.drop(request.mutation, backed, request.table, EntryKind.TABLE, purge=purge)
     return no_content()
 
 
-async def _rename_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _rename_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.rename(request.mutation, backed, await request.document(Rename), EntryKind.TABLE)
     return no_content()
 
 
-async def _register_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _register_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(Registration)
     return _table(await services.federation.tables.register(request.mutation, backed, request.namespace, asked))
 
 
-async def _commit_transaction(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _commit_transaction(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.tables.commit_all(request.mutation, backed, request.body)
     return no_content()
 
 
-async def _load_credentials(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _load_credentials(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     # What the other side has the client repeat, and nothing of who asks: a signature may be in the query.
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
     if not allowed_delegation(services, backed.warehouse).vends:
@@ -262,7 +262,7 @@ async def _load_credentials(services: CatalogServices, request: CatalogRequest, 
     return ok({"storage-credentials": found}, [_NEVER_KEPT])
 
 
-async def _report_metrics(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _report_metrics(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     head = await request.document(ReportHead)
     if head.report_type not in KINDS:
         raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
@@ -273,38 +273,38 @@ async def _report_metrics(services: CatalogServices, request: CatalogRequest, ba
 # -- views --------------------------------------------------------------------------------------------------------
 
 
-async def _list_views(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _list_views(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return await _list(services, request, backed, EntryKind.VIEW)
 
 
-async def _create_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _create_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return ok(await services.federation.views.create(request.mutation, backed, request.namespace, request.body))
 
 
-async def _load_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _load_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return ok(await services.federation.views.load(request.caller, backed, request.view))
 
 
-async def _view_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _view_exists(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.check_exists(request.caller, backed, request.view, EntryKind.VIEW)
     return no_content()
 
 
-async def _replace_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _replace_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return ok(await services.federation.views.replace(request.mutation, backed, request.view, request.body))
 
 
-async def _drop_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _drop_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.drop(request.mutation, backed, request.view, EntryKind.VIEW)
     return no_content()
 
 
-async def _rename_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _rename_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.rename(request.mutation, backed, await request.document(Rename), EntryKind.VIEW)
     return no_content()
 
 
-async def _register_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _register_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(Registration)
     return ok(await services.federation.views.register(request.mutation, backed, request.namespace, asked))
 
@@ -312,7 +312,7 @@ async def _register_view(services: CatalogServices, request: CatalogRequest, bac
 # -- what is of this server alone ---------------------------------------------------------------------------------
 
 
-async def _list_none(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _list_none(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     """An empty list, if the namespace is there for the caller: for those who go through all that there is."""
     await services.federation.namespaces.check_exists(request.caller, backed, request.namespace)
     return ok({"identifiers": [], "next-page-token": None})

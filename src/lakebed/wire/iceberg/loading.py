@@ -17,10 +17,10 @@ from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.restrictions.shown import shown_metadata
 from lakebed.wire.http.message import Headers, Response
 
-from .delegation import HEADER, Delegation, asked_mode, delegate
-from .errors import JSON
-from .request import CatalogRequest
-from .services import CatalogServices
+from ..json.errors import JSON
+from ..json.request import JsonRequest
+from .delegation import HEADER, TableAccess, delegate, requested_mode
+from .services import IcebergServices
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,7 +34,7 @@ _LONG_BYTES: Final = 256 * 1024
 """Longer answers go out in the pieces that metadata is kept in: to join them would cost as much as to send them."""
 
 
-def snapshots_mode(request: CatalogRequest) -> str:
+def snapshots_mode(request: JsonRequest) -> str:
     """Which snapshots the client wants to see: `all`, or those that a branch or tag names. Raises InvalidInput."""
     mode = request.http.query.get("snapshots", ALL).lower()
     if mode not in (ALL, REFS):
@@ -62,8 +62,8 @@ def _answer(headers: Headers, metadata_at: str, metadata: Sequence[bytes], rest:
 
 
 async def table_response(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     warehouse: Warehouse,
     identifier: Identifier,
     entry: Entry,
@@ -90,8 +90,8 @@ async def table_response(
 
 
 def _restricted_response(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     entry: Entry,
     metadata: CachedMetadata,
     mode: str,
@@ -140,10 +140,10 @@ def view_response(entry: Entry, metadata: CachedMetadata) -> Response:
     return Response(200, [JSON], _encode(answer))
 
 
-def _tag(request: CatalogRequest, version: str, mode: str, granted: Delegation) -> str:
+def _tag(request: JsonRequest, version: str, mode: str, granted: TableAccess) -> str:
     """An entity tag: of the metadata, how it is shown, and to whom what was granted until when."""
     seen = f"{version} {mode}"
-    asked = asked_mode(request.http.headers.get(HEADER))
+    asked = requested_mode(request.http.headers.get(HEADER))
     if not granted.has_secrets:
         seen = f"{seen} withheld {bool(granted.credentials)}"
     elif asked is not None:
@@ -154,7 +154,7 @@ def _tag(request: CatalogRequest, version: str, mode: str, granted: Delegation) 
     return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}.{granted.revalidate_after_ms}"'
 
 
-def _is_known(request: CatalogRequest, tag: str, now_ms: int) -> bool:
+def _is_known(request: JsonRequest, tag: str, now_ms: int) -> bool:
     """Whether the client has the answer already, with credentials that are still good."""
     given = request.http.headers.get("if-none-match")
     if given is None or request.http.method != "GET":
@@ -167,20 +167,20 @@ def _is_known(request: CatalogRequest, tag: str, now_ms: int) -> bool:
     return False
 
 
-async def commit_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def commit_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a commit that was answered before: the table as it is now. Raises NotFound."""
     entry = (await services.entries.by_id(entry_id)).entry
     return commit_response(entry, await services.entries.metadata(entry))
 
 
-async def table_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def table_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a request for a table that was answered before: the table as it is now. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
     metadata = await services.entries.metadata(found.entry)
     return await table_response(services, request, found.warehouse, found.identifier, found.entry, metadata)
 
 
-async def replayed(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def replayed(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a request that was answered before: the table or view as it is now. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
     metadata = await services.entries.metadata(found.entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..json.routing import CATALOG_BASES, Mount, RouteTable
 from . import unsupported
 from .handlers import (
     bridges,
@@ -24,7 +25,6 @@ from .handlers import (
     transactions,
     views,
 )
-from .routes import MOUNTS, Mount, RouteTable
 
 
 def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable:
@@ -54,4 +54,4 @@ def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable:
 
 def catalog_mounts(routes: RouteTable) -> list[Mount]:
     """The routes behind every base path of the catalog."""
-    return [Mount(base, "/v1/", routes) for base in MOUNTS]
+    return [Mount(base, "/v1/", routes) for base in CATALOG_BASES]

@@ -32,14 +32,14 @@ from lakebed.tables.upkeep.policy_versions import PolicyVersions
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.services import AdminServices
-from lakebed.wire.oauth.bearer import RequestAuthenticator
+from lakebed.wire.json.authentication import RequestAuthenticator
 
+from ..aws.store_address import StoreAddress
 from .extensions import TableExtensions
-from .store_address import StoreAddress
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogServices:
+class IcebergServices:
     """The catalog's use cases, and who establishes who asks."""
 
     authenticator: RequestAuthenticator

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lakebed.core.secrets import Secret
-from lakebed.wire.s3 import sigv4
+from lakebed.wire.aws import sigv4
 
-from .store_address import StoreRequest
+from ..aws.store_address import StoreRequest
 
 _SERVICE: Final = "s3"
 

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from lakebed.core.errors import NotSupported
 from lakebed.wire.http.message import Response
 
-from .errors import CATALOG_ERRORS
-from .request import CatalogRequest
-from .routes import Handler, Route
-from .services import CatalogServices
+from ..json.errors import ERROR_MODELS
+from ..json.request import JsonRequest
+from ..json.routing import Handler, Route
+from .services import IcebergServices
 
 
 class Unsupported(NamedTuple):
@@ -44,7 +44,7 @@ OF_FEDERATION: Final = (
 
 def inventory() -> list[tuple[str, str, str]]:
     """Every operation left out: what it is, how it is answered, and what there is instead."""
-    refusal = CATALOG_ERRORS[NotSupported]
+    refusal = ERROR_MODELS[NotSupported]
     answer = f"{refusal.status} {refusal.type}"
     return [
         *((f"{one.feature} ({one.operation})", answer, one.note) for one in UNSUPPORTED),
@@ -53,7 +53,7 @@ def inventory() -> list[tuple[str, str, str]]:
 
 
 def _refuse(one: Unsupported) -> Handler:
-    async def refuse(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def refuse(services: IcebergServices, request: JsonRequest) -> Response:
         raise NotSupported(f"{one.feature} are not supported. operation={one.operation}")
 
     return refuse

@@ -7,7 +7,7 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.model import WarehouseKind
 
-from .connection_documents import ConnectionDocument
+from ..json.connection_documents import ConnectionDocument
 from .unsupported import STORAGE_FIELDS, STORES
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Mount, Route, RouteTable
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.routing import Mount, Route, RouteTable
 
 from .handlers import catalog_roles, catalogs, grants, principal_roles, principals
 from .services import ManagementRoute, ManagementServices
@@ -29,7 +29,7 @@ def management_mount(services: ManagementServices) -> Mount:
 
 
 def _bound(route: ManagementRoute, services: ManagementServices) -> Route:
-    async def handle(_: CatalogServices, request: CatalogRequest) -> Response:
+    async def handle(_: IcebergServices, request: JsonRequest) -> Response:
         return await route.handle(services, request)
 
     return Route(route.name, route.method, route.path, handle, is_standard=False)

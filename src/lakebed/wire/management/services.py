@@ -20,7 +20,7 @@ from lakebed.tables.federation.connections import Connections
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.gate import Gate
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.json.request import JsonRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +80,4 @@ class ManagementRoute(NamedTuple):
     """The operation's id in the contract."""
     method: str
     path: str
-    handle: Callable[[ManagementServices, CatalogRequest], Awaitable[Response]]
+    handle: Callable[[ManagementServices, JsonRequest], Awaitable[Response]]

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import NotSupported
-from lakebed.wire.iceberg.errors import CATALOG_ERRORS
+from lakebed.wire.json.errors import ERROR_MODELS
 
 
-class Refused(NamedTuple):
+class UnsupportedField(NamedTuple):
     """Something that a request may ask for and does not get."""
 
     feature: str
@@ -24,16 +24,18 @@ class Refused(NamedTuple):
         return NotSupported(f"{self.feature}: not supported; {self.note}")
 
 
-STORES: Final[Mapping[str, Refused]] = {
-    kind: Refused(f"Catalogs on other stores (storageType {kind})", "S3, in a bucket of this server, is supported")
+STORES: Final[Mapping[str, UnsupportedField]] = {
+    kind: UnsupportedField(
+        f"Catalogs on other stores (storageType {kind})", "S3, in a bucket of this server, is supported"
+    )
     for kind in ("AZURE", "FILE", "GCS")
 }
 
 _KEYS: Final = "the store is this server's, which needs no role, user or key of another"
 _ADDRESS: Final = "clients are told the address of this server"
 
-STORAGE_FIELDS: Final[Mapping[str, Refused]] = {
-    field: Refused(f"Catalogs on other stores (storageConfigInfo.{field})", note)
+STORAGE_FIELDS: Final[Mapping[str, UnsupportedField]] = {
+    field: UnsupportedField(f"Catalogs on other stores (storageConfigInfo.{field})", note)
     for field, note in {
         "roleArn": _KEYS,
         "externalId": _KEYS,
@@ -52,6 +54,6 @@ STORAGE_FIELDS: Final[Mapping[str, Refused]] = {
 
 def inventory() -> list[tuple[str, str, str]]:
     """All of it: what it is, how it is answered, and what there is instead."""
-    refusal = CATALOG_ERRORS[NotSupported]
+    refusal = ERROR_MODELS[NotSupported]
     answer = f"{refusal.status} {refusal.type}"
     return [(one.feature, answer, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values())]

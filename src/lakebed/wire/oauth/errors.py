@@ -18,7 +18,7 @@ _PLAIN: Final = str.maketrans({'"': "'", "\\": "'"})
 """Descriptions have neither quotes nor backslashes."""
 
 
-class Refusal(NamedTuple):
+class OAuthErrorModel(NamedTuple):
     """A status and a code."""
 
     status: int
@@ -36,32 +36,32 @@ class OAuthFault(e.LakebedError):
         """Whose secret was not the one, for the audit trail."""
 
 
-OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
-    e.LakebedError: Refusal(500, "server_error"),
-    e.InvalidInput: Refusal(400, "invalid_request"),
-    e.InvalidScope: Refusal(400, "invalid_scope"),
+OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], OAuthErrorModel]] = {
+    e.LakebedError: OAuthErrorModel(500, "server_error"),
+    e.InvalidInput: OAuthErrorModel(400, "invalid_request"),
+    e.InvalidScope: OAuthErrorModel(400, "invalid_scope"),
     # Of the token that is to be exchanged. What is wrong with a client is told by the edge itself.
-    e.Unauthenticated: Refusal(400, "invalid_grant"),
-    e.Incomplete: Refusal(400, "invalid_request"),
-    e.Throttled: Refusal(429, "temporarily_unavailable"),
-    e.WriteConflict: Refusal(503, "temporarily_unavailable"),
-    e.Unavailable: Refusal(503, "temporarily_unavailable"),
+    e.Unauthenticated: OAuthErrorModel(400, "invalid_grant"),
+    e.Incomplete: OAuthErrorModel(400, "invalid_request"),
+    e.Throttled: OAuthErrorModel(429, "temporarily_unavailable"),
+    e.WriteConflict: OAuthErrorModel(503, "temporarily_unavailable"),
+    e.Unavailable: OAuthErrorModel(503, "temporarily_unavailable"),
 }
 
 
-def refusal_of(error: e.LakebedError) -> Refusal:
+def oauth_error_model(error: e.LakebedError) -> OAuthErrorModel:
     """The status and code of an error."""
     if isinstance(error, OAuthFault):
-        return Refusal(error.status, error.code)
+        return OAuthErrorModel(error.status, error.code)
     for ancestor in type(error).__mro__:
         if issubclass(ancestor, e.LakebedError) and ancestor in OAUTH_ERRORS:
             return OAUTH_ERRORS[ancestor]
     return OAUTH_ERRORS[e.LakebedError]
 
 
-def refuse(error: e.LakebedError) -> Response:
+def oauth_error_response(error: e.LakebedError) -> Response:
     """The answer to a request that failed."""
-    refusal = refusal_of(error)
+    refusal = oauth_error_model(error)
     headers: Headers = [*NO_STORE]
     if refusal.status == 401:
         headers.append(("WWW-Authenticate", 'Basic realm="lakebed"'))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.wire.iceberg.routes import MOUNTS, Mount, RouteTable
+from lakebed.wire.json.routing import CATALOG_BASES, Mount, RouteTable
 
 from .handlers import generic_tables, mappings, policies, policy_types, policy_versions
 
@@ -26,7 +26,7 @@ def polaris_routes() -> RouteTable:
 
 def polaris_mounts(routes: RouteTable) -> list[Mount]:
     """The routes behind every base path of the catalog."""
-    return [Mount(base, ROOT, routes, "polaris") for base in MOUNTS]
+    return [Mount(base, ROOT, routes, "polaris") for base in CATALOG_BASES]
 
 
 def polaris_endpoints(routes: RouteTable) -> list[str]:

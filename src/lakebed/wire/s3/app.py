@@ -10,16 +10,16 @@ from urllib.parse import unquote
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
+from lakebed.wire.audit.refusals import OnRefusal
 from lakebed.wire.http.message import Headers, HeadFault, Request, Response
-from lakebed.wire.refusals import Refused
 
+from ..aws.authentication import Authenticated
 from . import sts
-from .authenticate import Authenticated
-from .errors import Rendered, S3Fault, error_response, render
+from .errors import AwsFault, Rendered, error_response, render
 from .facts import request_facts
-from .gatekeeping import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .handlers.preflight import answer_preflight, cors_headers
 from .request import S3Request, identify, parse_target
+from .request_checks import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .routes import find_operation
 from .services import S3Services
 
@@ -75,7 +75,7 @@ class S3Application:
     def __init__(
         self,
         services: S3Services,
-        tokens: sts.TokenService,
+        tokens: sts.SecurityTokenService,
         *,
         clock: Clock,
         domains: tuple[str, ...] = (),
@@ -83,7 +83,7 @@ class S3Application:
         observe: Observe | None = None,
         trace: Trace | None = None,
         around_deletion: AroundDeletion | None = None,
-        refused: Refused | None = None,
+        refused: OnRefusal | None = None,
     ) -> None:
         self._services = services
         self._around_deletion = around_deletion
@@ -136,7 +136,7 @@ class S3Application:
             exchange.operation = "SecurityToken"
         try:
             who = await self._services.authenticator.authenticate(request)
-        except S3Fault as fault:
+        except AwsFault as fault:
             if is_for_tokens:
                 return sts.refuse_unknown(fault, request.request_id)
             raise
@@ -148,7 +148,7 @@ class S3Application:
         found = find_operation(s3_request)
         exchange.operation = found.name
         if exchange.is_anonymous and found.name in NEVER_ANONYMOUS:
-            raise S3Fault(403, "AccessDenied", NEVER_ANONYMOUS[found.name])
+            raise AwsFault(403, "AccessDenied", NEVER_ANONYMOUS[found.name])
         if target.bucket and EXPECTED_OWNER in request.headers:
             await require_owner(self._services, target.bucket, request.headers[EXPECTED_OWNER])
         if (

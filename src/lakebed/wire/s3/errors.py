@@ -1,7 +1,7 @@
 """S3's errors: one table from the domain's errors, and the protocol's own faults.
 
 The protocol's own faults (a signature that does not match, a document that does not parse) are raised by this package
-as `S3Fault`; everything else comes from the services as an error of the core tree and is looked up along its ancestry.
+as `AwsFault`; everything else comes from the services as an error of the core tree and is looked up along its ancestry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class S3Reply:
     """What S3 itself says; None to say what the error says."""
 
 
-class S3Fault(e.LakebedError):
+class AwsFault(e.LakebedError):
     """An error that only exists on this wire."""
 
     def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, /, **details: str) -> None:
@@ -42,9 +42,9 @@ class S3Fault(e.LakebedError):
         """Further elements of the error document."""
 
 
-def method_not_allowed(method: str, resource: str) -> S3Fault:
+def method_not_allowed(method: str, resource: str) -> AwsFault:
     """The answer to a method that a resource does not have."""
-    return S3Fault(
+    return AwsFault(
         405,
         "MethodNotAllowed",
         "The specified method is not allowed against this resource.",
@@ -252,7 +252,7 @@ class Rendered:
 
 def render(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
     """The wire form of an error. Who did not sign is not told why access is denied."""
-    if isinstance(error, S3Fault):
+    if isinstance(error, AwsFault):
         return Rendered(error.status, error.code, str(error), error.headers, error.details)
     if isinstance(error, e.NoSuchConfiguration):
         code, message = CONFIGURATION_CODES.get(error.kind, ("NoSuchConfiguration", str(error)))

@@ -11,8 +11,8 @@ from typing import Final
 from lakebed.objects.facts import Facts
 from lakebed.wire.http.message import Request
 
-from . import sigv4
-from .authenticate import Authenticated, PayloadClaim
+from ..aws import sigv4
+from ..aws.authentication import Authenticated, PayloadClaim
 
 OBJECT_HEADERS: Final = {
     "x-amz-acl": "s3:x-amz-acl",

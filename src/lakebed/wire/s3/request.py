@@ -11,15 +11,15 @@ from lakebed.core.errors import InvalidInput
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import RAW_ERRORS, Request
 
-from .authenticate import Authenticated
-from .errors import S3Fault
-from .numbers import signed_number
+from ..aws.authentication import Authenticated
+from ..aws.numbers import signed_number
+from .errors import AwsFault
 from .xml import MalformedDocument, parse_time
 
 _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
-class Target:
+class S3Target:
     """The bucket and key that a request names, by its path or its host."""
 
     __slots__ = ("bucket", "key")
@@ -29,7 +29,7 @@ class Target:
         self.key = key
 
 
-def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
+def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> S3Target:
     """Find bucket and key: `bucket.domain/key` where the host ends in a domain of ours, `/bucket/key` otherwise.
 
     Raises S3Fault when the path is not percent-encoded UTF-8, or goes on where the bucket's name should be.
@@ -38,14 +38,14 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> Target:
     if domains:
         named = bucket_of_host(host, domains)
         if named is not None:
-            return Target(named, decode_path(path))
+            return S3Target(named, decode_path(path))
     bucket, _, key = path.partition("/")
     if path and not bucket:
         # `//key` names no bucket: taken for the root, it would list buckets.
-        raise S3Fault(400, "InvalidBucketName", "The specified bucket is not valid.", BucketName="")
+        raise AwsFault(400, "InvalidBucketName", "The specified bucket is not valid.", BucketName="")
     if _is_plain(path):
-        return Target(bucket, key)
-    return Target(decode_path(bucket), decode_path(key))
+        return S3Target(bucket, key)
+    return S3Target(decode_path(bucket), decode_path(key))
 
 
 def bucket_of_host(host: str, domains: tuple[str, ...]) -> str | None:
@@ -75,8 +75,8 @@ def decode_path(text: str) -> str:
     return decoded
 
 
-def _bad_uri() -> S3Fault:
-    return S3Fault(400, "InvalidURI", "Couldn't parse the specified URI.")
+def _bad_uri() -> AwsFault:
+    return AwsFault(400, "InvalidURI", "Couldn't parse the specified URI.")
 
 
 def identify(request: Request, principal: Principal) -> None:
@@ -92,7 +92,7 @@ class S3Request:
 
     __slots__ = ("bucket", "caller", "headers", "http", "key", "who")
 
-    def __init__(self, http: Request, target: Target, who: Authenticated, caller: Caller) -> None:
+    def __init__(self, http: Request, target: S3Target, who: Authenticated, caller: Caller) -> None:
         self.http = http
         self.headers = http.headers
         self.bucket = target.bucket
@@ -140,7 +140,7 @@ class S3Request:
             return None
         version = self.http.query.get("versionId")
         if version == "":
-            raise S3Fault(400, "InvalidArgument", "Version id cannot be the empty string", ArgumentName="versionId")
+            raise AwsFault(400, "InvalidArgument", "Version id cannot be the empty string", ArgumentName="versionId")
         return None if version is None else checked_version(version)
 
     @property
@@ -152,7 +152,7 @@ class S3Request:
 def checked_version(version: str) -> str:
     """The same version id, if it can be one: they are letters and digits. Raises S3Fault."""
     if not version.isascii() or not version.isalnum():
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             "Invalid version id specified",

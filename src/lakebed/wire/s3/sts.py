@@ -13,9 +13,9 @@ from lakebed.objects.facts import Facts
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import Request, Response
 
-from .authenticate import Authenticated
-from .errors import S3Fault, render
-from .numbers import whole_number
+from ..aws.authentication import Authenticated
+from ..aws.numbers import whole_number
+from .errors import AwsFault, render
 from .payload import read_document
 from .xml import escape, iso_time
 
@@ -81,7 +81,7 @@ class AccountGate(Protocol):
         ...
 
 
-class TokenService:
+class SecurityTokenService:
     """Answers STS requests."""
 
     def __init__(self, sessions: SessionIssuer, gate: AccountGate, *, default_seconds: int, max_seconds: int) -> None:
@@ -95,7 +95,7 @@ class TokenService:
         try:
             if caller.principal.is_anonymous:
                 # Before the body is read: no action is open to callers without credentials.
-                raise S3Fault(403, "MissingAuthenticationToken", "Request is missing Authentication Token")
+                raise AwsFault(403, "MissingAuthenticationToken", "Request is missing Authentication Token")
             body = await read_document(request, who, _MAX_BODY_BYTES)
             form = _read_form(body) if body else dict(request.query)
             return await self._dispatch(form, caller, request.request_id)
@@ -105,14 +105,14 @@ class TokenService:
     async def _dispatch(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
         action, principal = form.get("Action", ""), caller.principal
         if form.get("Version", _VERSION) != _VERSION:
-            raise S3Fault(400, "InvalidAction", f"Could not find operation for version {form['Version'][:32]}.")
+            raise AwsFault(400, "InvalidAction", f"Could not find operation for version {form['Version'][:32]}.")
         if action == "GetCallerIdentity":
             return _caller_identity(principal, request_id)
         if action == "AssumeRole":
             return await self._assume_role(form, caller, request_id)
         if action == "GetSessionToken":
             return await self._session_token(form, caller, request_id)
-        raise S3Fault(400, "InvalidAction", f"Could not find operation {action[:64]} for version {_VERSION}")
+        raise AwsFault(400, "InvalidAction", f"Could not find operation {action[:64]} for version {_VERSION}")
 
     async def _assume_role(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
         principal = caller.principal
@@ -163,10 +163,10 @@ class TokenService:
         return seconds
 
 
-def refuse_unknown(fault: S3Fault, request_id: str) -> Response:
+def refuse_unknown(fault: AwsFault, request_id: str) -> Response:
     """The answer to a request that was not authenticated, in the document that clients of STS read."""
     if fault.code in _UNKNOWN_KEY:
-        fault = S3Fault(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
+        fault = AwsFault(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
     return _error(fault, request_id)
 
 
@@ -175,7 +175,7 @@ def _read_form(body: bytes) -> dict[str, str]:
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except ValueError as error:
-        raise S3Fault(400, "ValidationError", f"A request has at most {_MAX_FIELDS} parameters.") from error
+        raise AwsFault(400, "ValidationError", f"A request has at most {_MAX_FIELDS} parameters.") from error
 
 
 def _tags(form: Mapping[str, str]) -> dict[str, str]:
@@ -214,7 +214,7 @@ def _answer(action: str, result: str, request_id: str) -> Response:
 
 def _error(error: LakebedError, request_id: str) -> Response:
     """STS has an error document and codes of its own."""
-    if isinstance(error, S3Fault):
+    if isinstance(error, AwsFault):
         status, code = error.status, error.code
     elif isinstance(error, AccessDenied):
         status, code = 403, "AccessDenied"

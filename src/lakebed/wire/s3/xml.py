@@ -19,8 +19,8 @@ from lakebed.core.errors import InvalidInput
 
 __all__ = [
     "NAMESPACE",
-    "Element",
     "MalformedDocument",
+    "XmlElement",
     "document",
     "escape",
     "http_time",
@@ -53,7 +53,7 @@ class MalformedDocument(InvalidInput):
     """The document is not well-formed, or not what its schema asks for."""
 
 
-class Element:
+class XmlElement:
     """One element: its local name, its text, its children in order."""
 
     __slots__ = ("children", "name", "text")
@@ -61,9 +61,9 @@ class Element:
     def __init__(self, name: str) -> None:
         self.name = name
         self.text = ""
-        self.children: list[Element] = []
+        self.children: list[XmlElement] = []
 
-    def only(self, *names: str) -> Element:
+    def only(self, *names: str) -> XmlElement:
         """The same element, after checking that no child has another name."""
         for child in self.children:
             if child.name not in names:
@@ -77,13 +77,13 @@ class Element:
             raise MalformedDocument(f"element is repeated. parent={self.name}")
         return found
 
-    def all(self, name: str) -> Iterator[Element]:
+    def all(self, name: str) -> Iterator[XmlElement]:
         """Children of that name, in order."""
         return (child for child in self.children if child.name == name)
 
-    def optional(self, name: str) -> Element | None:
+    def optional(self, name: str) -> XmlElement | None:
         """The one child of that name, if there is one."""
-        found: Element | None = None
+        found: XmlElement | None = None
         for child in self.children:
             if child.name == name:
                 if found is not None:
@@ -91,7 +91,7 @@ class Element:
                 found = child
         return found
 
-    def required(self, name: str) -> Element:
+    def required(self, name: str) -> XmlElement:
         """The one child of that name."""
         found = self.optional(name)
         if found is None:
@@ -150,15 +150,15 @@ def parse_int(name: str, text: str) -> int:
     return int(text)
 
 
-def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elements: int = MAX_ELEMENTS) -> Element:
+def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elements: int = MAX_ELEMENTS) -> XmlElement:
     """Read a document whose outermost element is one of `roots`. Raises MalformedDocument for everything else.
 
     UTF-8 only, no DOCTYPE and so no entities but XML's own five, at most 8 MiB, 32 levels and `max_elements`.
     """
     if len(body) > MAX_DOCUMENT_BYTES:
         raise MalformedDocument(f"document is too long. bytes={len(body)} limit={MAX_DOCUMENT_BYTES}")
-    current = top = Element("")
-    above: list[Element] = []
+    current = top = XmlElement("")
+    above: list[XmlElement] = []
     texts: list[list[str]] = [[]]
     count = 0
 
@@ -169,7 +169,7 @@ def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elemen
         count += 1
         if count > max_elements:
             raise MalformedDocument(f"document has too many elements. limit={max_elements}")
-        element = Element(name.rpartition(":")[2] if ":" in name else name)
+        element = XmlElement(name.rpartition(":")[2] if ":" in name else name)
         current.children.append(element)
         above.append(current)
         texts.append([])

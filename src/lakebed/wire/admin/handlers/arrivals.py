@@ -6,10 +6,10 @@ import msgspec
 
 from lakebed.tables.upkeep.arrivals import MAX_PAGE, Destination
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..queries import check_names
 
@@ -33,7 +33,7 @@ class TakenDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     events: list[int]
 
 
-async def list_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_arrivals(services: IcebergServices, request: JsonRequest) -> Response:
     """What is to be added to a table, by the numbers of events of this deployment."""
     check_names(request.http, ())
     asked = await request.document(ListDocument)
@@ -44,7 +44,7 @@ async def list_arrivals(services: CatalogServices, request: CatalogRequest) -> R
     return ok({"arrivals": [msgspec.to_builtins(one) | deployment for one in found]})
 
 
-async def take_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
+async def take_arrivals(services: IcebergServices, request: JsonRequest) -> Response:
     """Forget what was added."""
     check_names(request.http, ())
     asked = await request.document(TakenDocument)

@@ -13,10 +13,10 @@ from lakebed.core.jobs import JobKind
 from lakebed.tables.upkeep.orders import KINDS
 from lakebed.tables.upkeep.tasks import SeenTask
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import claim_document
 from ..queries import MAX_WAIT_SECONDS, check_names
@@ -59,7 +59,7 @@ class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
     retry: bool = True
 
 
-async def claim_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
+async def claim_tasks(services: IcebergServices, request: JsonRequest) -> Response:
     """Take due tasks; none if there is none in time."""
     check_names(request.http, ())
     asked = await request.document(ClaimDocument)
@@ -81,7 +81,7 @@ async def claim_tasks(services: CatalogServices, request: CatalogRequest) -> Res
     return ok({"tasks": [claim_document(seen) for seen in taken]})
 
 
-async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
+async def beat(services: IcebergServices, request: JsonRequest) -> Response:
     """Hold a task longer; the order, as its table is called now, or null if that is gone."""
     check_names(request.http, ())
     asked = await request.document(HeartbeatDocument)
@@ -92,7 +92,7 @@ async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
     return ok({"order": order})
 
 
-async def complete_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def complete_task(services: IcebergServices, request: JsonRequest) -> Response:
     """End a task with what it came to."""
     check_names(request.http, ())
     asked = await request.document(CompletionDocument)
@@ -101,7 +101,7 @@ async def complete_task(services: CatalogServices, request: CatalogRequest) -> R
     return no_content()
 
 
-async def fail_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def fail_task(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a task back, to be tried again or for good."""
     check_names(request.http, ())
     asked = await request.document(FailureDocument)

@@ -10,21 +10,21 @@ from lakebed.governance.delegated_accesses import AccessPlace
 from lakebed.governance.delegations import Delegation, DelegationFilter
 from lakebed.tables.identifiers import check_namespace, levels_of, path_of
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from .. import paging
 from ..queries import check_names
 
 _NEWEST = (1 << 63) - 1
 _FILTERS = ("principal", "request-id", "catalog", "namespace", "table")
-_pages = paging.Pages("delegations", int)
-_access_pages = paging.Pages("object accesses", AccessPlace)
+_pages = paging.CursorPages("delegations", int)
+_access_pages = paging.CursorPages("object accesses", AccessPlace)
 
 
-async def list_delegations(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_delegations(services: IcebergServices, request: JsonRequest) -> Response:
     """What was handed out, newest first."""
     http = request.http
     check_names(http, (*_FILTERS, *paging.PARAMETERS))
@@ -40,13 +40,13 @@ async def list_delegations(services: CatalogServices, request: CatalogRequest) -
     return ok(document)
 
 
-async def get_delegation(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_delegation(services: IcebergServices, request: JsonRequest) -> Response:
     """To whom a key was handed out."""
     check_names(request.http, ())
     return ok(delegation_document(await services.admin.trail.get(request.caller, request.names["delegation"])))
 
 
-async def list_delegated_accesses(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_delegated_accesses(services: IcebergServices, request: JsonRequest) -> Response:
     """What was done with a key."""
     check_names(request.http, paging.PARAMETERS)
     delegation = request.names["delegation"]
@@ -55,7 +55,7 @@ async def list_delegated_accesses(services: CatalogServices, request: CatalogReq
     return _accesses(found, page.limit, delegation)
 
 
-async def list_object_accesses(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_object_accesses(services: IcebergServices, request: JsonRequest) -> Response:
     """What was done to an object with keys and signatures that were handed out."""
     http = request.http
     check_names(http, ("bucket", "key", *paging.PARAMETERS))

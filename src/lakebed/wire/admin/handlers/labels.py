@@ -23,15 +23,15 @@ from lakebed.governance.labels import (
 )
 from lakebed.governance.labels.model import MAX_FILTERS
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Handler, Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Handler, Route
 
 from .. import paging
 from ..queries import all_values, check_names, choice
 
-_pages = paging.Pages("labels", str)
+_pages = paging.CursorPages("labels", str)
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 
@@ -59,7 +59,7 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
         return LabelChange(self.set_tags, self.remove_tags, None if owner is None else Owner(owner.type, owner.name))
 
 
-async def find_labelled(services: CatalogServices, request: CatalogRequest) -> Response:
+async def find_labelled(services: IcebergServices, request: JsonRequest) -> Response:
     """What has certain tags, or a certain owner."""
     http = request.http
     check_names(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
@@ -97,14 +97,14 @@ def labels_document(subject: Subject, labels: Labels) -> dict[str, Any]:
     }
 
 
-def _subject(kind: LabelKind, request: CatalogRequest) -> Subject:
+def _subject(kind: LabelKind, request: JsonRequest) -> Subject:
     names = request.names
     namespace = split_namespace(names["namespace"]) if "namespace" in names else ()
     return Subject(kind, names.get("warehouse", ""), namespace, names.get("name", ""))
 
 
 def _getting(kind: LabelKind) -> Handler:
-    async def get_labels(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def get_labels(services: IcebergServices, request: JsonRequest) -> Response:
         check_names(request.http, ())
         subject = _subject(kind, request)
         return ok(labels_document(subject, await services.labelling.get(request.caller, subject)))
@@ -113,7 +113,7 @@ def _getting(kind: LabelKind) -> Handler:
 
 
 def _changing(kind: LabelKind) -> Handler:
-    async def change_labels(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def change_labels(services: IcebergServices, request: JsonRequest) -> Response:
         check_names(request.http, ())
         asked = await request.document(ChangeDocument)
         subject = _subject(kind, request)

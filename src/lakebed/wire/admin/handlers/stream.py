@@ -12,10 +12,10 @@ from lakebed.events.interests import mask_of_selection
 from lakebed.events.selection import Selection
 from lakebed.meta.outbox import Entry
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
-from lakebed.wire.streaming import follow
+from lakebed.wire.http.streaming import follow
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.routing import Route
 
 from ..queries import check_names
 from .events import asked_selection
@@ -27,7 +27,7 @@ _PARAMETERS: Final = ("after", "kind", "subject", "principal", "form")
 _LAST_ID: Final = "last-event-id"
 
 
-async def stream_events(services: CatalogServices, request: CatalogRequest) -> Response:
+async def stream_events(services: IcebergServices, request: JsonRequest) -> Response:
     """What happens from now on, or from where the caller has come to."""
     http = request.http
     check_names(http, _PARAMETERS)
@@ -43,7 +43,7 @@ async def stream_events(services: CatalogServices, request: CatalogRequest) -> R
     return Response(200, headers, stream=_events(services, request, selection, form, after, lost))
 
 
-async def _place(services: CatalogServices, http: Request) -> tuple[int, int | None]:
+async def _place(services: IcebergServices, http: Request) -> tuple[int, int | None]:
     """Where to begin, and, if events behind it may be gone already, the oldest that is there. Raises InvalidInput."""
     ids = services.admin.event_ids
     if _LAST_ID in http.headers:
@@ -57,8 +57,8 @@ async def _place(services: CatalogServices, http: Request) -> tuple[int, int | N
 
 
 async def _events(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     selection: Selection,
     form: Form,
     after: int,

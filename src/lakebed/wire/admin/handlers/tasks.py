@@ -6,17 +6,17 @@ from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.tasks import TaskState
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
 from lakebed.wire.iceberg.extensions import NoDocument, read_extension
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from .. import paging
 from ..documents import task_document
 from ..queries import check_names, choice
 
-_pages = paging.Pages("tasks", int)
+_pages = paging.CursorPages("tasks", int)
 _LARGEST_ID = (1 << 63) - 1
 _BY_SERVER = ("entry", "policy", "cost", "requested_by")
 
@@ -25,7 +25,7 @@ class SubmittedOrder(TaskOrder, frozen=True, kw_only=True, rename="kebab", forbi
     """An order as it is sent. What the server finds out itself may not be claimed."""
 
 
-async def list_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_tasks(services: IcebergServices, request: JsonRequest) -> Response:
     """Tasks, oldest first."""
     http = request.http
     check_names(http, ("state", "kind", *paging.PARAMETERS))
@@ -42,13 +42,13 @@ async def list_tasks(services: CatalogServices, request: CatalogRequest) -> Resp
     return ok(document)
 
 
-async def get_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_task(services: IcebergServices, request: JsonRequest) -> Response:
     """One task."""
     check_names(request.http, ())
     return ok(task_document(await services.admin.tasks.get(request.caller, task_id(request))))
 
 
-async def submit_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def submit_task(services: IcebergServices, request: JsonRequest) -> Response:
     """Ask for work on a table; 201 if it is new, 200 if the same was waiting or under way."""
     check_names(request.http, ())
     order = await request.document(SubmittedOrder)
@@ -62,14 +62,14 @@ async def submit_task(services: CatalogServices, request: CatalogRequest) -> Res
     return answer
 
 
-async def redrive_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def redrive_task(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a dead task all its attempts again."""
     check_names(request.http, ())
     await read_extension(request, NoDocument)
     return ok(task_document(await services.admin.tasks.redrive(request.caller, task_id(request))))
 
 
-def task_id(request: CatalogRequest) -> int:
+def task_id(request: JsonRequest) -> int:
     """The task in the path. Raises NotFound: what is no number names no task."""
     text = request.names["task"]
     if not (text.isascii() and text.isdigit() and len(text) <= 19) or not 0 < int(text) <= _LARGEST_ID:

@@ -23,8 +23,8 @@ from lakebed.streams.tables import Tables
 from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Chunks, Raw, Room
-from ..deadlines import Within
+from ..calls import Answer, AnyCall, Backpressure, Chunks, Raw
+from ..deadlines import CallTimeout
 from ..encoding import read_message
 from ..errors import error_code
 from ..records import RecordsFor, limit_scan_answer, looked_up, read_put, scan_answer
@@ -83,7 +83,7 @@ class KeyCalls:
 
     # -- putting --------------------------------------------------------------------------------------------------
 
-    async def put(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+    async def put(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Message:
         """Merge records into buckets of one table."""
         request = read_put(body)
         acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
@@ -110,7 +110,7 @@ class KeyCalls:
         if part.partition_id is not None:
             done.partition_id = part.partition_id
         try:
-            async with Within(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
+            async with CallTimeout(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
                 done.log_end_offset = await keys.put(put, acks)
             self._traffic.came(table.id, _PUT, len(part.records), said_count(part.records))
         except LakebedError as error:
@@ -120,7 +120,7 @@ class KeyCalls:
 
     # -- looking up -----------------------------------------------------------------------------------------------
 
-    async def lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def lookup(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         """The values of keys."""
         request = read_message(pb.LookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         # Keys are short and rows need not be: a few frames of keys can ask for more than there is memory.
@@ -141,7 +141,7 @@ class KeyCalls:
                         if request.HasField("acks") and request.acks not in _ACKS:
                             raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
                         # Whatever acks it asks for: a row is told when it is there.
-                        async with Within(request.timeout_ms):
+                        async with CallTimeout(request.timeout_ms):
                             values = await keys.lookup_or_insert(list(part.keys))
                     else:
                         values = await keys.lookup(list(part.keys))
@@ -158,7 +158,7 @@ class KeyCalls:
                 answer.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
         return answer
 
-    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         """The values of all keys that begin so."""
         request = read_message(pb.PrefixLookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         table = await self._table(caller, request.table_id, Need.READ)
@@ -184,7 +184,7 @@ class KeyCalls:
 
     # -- scanning -------------------------------------------------------------------------------------------------
 
-    async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         """Some rows of a bucket: of keys the first, of a log the last."""
         request = read_message(pb.LimitScanRequest, body)
         table: StreamTable | None = None
@@ -200,7 +200,7 @@ class KeyCalls:
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
         return limit_scan_answer(records, is_log=opened.keys is None)
 
-    async def scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def scan(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         """Open a scan of a bucket, go on with one, or close it."""
         request = read_message(pb.ScanKvRequest, body)
 

@@ -17,12 +17,12 @@ from lakebed.tables.model import Entry
 from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.wire.http.message import Response
 
-from ..answers import no_content, ok
+from ...json.request import JsonRequest
+from ...json.responses import no_content, ok
+from ...json.routing import Route
 from ..extensions import TABLE_PATH, ExtensionDocument, Location, NoDocument, Word, read_extension
 from ..loading import table_response, table_shown_again
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 POLICY_MODE: Final = "lakebed-authoritative"
 CREDENTIAL_MODE: Final = "lakebed-table-credentials"
@@ -150,7 +150,7 @@ _OF_A_SYNC: Final = frozenset(
 """Fields of a sync that say nothing of the configuration."""
 
 
-async def import_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def import_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Bring a table in by its metadata file."""
     asked = await read_extension(request, ImportDocument)
     identifier = request.table
@@ -166,12 +166,12 @@ async def import_table(services: CatalogServices, request: CatalogRequest) -> Re
     return await table_response(services, request, made.found.warehouse, identifier, made.entry, made.metadata)
 
 
-async def get_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """The bridge of a table, if it has one."""
     return ok(_bridged(await services.extensions.bridges.get(request.caller, request.warehouse, request.table)))
 
 
-async def put_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def put_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a table a bridge."""
     asked = await read_extension(request, BridgeDocument)
     bridged = await services.extensions.bridges.configure(
@@ -180,14 +180,14 @@ async def put_bridge(services: CatalogServices, request: CatalogRequest) -> Resp
     return ok(_bridged(bridged))
 
 
-async def delete_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def delete_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Take the bridge off a table."""
     await read_extension(request, NoDocument)
     await services.extensions.bridges.remove(request.caller, request.warehouse, request.table)
     return no_content()
 
 
-async def sync_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Follow the other catalog now."""
     asked = await read_extension(request, SyncDocument)
     synced = await services.extensions.syncing.sync(
@@ -197,7 +197,7 @@ async def sync_bridge(services: CatalogServices, request: CatalogRequest) -> Res
     return ok({"action": synced.status, "table": table, "bridge": _shown(synced.bridged.bridge)})
 
 
-async def sync_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def sync_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a sync that was answered before: table and bridge as they are now."""
     known = await services.entries.by_id(entry_id)
     bridged = await services.extensions.bridges.get(request.caller, request.warehouse, request.table)

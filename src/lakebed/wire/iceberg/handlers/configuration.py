@@ -11,11 +11,11 @@ from lakebed.core.errors import InvalidInput
 from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.wire.http.message import Response
 
-from ..answers import ok
+from ...json.request import JsonRequest
+from ...json.responses import ok
+from ...json.routing import CATALOG_BASES, Route
 from ..delegation import allowed_delegation
-from ..request import CatalogRequest
-from ..routes import MOUNTS, Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 IDEMPOTENCY_LIFETIME: Final = "PT24H"
 """How long answers are kept under their Idempotency-Key; saying so makes clients send keys."""
@@ -26,14 +26,14 @@ _ARN: Final = re.compile(r"arn:aws[\w-]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^
 def configuration_route(endpoints: list[str]) -> Route:
     """The route of the configuration, which lists the endpoints of the others."""
 
-    async def get_config(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def get_config(services: IcebergServices, request: JsonRequest) -> Response:
         raw = [pair for pair in request.http.raw_query.split("&") if pair.partition("=")[0] == "warehouse"]
         if len(raw) > 1:
             raise InvalidInput("warehouse is given more than once", argument="warehouse")
         stated = request.http.query.get("warehouse")
         defaults = {
-            "lakebed.catalog-endpoint-prefix": f"{MOUNTS[0]}/v1",
-            "lakebed.catalog-compat-endpoint-prefix": f"{MOUNTS[1]}/v1",
+            "lakebed.catalog-endpoint-prefix": f"{CATALOG_BASES[0]}/v1",
+            "lakebed.catalog-compat-endpoint-prefix": f"{CATALOG_BASES[1]}/v1",
         }
         overrides = {"namespace-separator": "%1F"}
         if stated is not None:

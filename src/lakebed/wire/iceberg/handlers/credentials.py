@@ -9,21 +9,21 @@ from lakebed.tables.model import EntryKind
 from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Headers, Response
 
-from ..answers import ok
+from ...json.request import JsonRequest
+from ...json.responses import ok
+from ...json.routing import Route
 from ..delegation import allowed_delegation, scope_facts, vend
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
-from ..whereabouts import whereabouts_in
+from ..services import IcebergServices
+from ..unregistered_table_hint import hint_of_request
 
 _NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma", "no-cache"), ("Expires", "0")]
 
 
-async def load_credentials(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_credentials(services: IcebergServices, request: JsonRequest) -> Response:
     """Temporary keys for the files of a table, as far as the caller may have them."""
     identifier = request.table
     sought = await services.entries.seek(services.meta, request.warehouse, identifier)
-    warehouse, entry, where = sought.warehouse, sought.live, whereabouts_in(request.http)
+    warehouse, entry, where = sought.warehouse, sought.live, hint_of_request(request.http)
     if where is not None and sought.entry is None:
         data = await services.data_access.of_unrecorded(
             request.caller, warehouse, identifier, where.table, where.location, where.properties

@@ -10,12 +10,12 @@ from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
 
-from ..answers import no_content, ok
+from ...json.paging import read_page
+from ...json.request import JsonRequest
+from ...json.responses import no_content, ok
+from ...json.routing import Route
 from ..extensions import TABLE_PATH, ExtensionDocument, read_extension
-from ..paging import read_page
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 
 class DroppedName(ExtensionDocument):
@@ -42,7 +42,7 @@ class Protection(ExtensionDocument):
     protected: bool
 
 
-async def list_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """The dropped tables and views of a warehouse that can be restored."""
     page = read_page(request.http, f"dropped {request.warehouse}")
     found = await services.dropping.dropped(request.caller, request.warehouse, after=page.after, limit=page.limit)
@@ -55,7 +55,7 @@ async def list_dropped(services: CatalogServices, request: CatalogRequest) -> Re
     )
 
 
-async def restore_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """Take a drop back."""
     asked = await read_extension(request, DroppedName)
     identifier = asked.identifier
@@ -63,35 +63,35 @@ async def restore_dropped(services: CatalogServices, request: CatalogRequest) ->
     return ok(_named(identifier, restored))
 
 
-async def purge_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+async def purge_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a dropped table or view up before its time."""
     asked = await read_extension(request, PurgeName)
     await services.dropping.purge_now(request.mutation, request.warehouse, asked.identifier, files=asked.files)
     return no_content()
 
 
-async def get_table_protection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_table_protection(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether a table is protected."""
     return await _protection(services, request, request.table, EntryKind.TABLE)
 
 
-async def get_view_protection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_view_protection(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether a view is protected."""
     return await _protection(services, request, request.view, EntryKind.VIEW)
 
 
-async def protect_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def protect_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Switch a table's protection on or off."""
     return await _protect(services, request, request.table, EntryKind.TABLE)
 
 
-async def protect_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def protect_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Switch a view's protection on or off."""
     return await _protect(services, request, request.view, EntryKind.VIEW)
 
 
 async def _protection(
-    services: CatalogServices, request: CatalogRequest, identifier: Identifier, kind: EntryKind
+    services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
     found = await services.entries.get(request.caller, request.warehouse, identifier, kind, Action.GET_TABLE)
     entry = found.live
@@ -100,7 +100,7 @@ async def _protection(
 
 
 async def _protect(
-    services: CatalogServices, request: CatalogRequest, identifier: Identifier, kind: EntryKind
+    services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
     asked = await read_extension(request, Protection)
     entry = await services.dropping.protect(
@@ -109,7 +109,7 @@ async def _protect(
     return ok(_named(identifier, entry))
 
 
-async def shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a request that was answered before: the table or view as it is now."""
     found = await services.entries.by_id(entry_id)
     return ok(_named(found.identifier, found.entry))

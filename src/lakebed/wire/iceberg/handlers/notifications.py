@@ -9,10 +9,10 @@ import msgspec
 from lakebed.tables.notifications import Notification, NotificationKind
 from lakebed.wire.http.message import Response
 
-from ..answers import no_content
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ...json.request import JsonRequest
+from ...json.responses import no_content
+from ...json.routing import Route
+from ..services import IcebergServices
 
 
 class Payload(msgspec.Struct, rename="kebab"):
@@ -32,7 +32,7 @@ class NotificationDocument(msgspec.Struct, rename="kebab"):
     payload: Payload
 
 
-async def send_notification(services: CatalogServices, request: CatalogRequest) -> Response:
+async def send_notification(services: IcebergServices, request: JsonRequest) -> Response:
     """Tell the catalog of a change to a table that is another's."""
     asked = await request.document(NotificationDocument)
     payload = asked.payload

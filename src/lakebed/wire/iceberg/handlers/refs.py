@@ -11,12 +11,12 @@ from lakebed.tables.committing import CommitOptions
 from lakebed.tables.identifiers import display
 from lakebed.wire.http.message import Response
 
-from ..answers import ok
+from ...json.request import JsonRequest
+from ...json.responses import ok
+from ...json.routing import Route
 from ..extensions import TABLE_PATH, ExtensionDocument, Word, read_extension
 from ..loading import commit_response, commit_shown_again
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 _Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -51,7 +51,7 @@ class RemoveReference(_CommitFields, kw_only=True):
     expected_snapshot_id: _Long | UnsetType | None = UNSET
 
 
-async def list_refs(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_refs(services: IcebergServices, request: JsonRequest) -> Response:
     """All branches and tags of a table."""
     found = await services.extensions.refs.list(request.caller, request.warehouse, request.table)
     loaded = found.loaded
@@ -68,7 +68,7 @@ async def list_refs(services: CatalogServices, request: CatalogRequest) -> Respo
     return ok(document)
 
 
-async def set_ref(services: CatalogServices, request: CatalogRequest) -> Response:
+async def set_ref(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a branch or tag, or move it."""
     asked = await read_extension(request, SetReference)
     reference: dict[str, int | str | None] = {
@@ -90,7 +90,7 @@ async def set_ref(services: CatalogServices, request: CatalogRequest) -> Respons
     return commit_response(committed.entry, committed.metadata, asked.commit_id)
 
 
-async def delete_ref(services: CatalogServices, request: CatalogRequest) -> Response:
+async def delete_ref(services: IcebergServices, request: JsonRequest) -> Response:
     """Delete a branch or tag."""
     asked = await read_extension(request, RemoveReference)
     committed = await services.extensions.refs.remove(

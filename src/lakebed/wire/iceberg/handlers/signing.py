@@ -25,14 +25,14 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.s3.documents.deletion import read_deletion
 from lakebed.wire.s3.xml import MalformedDocument
 
-from ..answers import ok
+from ...aws.store_address import StoreRequest
+from ...json.request import JsonRequest
+from ...json.responses import ok
+from ...json.routing import Route
 from ..delegation import ANY_TABLE_SIGNING, allowed_delegation, purpose
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 from ..signatures import signature_headers
-from ..store_address import StoreRequest
-from ..whereabouts import whereabouts_in
+from ..unregistered_table_hint import hint_of_request
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -66,12 +66,12 @@ class _Wanted(NamedTuple):
     reach: Reach
 
 
-async def sign_request(services: CatalogServices, request: CatalogRequest) -> Response:
+async def sign_request(services: IcebergServices, request: JsonRequest) -> Response:
     """Sign a request for the files of the table in the path."""
     wanted = await _read(services, request)
     identifier = request.table
     sought = await services.entries.seek(services.meta, request.warehouse, identifier)
-    warehouse, entry, where = sought.warehouse, sought.entry, whereabouts_in(request.http)
+    warehouse, entry, where = sought.warehouse, sought.entry, hint_of_request(request.http)
     if where is not None and entry is None:
         data = await services.data_access.of_unrecorded(
             request.caller, warehouse, identifier, where.table, where.location, where.properties
@@ -87,7 +87,7 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
     return _signed(services, request, wanted, warehouse, identifier, data)
 
 
-async def sign_s3_request(services: CatalogServices, request: CatalogRequest) -> Response:
+async def sign_s3_request(services: IcebergServices, request: JsonRequest) -> Response:
     """Sign a request for the files of whichever table they are of: for clients that do not say which."""
     wanted = await _read(services, request)
     bucket = await services.meta.row(BUCKET_BY_NAME, wanted.address.target.bucket)
@@ -106,7 +106,7 @@ def _is_look(wanted: _Wanted) -> bool:
     return wanted.document.method == "HEAD"
 
 
-async def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
+async def _read(services: IcebergServices, request: JsonRequest) -> _Wanted:
     document = await request.document(SignDocument)
     if document.provider != "s3":
         raise NotSupported(f"requests to this provider are not signed. provider={document.provider}")
@@ -162,8 +162,8 @@ def _copy_source(headers: Mapping[str, list[str]]) -> tuple[str, str] | None:
 
 
 def _signed(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     wanted: _Wanted,
     warehouse: Warehouse,
     identifier: Identifier,

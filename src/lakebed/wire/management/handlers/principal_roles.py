@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
 
 from ..documents import (
     NamedDocument,
@@ -19,7 +19,7 @@ from ..documents import (
 from ..services import ManagementRoute, ManagementServices
 
 
-class NewRole(msgspec.Struct, rename="camel"):
+class NewPrincipalRole(msgspec.Struct, rename="camel"):
     """The body of createPrincipalRole."""
 
     principal_role: NamedDocument
@@ -31,9 +31,9 @@ class CatalogRoleAssignment(msgspec.Struct, rename="camel"):
     catalog_role: NamedDocument
 
 
-async def create_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def create_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Make a role."""
-    asked = (await request.document(NewRole)).principal_role
+    asked = (await request.document(NewPrincipalRole)).principal_role
     made = await services.principal_roles.create(
         services.administrator(request.caller),
         asked.name,
@@ -43,19 +43,19 @@ async def create_role(services: ManagementServices, request: CatalogRequest) -> 
     return created(principal_role_document(made))
 
 
-async def list_roles(services: ManagementServices, request: CatalogRequest) -> Response:
+async def list_roles(services: ManagementServices, request: JsonRequest) -> Response:
     """All roles."""
     found = await services.principal_roles.list(services.administrator(request.caller))
     return ok({"roles": [principal_role_document(role) for role in found]})
 
 
-async def get_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def get_role(services: ManagementServices, request: JsonRequest) -> Response:
     """A role."""
     by = services.administrator(request.caller)
     return ok(principal_role_document(await services.principal_roles.get(by, request.names["principal-role"])))
 
 
-async def update_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def update_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Replace the properties of a role."""
     asked = await request.document(UpdateDocument)
     changed = await services.principal_roles.update(
@@ -67,27 +67,27 @@ async def update_role(services: ManagementServices, request: CatalogRequest) -> 
     return ok(principal_role_document(changed))
 
 
-async def delete_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def delete_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Remove a role."""
     await services.principal_roles.delete(services.administrator(request.caller), request.names["principal-role"])
     return no_content()
 
 
-async def list_principals(services: ManagementServices, request: CatalogRequest) -> Response:
+async def list_principals(services: ManagementServices, request: JsonRequest) -> Response:
     """The users who have a role."""
     by = services.administrator(request.caller)
     found = await services.principals.holders(by, request.names["principal-role"])
     return ok({"principals": [principal_document(principal) for principal in found]})
 
 
-async def list_catalog_roles(services: ManagementServices, request: CatalogRequest) -> Response:
+async def list_catalog_roles(services: ManagementServices, request: JsonRequest) -> Response:
     """The roles of a catalog that a principal role has."""
     by, names = services.administrator(request.caller), request.names
     found = await services.catalog_roles.of_principal_role(by, names["principal-role"], names["catalog"])
     return ok({"roles": [catalog_role_document(role) for role in found]})
 
 
-async def assign_catalog_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def assign_catalog_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Give a catalog role to a principal role."""
     asked = await request.document(CatalogRoleAssignment)
     by, names = services.administrator(request.caller), request.names
@@ -95,7 +95,7 @@ async def assign_catalog_role(services: ManagementServices, request: CatalogRequ
     return created()
 
 
-async def revoke_catalog_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def revoke_catalog_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Take a catalog role from a principal role."""
     by, names = services.administrator(request.caller), request.names
     await services.catalog_roles.revoke(by, names["principal-role"], names["catalog"], names["catalog-role"])

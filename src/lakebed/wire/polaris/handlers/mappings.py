@@ -13,16 +13,16 @@ from lakebed.governance.policies.resolving import position
 from lakebed.governance.policies.rows import Target
 from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.paging import read_page
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from .policies import policy_document, policy_type
 
 
-class TargetDocument(msgspec.Struct):
+class PolicyTargetDocument(msgspec.Struct):
     """What a policy goes with."""
 
     type: Literal["catalog", "namespace", "table-like"]
@@ -48,17 +48,17 @@ class TargetDocument(msgspec.Struct):
 class AttachmentDocument(msgspec.Struct):
     """The body of attachPolicy."""
 
-    target: TargetDocument
+    target: PolicyTargetDocument
     parameters: dict[str, str] | None = None
 
 
 class DetachmentDocument(msgspec.Struct):
     """The body of detachPolicy."""
 
-    target: TargetDocument
+    target: PolicyTargetDocument
 
 
-async def attach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def attach_policy(services: IcebergServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target."""
     asked = await request.document(AttachmentDocument)
     await services.attaching.attach(
@@ -72,7 +72,7 @@ async def attach_policy(services: CatalogServices, request: CatalogRequest) -> R
     return no_content()
 
 
-async def detach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def detach_policy(services: IcebergServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target no longer."""
     asked = await request.document(DetachmentDocument)
     await services.attaching.detach(
@@ -81,7 +81,7 @@ async def detach_policy(services: CatalogServices, request: CatalogRequest) -> R
     return no_content()
 
 
-async def list_mappings(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_mappings(services: IcebergServices, request: JsonRequest) -> Response:
     """What a policy is attached to."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"mappings {request.warehouse} {request.names['namespace']} {policy}")
@@ -97,7 +97,7 @@ async def list_mappings(services: CatalogServices, request: CatalogRequest) -> R
     )
 
 
-async def get_applicable_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_applicable_policies(services: IcebergServices, request: JsonRequest) -> Response:
     """The policies that hold for a catalog, namespace, table or view, and why."""
     query = request.http.query
     namespace, name, kind = query.get("namespace", ""), query.get("target-name", ""), policy_type(request)

@@ -10,11 +10,11 @@ from lakebed.core.changes import KEEP
 from lakebed.governance.policies import Policy
 from lakebed.tables.upkeep.policies import NewPolicy
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.paging import read_page
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 _encode = msgspec.json.Encoder().encode
 
@@ -44,7 +44,7 @@ class PolicyUpdate(msgspec.Struct, rename="kebab"):
     content: str | None = None
 
 
-async def create_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def create_policy(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a policy."""
     asked = await request.document(NewPolicyDocument)
     made = await services.policies.create(
@@ -57,7 +57,7 @@ async def create_policy(services: CatalogServices, request: CatalogRequest) -> R
     return ok(_loaded(made))
 
 
-async def list_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_policies(services: IcebergServices, request: JsonRequest) -> Response:
     """The policies of a namespace, of all types or of one."""
     kind = policy_type(request)
     listing = f"policies {request.warehouse} {request.names['namespace']} {kind}"
@@ -74,7 +74,7 @@ async def list_policies(services: CatalogServices, request: CatalogRequest) -> R
     )
 
 
-async def load_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_policy(services: IcebergServices, request: JsonRequest) -> Response:
     """A policy."""
     found = await services.policies.get(
         request.caller, request.warehouse, request.namespace, request.names["policy-name"]
@@ -82,7 +82,7 @@ async def load_policy(services: CatalogServices, request: CatalogRequest) -> Res
     return ok(_loaded(found))
 
 
-async def update_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def update_policy(services: IcebergServices, request: JsonRequest) -> Response:
     """Replace description and content."""
     asked = await request.document(PolicyUpdate)
     changed = await services.policies.update(
@@ -98,7 +98,7 @@ async def update_policy(services: CatalogServices, request: CatalogRequest) -> R
     return ok(_loaded(changed))
 
 
-async def patch_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def patch_policy(services: IcebergServices, request: JsonRequest) -> Response:
     """Replace what is given of description and content, and keep the rest."""
     asked = await request.document(PolicyPatch)
     changed = await services.policies.update(
@@ -114,7 +114,7 @@ async def patch_policy(services: CatalogServices, request: CatalogRequest) -> Re
     return ok(_loaded(changed))
 
 
-async def drop_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def drop_policy(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove a policy, and its attachments if the caller says so."""
     await services.policies.drop(
         request.mutation,
@@ -126,7 +126,7 @@ async def drop_policy(services: CatalogServices, request: CatalogRequest) -> Res
     return no_content()
 
 
-def policy_type(request: CatalogRequest) -> str:
+def policy_type(request: JsonRequest) -> str:
     """The type that is asked for; empty for all of them."""
     return request.http.query.get("policyType", "")
 

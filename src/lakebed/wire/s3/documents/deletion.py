@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ..xml import Element, MalformedDocument, document, escape, parse_document, parse_int, parse_time
+from ..xml import MalformedDocument, XmlElement, document, escape, parse_document, parse_int, parse_time
 from ._parts import optional
 
 __all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "read_deletion", "write_deletion"]
@@ -48,7 +48,7 @@ def read_deletion(body: bytes) -> Deletion:
 _OBJECT_ELEMENTS: Final = frozenset({"Key", "VersionId", "ETag", "Size", "LastModifiedTime"})
 
 
-def _read_object(element: Element) -> ObjectToDelete:
+def _read_object(element: XmlElement) -> ObjectToDelete:
     texts = element.texts()
     key = texts.get("Key")
     if not key:

@@ -11,7 +11,7 @@ from lakebed.objects.deleting import Deleted, Doomed
 from lakebed.wire.http.message import Response
 
 from ..documents.deletion import DeletedRow, FailedRow, ObjectToDelete, read_deletion, write_deletion
-from ..errors import S3Fault, render
+from ..errors import AwsFault, render
 from ..payload import CHECKSUM_HEADERS, LIST_BYTES, read_parsed
 from ..request import S3Request
 from ..services import S3Services
@@ -74,4 +74,4 @@ def _require_digest(request: S3Request) -> None:
     if request.who.payload.sha256 is not None:
         # Signed: the signature covers the document.
         return
-    raise S3Fault(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
+    raise AwsFault(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")

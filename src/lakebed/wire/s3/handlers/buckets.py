@@ -9,7 +9,7 @@ from lakebed.wire.http.message import Response
 
 from ..documents.access import write_access_control_policy
 from ..documents.buckets import read_bucket_creation, write_location
-from ..errors import S3Fault
+from ..errors import AwsFault
 from ..object_headers import acl_fault, refuse_unsupported
 from ..payload import read_document, read_parsed
 from ..request import S3Request
@@ -28,7 +28,7 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
     if creation is not None and creation.location is not None:
         wanted = "us-east-1" if creation.location in ("", "US") else creation.location
         if wanted != services.region and creation.location != "EU":
-            raise S3Fault(
+            raise AwsFault(
                 400,
                 "IllegalLocationConstraintException",
                 f"The {creation.location} location constraint is incompatible for the region specific endpoint this"
@@ -44,7 +44,7 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
             location=creation.location if creation is not None else None,
         )
     except InvalidName as error:
-        raise S3Fault(
+        raise AwsFault(
             400, "InvalidBucketName", f"The specified bucket is not valid: {error}", BucketName=request.bucket
         ) from error
     except BucketAlreadyOwned:
@@ -58,7 +58,7 @@ def _check_ownership(stated: str) -> None:
     try:
         check_ownership(ObjectOwnership(stated))
     except ValueError as error:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             f"Invalid x-amz-object-ownership header: {stated[:100]}",
@@ -78,11 +78,11 @@ async def delete_bucket(services: S3Services, request: S3Request) -> Response:
         await services.buckets.delete(request.caller, request.bucket)
     except BucketHasTables as error:
         words = f"The bucket you tried to delete is not empty: {error}"
-        raise S3Fault(409, "BucketNotEmpty", words, BucketName=request.bucket) from error
+        raise AwsFault(409, "BucketNotEmpty", words, BucketName=request.bucket) from error
     except BucketNotEmpty as error:
         bucket = await services.buckets.find(request.bucket)
         advice = " You must delete all versions in the bucket." if bucket.keeps_versions else ""
-        raise S3Fault(
+        raise AwsFault(
             409,
             "BucketNotEmpty",
             f"The bucket you tried to delete is not empty.{advice}",

@@ -15,9 +15,9 @@ from lakebed.events.records import record_of, s3_event_of
 from lakebed.events.rules.validation import check_filter_value
 from lakebed.meta.outbox import Entry
 from lakebed.wire.http.message import Request, Response, decode_component
-from lakebed.wire.streaming import follow
+from lakebed.wire.http.streaming import follow
 
-from ..numbers import whole_number
+from ...aws.numbers import whole_number
 from ..request import S3Request
 from ..services import S3Services
 

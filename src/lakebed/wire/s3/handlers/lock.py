@@ -19,7 +19,7 @@ from ..documents.object_lock import (
     write_object_lock,
     write_retention,
 )
-from ..errors import S3Fault
+from ..errors import AwsFault
 from ..payload import read_document, read_parsed
 from ..request import S3Request
 from ..services import S3Services
@@ -39,7 +39,7 @@ async def put_lock_configuration(services: S3Services, request: S3Request) -> Re
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketObjectLockConfiguration")
     body = await read_document(request.http, request.who)
     if not body:
-        raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
+        raise AwsFault(400, "MissingRequestBodyError", "Request Body is empty")
     config = await parse_body(read_object_lock, body)
 
     def change(bucket: Bucket) -> BucketSettings:

@@ -1,0 +1,198 @@
+"""What audit logs are told of a request: by lists of what may be told, so that no secret is, known or not. Pure.
+
+Of headers and parameters those are told whose values are no credentials by what they are for. Signatures, tokens,
+cookies, keys for encryption, metadata of users, referrers (which may be presigned addresses) and all that is not
+known here are left out by name and value; of bodies nothing is told but their length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+from lakebed.events.requests import RequestEntry
+
+from ..http.message import Request, Response, parse_query
+from ..http.request_audit import RequestRecord
+from .refusals import claimed_key
+
+MOST_CHARS: Final = 1024
+"""Of a value; a path may have a key of 1024 bytes in it, each of them written with three characters."""
+_MOST_OF_A_PATH: Final = 4096
+
+LOGGED_REQUEST_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "content-md5",
+        "content-type",
+        "date",
+        "expect",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-unmodified-since",
+        "origin",
+        "range",
+        "traceparent",
+        "transfer-encoding",
+        "x-amz-acl",
+        "x-amz-bypass-governance-retention",
+        "x-amz-checksum-mode",
+        "x-amz-date",
+        "x-amz-decoded-content-length",
+        "x-amz-expected-bucket-owner",
+        "x-amz-metadata-directive",
+        "x-amz-object-lock-legal-hold",
+        "x-amz-object-lock-mode",
+        "x-amz-object-lock-retain-until-date",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-server-side-encryption",
+        "x-amz-server-side-encryption-customer-algorithm",
+        "x-amz-storage-class",
+        "x-amz-tagging-directive",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-iceberg-access-delegation",
+    }
+)
+
+LOGGED_RESPONSE_HEADERS: Final = frozenset(
+    {
+        "accept-ranges",
+        "content-encoding",
+        "content-range",
+        "content-type",
+        "etag",
+        "last-modified",
+        "retry-after",
+        "x-amz-delete-marker",
+        "x-amz-id-2",
+        "x-amz-request-id",
+        "x-amz-server-side-encryption",
+        "x-amz-version-id",
+        "x-request-id",
+    }
+)
+
+LOGGED_PARAMETERS: Final = frozenset(
+    {
+        "accelerate",
+        "acl",
+        "analytics",
+        "attributes",
+        "cors",
+        "delete",
+        "delimiter",
+        "encoding-type",
+        "encryption",
+        "events",
+        "fetch-owner",
+        "intelligent-tiering",
+        "inventory",
+        "key-marker",
+        "legal-hold",
+        "lifecycle",
+        "limit",
+        "list-type",
+        "location",
+        "logging",
+        "marker",
+        "max-keys",
+        "max-parts",
+        "max-uploads",
+        "metrics",
+        "notification",
+        "object-lock",
+        "ownershipControls",
+        "part-number-marker",
+        "partNumber",
+        "ping",
+        "policy",
+        "policyStatus",
+        "prefix",
+        "publicAccessBlock",
+        "purgeRequested",
+        "replication",
+        "requestPayment",
+        "restore",
+        "retention",
+        "select",
+        "select-type",
+        "snapshots",
+        "start-after",
+        "state",
+        "suffix",
+        "tagging",
+        "torrent",
+        "uploadId",
+        "uploads",
+        "version-id-marker",
+        "versionId",
+        "versioning",
+        "versions",
+        "warehouse",
+        "website",
+        "x-id",
+        "X-Amz-Algorithm",
+        "X-Amz-Date",
+        "X-Amz-Expires",
+        "X-Amz-SignedHeaders",
+    }
+)
+
+
+def request_entry(testimony: RequestRecord, request: Request, response: Response | None, node: str) -> RequestEntry:
+    """What is told of a request that was answered, or never will be."""
+    headers = request.headers
+    return RequestEntry(
+        edge=testimony.edge,
+        api=testimony.operation,
+        method=request.method,
+        bucket=_plain(testimony.bucket),
+        object=_plain(testimony.key, _MOST_OF_A_PATH),
+        status=0 if response is None else response.status,
+        received_bytes=request.body.received,
+        sent_bytes=testimony.sent_bytes,
+        first_byte_ns=_ns(testimony.answered - testimony.began),
+        response_ns=_ns(testimony.ended - testimony.began),
+        request_id=request.request_id,
+        source_ip=request.peer,
+        host=_plain(headers.get("host", "")),
+        path=_plain(request.raw_path, _MOST_OF_A_PATH),
+        user_agent=_plain(headers.get("user-agent", "")),
+        query=redacted_query(request.raw_query),
+        request_headers=_told(headers.items(), LOGGED_REQUEST_HEADERS),
+        response_headers={} if response is None else _told(response.headers, LOGGED_RESPONSE_HEADERS),
+        principal=request.principal,
+        access_key=_plain(claimed_key(request)),
+        delegation="" if request.delegated is None else request.delegated.delegation,
+        node=node,
+    )
+
+
+def redacted_query(raw_query: str) -> dict[str, str]:
+    """Of a query, what may be told; nothing of one that cannot be read."""
+    if not raw_query:
+        return {}
+    try:
+        parsed = parse_query(raw_query)
+    except InvalidInput:
+        return {}
+    return {name: _plain(value) for name, value in parsed.items() if name in LOGGED_PARAMETERS}
+
+
+def _told(headers: Iterable[tuple[str, str]], names: frozenset[str]) -> dict[str, str]:
+    return {lower: _plain(value) for name, value in headers if (lower := name.lower()) in names}
+
+
+def _plain(text: str, most: int = MOST_CHARS) -> str:
+    """What JSON and every store can hold: bytes that were no text are question marks."""
+    return text[:most].encode("utf-8", "replace").decode()
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)

@@ -1,0 +1,53 @@
+"""What the audit trail learns of a request that was refused or failed, whichever edge answered it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from lakebed.core.errors import LakebedError
+from lakebed.governance.attempts import Attempt, AttemptRecorder, outcome_of, shortened
+from lakebed.wire.http.message import Request
+
+OnRefusal = Callable[[Request, str, str, int, LakebedError], None]
+"""Told of a refusal: the request, the route's name, what it was about, the status, the error. Never waits."""
+
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_CLAIMED: Final = re.compile(r"Credential=([^/,\s]{1,128})/|X-Amz-Credential=([^/%&]{1,128})(?:/|%2F)")
+
+
+def refusal_recorder(
+    recorder: AttemptRecorder, edge: str, operations: Mapping[str, str], *, failed_changes: bool = True
+) -> OnRefusal:
+    """Notes the refusals of one edge; `operations` are those that its routes are.
+
+    `failed_changes` is false where changes fail as a matter of course: objects are written under conditions.
+    """
+
+    def note(request: Request, route: str, subject: str, status: int, error: LakebedError) -> None:
+        outcome = outcome_of(error, status, changes=failed_changes and request.method not in _READS)
+        if outcome is None:
+            return
+        attempt = Attempt(
+            edge=edge,
+            route=route,
+            operation=operations.get(route, ""),
+            subject=subject,
+            principal=request.principal,
+            claimed="" if request.principal else claimed_key(request),
+            source_ip=request.peer,
+            request_id=request.request_id,
+            status=status,
+            outcome=outcome,
+            reason=str(error),
+        )
+        recorder.note(shortened(attempt))
+
+    return note
+
+
+def claimed_key(request: Request) -> str:
+    """The access key that a request is said to be signed with; empty for one that names none."""
+    found = _CLAIMED.search(request.headers.get("authorization", "")) or _CLAIMED.search(request.raw_query)
+    return "" if found is None else found[1] or found[2]

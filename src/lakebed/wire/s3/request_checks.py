@@ -1,0 +1,42 @@
+"""What is checked of a request before its operation: owners it expects, and operations that ask for a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakebed.core.access import canonical_id
+
+from .errors import AwsFault
+from .services import S3Services
+
+EXPECTED_OWNER: Final = "x-amz-expected-bucket-owner"
+EXPECTED_SOURCE_OWNER: Final = "x-amz-source-expected-bucket-owner"
+
+_NEEDS_SIGNATURE: Final = "Anonymous users cannot invoke this API. Please authenticate."
+NEVER_ANONYMOUS: Final[Mapping[str, str]] = {
+    "CreateBucket": _NEEDS_SIGNATURE,
+    "PutBucketAcl": _NEEDS_SIGNATURE,
+    "PutObjectAcl": _NEEDS_SIGNATURE,
+    "CopyObject": "Anonymous users cannot copy objects. Please authenticate.",
+    "UploadPartCopy": "Access Denied.",
+    "SelectObjectContent": _NEEDS_SIGNATURE,
+    "SelectObjects": _NEEDS_SIGNATURE,
+    "ListenBucketNotification": _NEEDS_SIGNATURE,
+    "ListenNotification": _NEEDS_SIGNATURE,
+    "CreateMultipartUpload": "Anonymous users cannot initiate multipart uploads. Please authenticate.",
+    "GetBucketOwnershipControls": "s3:GetBucketOwnershipControls does not support Anonymous requests!",
+    "PutBucketOwnershipControls": "s3:PutBucketOwnershipControls does not support Anonymous requests!",
+    "DeleteBucketOwnershipControls": "s3:PutBucketOwnershipControls does not support Anonymous requests!",
+}
+"""Operations that no policy can open to everybody, with what S3 says to who asks for them unsigned."""
+
+
+async def require_owner(services: S3Services, bucket: str, account: str) -> None:
+    """Refuse a request that expects the bucket to belong to somebody else: it would go to the wrong place.
+
+    Raises S3Fault, NoSuchBucket. The account is given by its number, or as listings show it.
+    """
+    owner = (await services.buckets.find(bucket)).owner
+    if account not in (owner, canonical_id(owner)):
+        raise AwsFault(403, "AccessDenied", "Access Denied.")
