@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lakebed.client.failures import failure_of
 from lakebed.core import errors as e
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.json.errors import error_document, error_model
-from lakebed.wire.s3.errors import AwsFault
 
 
 def told(error: e.LakebedError) -> e.LakebedError:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from lakebed.wire.admin.app import HEALTH_PATHS, METRICS_PATH
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.json.path_tree import PathTree
 from lakebed.wire.json.routing import Mount
-from lakebed.wire.management.operations import BASE as MANAGEMENT_BASE
-from lakebed.wire.management.operations import MANAGEMENT_ROUTES
+from lakebed.wire.management.operations import management_mount
 from lakebed.wire.oauth.app import KEYS_PATH, TOKEN_PATHS
 
-from .catalog import all_catalog_mounts
+from .catalog import catalog_mounts
 
 CONSOLE_PREFIX: Final = "/console"
 """Every path below it is reserved for a web console, which has no routes yet."""
@@ -35,7 +34,7 @@ class Api(StrEnum):
     ADMIN = "admin"
     MANAGEMENT = "management"
     S3 = "s3"
-    """S3 and STS: whatever is no path of another API."""
+    """S3 and STS: every path of no other API."""
 
 
 class ApiPaths:
@@ -68,12 +67,15 @@ class ApiPaths:
 @functools.cache
 def server_api_paths() -> ApiPaths:
     """The paths of this server's APIs."""
-    mounts: list[tuple[Mount, Api]] = [(mount, Api.CATALOG) for mount in all_catalog_mounts()]
-    mounts.append((admin_mount(), Api.ADMIN))
+    catalog = catalog_mounts()
+    mounts: list[tuple[Mount[Any], Api]] = [
+        *((mount, Api.CATALOG) for mount in catalog.iceberg),
+        *((mount, Api.CATALOG) for mount in catalog.polaris),
+        (admin_mount(), Api.ADMIN),
+        (management_mount(), Api.MANAGEMENT),
+    ]
     routes = [(route.method, mount.base + route.path, api) for mount, api in mounts for route in mount.routes.routes]
-    routes += [(route.method, MANAGEMENT_BASE + route.path, Api.MANAGEMENT) for route in MANAGEMENT_ROUTES]
     routes += [(method, path, Api.HEALTH) for path in (*HEALTH_PATHS, METRICS_PATH) for method in ("GET", "HEAD")]
     routes += [("POST", path, Api.TOKENS) for path in TOKEN_PATHS]
     routes += [(method, KEYS_PATH, Api.TOKENS) for method in ("GET", "HEAD")]
-    prefixes = {mount.prefix: api for mount, api in mounts} | {f"{MANAGEMENT_BASE}/v1/": Api.MANAGEMENT}
-    return ApiPaths(routes, prefixes)
+    return ApiPaths(routes, {mount.prefix: api for mount, api in mounts})

@@ -65,9 +65,9 @@ names = st.text(st.characters(codec="ascii", categories=["Ll", "Nd"], include_ch
 def told(request: Request, response: Response | None, *, principal: str = "ann") -> list[bytes]:
     """What targets are sent of it, in every form."""
     request.principal = principal
-    testimony = request_audit.RequestRecord(lambda *_: None, ManualClock())
-    testimony.name("s3", "GetObject", "b", "k")
-    event = event_of_request(request_entry(testimony, request, response, "node"), testimony.occurred_ms)
+    record = request_audit.RequestRecord(lambda *_: None, ManualClock())
+    record.name("s3", "GetObject", "b", "k")
+    event = event_of_request(request_entry(record, request, response, "node"), record.occurred_ms)
     return [render(Entry(FIRST_REQUEST, event), form, region="r", ids=IDS).body for form in Form]
 
 

@@ -29,7 +29,7 @@ async def lake(tmp_path: Path, guard: Remembering) -> AsyncIterator[Lake]:
 
 async def trail(lake: Lake, query: str = "kind=Attempt*") -> list[dict[str, Any]]:
     """What the audit trail says, once all is written."""
-    await lake.telling.recorder.write()
+    await lake.governance.recorder.write()
     answer = await lake.send("GET", f"/lakebed/v1/audit?{query}")
     assert answer.status == 200, answer
     events: list[dict[str, Any]] = answer.document["events"]

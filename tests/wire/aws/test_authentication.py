@@ -19,11 +19,11 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, InvalidInput, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.wire.aws.authentication import MAX_SKEW_SECONDS, Authenticated, SignatureAuthenticator
+from lakebed.wire.aws.chunk_signing import StreamingKind
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.aws.sigv4 import SigningKey, parse_scope
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.chunked import StreamingKind
-from lakebed.wire.s3.errors import AwsFault
 
 NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
 ACCESS_KEY, SECRET_KEY = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"

@@ -29,7 +29,7 @@ class Heard:
 
 async def test_what_is_not_attended_is_not_noted() -> None:
     async def plain(request: Request) -> Response:
-        assert request.testimony is None
+        assert request.record is None
         return Response(200, body=b"ok")
 
     async with serving(plain) as server, await server.connect() as client:
@@ -39,8 +39,8 @@ async def test_what_is_not_attended_is_not_noted() -> None:
 
 async def test_bytes_and_times_are_those_of_the_whole_answer() -> None:
     async def slow(request: Request) -> Response:
-        assert request.testimony is not None
-        request.testimony.name("s3", "PutObject", "b", "k")
+        assert request.record is not None
+        request.record.name("s3", "PutObject", "b", "k")
         body = await request.body.read(100)
         heard.clock.advance(2)
 
@@ -56,10 +56,10 @@ async def test_bytes_and_times_are_those_of_the_whole_answer() -> None:
         await client.send(request_of("PUT", "/b/k", b"12345"))
         assert (await client.receive()).body == b"abcde"
         await wait_until(lambda: bool(heard.entries))
-    ((testimony, request, response),) = heard.entries
-    assert (testimony.edge, testimony.operation, testimony.bucket, testimony.key) == ("s3", "PutObject", "b", "k")
-    assert (testimony.answered - testimony.began, testimony.ended - testimony.began) == (2, 5)
-    assert (request.body.received, testimony.sent_bytes) == (5, 5)
+    ((record, request, response),) = heard.entries
+    assert (record.edge, record.operation, record.bucket, record.key) == ("s3", "PutObject", "b", "k")
+    assert (record.answered - record.began, record.ended - record.began) == (2, 5)
+    assert (request.body.received, record.sent_bytes) == (5, 5)
     assert response is not None
     assert response.status == 200
 
@@ -113,6 +113,6 @@ async def test_a_request_that_nobody_will_answer_is_noted_too() -> None:
     async with serving(heard) as server, await server.connect() as client:
         await client.send(request_of("GET", "/b/k"))
         await wait_until(lambda: bool(heard.entries))
-    ((testimony, _, response),) = heard.entries
+    ((record, _, response),) = heard.entries
     assert response is None
-    assert (testimony.edge, testimony.operation) == ("http", "Unknown")
+    assert (record.edge, record.operation) == ("http", "Unknown")

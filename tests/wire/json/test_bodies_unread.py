@@ -17,7 +17,7 @@ from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.iceberg.operations import catalog_routes
 from lakebed.wire.json.routing import CATALOG_BASES
 from lakebed.wire.management.operations import BASE as MANAGEMENT
-from lakebed.wire.management.operations import MANAGEMENT_ROUTES
+from lakebed.wire.management.operations import management_mount
 from lakebed.wire.oauth.app import TOKEN_PATHS
 from lakebed.wire.polaris.operations import polaris_routes
 from lakebed.wire.s3 import routes as s3_routes
@@ -55,11 +55,11 @@ def _s3() -> Iterator[tuple[str, str, str]]:
 def _catalogs() -> Iterator[tuple[str, str, str]]:
     for route in catalog_routes().routes:
         yield route.name, route.method, CATALOG_BASES[0] + _filled(route.path)
-    for route in polaris_routes().routes:
-        yield route.name, route.method, _filled(route.path)
-    for route in admin_mount().routes.routes:
-        yield route.name, route.method, ADMIN + _filled(route.path)
-    for managed in MANAGEMENT_ROUTES:
+    for policy in polaris_routes().routes:
+        yield policy.name, policy.method, _filled(policy.path)
+    for admin in admin_mount().routes.routes:
+        yield admin.name, admin.method, ADMIN + _filled(admin.path)
+    for managed in management_mount().routes.routes:
         yield managed.name, managed.method, MANAGEMENT + _filled(managed.path)
 
 

@@ -14,7 +14,7 @@ from lakebed.wire.admin.operations import BASE as ADMIN
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.iceberg.operations import catalog_routes
 from lakebed.wire.management.operations import BASE as MANAGEMENT
-from lakebed.wire.management.operations import MANAGEMENT_ROUTES
+from lakebed.wire.management.operations import management_mount
 from lakebed.wire.polaris.operations import polaris_routes
 from tests.wire.iceberg.lake import SCHEMA, Lake, opened_lake
 
@@ -33,7 +33,7 @@ def _routes() -> Iterator[tuple[str, str]]:
     ):
         for route in routes:
             yield route.method, base + _filled(route.path)
-    for managed in MANAGEMENT_ROUTES:
+    for managed in management_mount().routes.routes:
         yield managed.method, MANAGEMENT + _filled(managed.path)
 
 

@@ -411,7 +411,7 @@ async def test_a_veto_is_not_kept_under_the_key_of_the_request(lake: Lake, guard
 
 
 async def test_reads_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None:
-    async with opened_lake(tmp_path, told_reads=[Operation.LOAD_TABLE]) as lake:
+    async with opened_lake(tmp_path, reported_reads=[Operation.LOAD_TABLE]) as lake:
         await lake.table()
         last = await lake.store.facilities.outbox.last_seq(lake.store.meta)
         assert (await lake.call("GET", f"{NS}/tables/t")).status == 200
@@ -424,7 +424,7 @@ async def test_reads_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None
 
 
 async def test_keys_that_come_with_a_table_are_told_of_as_keys(tmp_path: Path) -> None:
-    async with opened_lake(tmp_path, told_reads=[Operation.LOAD_CREDENTIALS]) as lake:
+    async with opened_lake(tmp_path, reported_reads=[Operation.LOAD_CREDENTIALS]) as lake:
         await lake.table()
         outbox, meta = lake.store.facilities.outbox, lake.store.meta
         last = await outbox.last_seq(meta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ TOLERANT = {"recoverTable"}
 """Has no options: clients of other catalogs send fields of theirs, and have the table recovered all the same."""
 
 
-def own_routes() -> Iterator[tuple[str, Route]]:
+def own_routes() -> Iterator[tuple[str, Route[Any]]]:
     for base, routes in (
         ("/iceberg", catalog_routes().routes),
         ("", polaris_routes().routes),
@@ -44,7 +45,7 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 
 @pytest.mark.parametrize(("base", "route"), tuple(own_routes()), ids=lambda value: getattr(value, "name", value))
-async def test_unknown_field_is_refused_by_name(lake: Lake, base: str, route: Route) -> None:
+async def test_unknown_field_is_refused_by_name(lake: Lake, base: str, route: Route[Any]) -> None:
     names = {"warehouse": "lake", "namespace": "ns", "table": "t"}
     path = re.sub(r"{([^}]+)}", lambda found: names.get(found[1], "1"), base + route.path)
     answer = await lake.send(route.method, path, f'{{"{FIELD}": true}}'.encode())

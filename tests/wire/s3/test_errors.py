@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core import errors as e
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.s3.chunked import ChunkSignatureMismatch, MalformedChunk, MalformedTrailer, TruncatedBody
-from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3_ERRORS, AwsFault, Rendered, error_response, render
+from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3_ERRORS, Rendered, error_response, render
 from lakebed.wire.s3.xml import MalformedDocument
 
 

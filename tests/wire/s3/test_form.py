@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from urllib3 import encode_multipart_formdata
 
 from lakebed.core.errors import Incomplete
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.body import RequestBody
-from lakebed.wire.s3.errors import AwsFault
 from lakebed.wire.s3.form import MAX_FIELDS, MAX_FORM_BYTES, FormReader, PostForm
 
 BOUNDARY = "b--x"

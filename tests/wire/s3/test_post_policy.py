@@ -10,7 +10,7 @@ from botocore.config import Config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.wire.s3.errors import AwsFault
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.s3.post_policy import (
     ANY_SIZE,
     ConditionOperator,

@@ -26,9 +26,9 @@ from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
 from lakebed.storage.memory import MemoryStorage
 from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.errors import AwsFault
 from lakebed.wire.s3.handlers.preflight import answer_preflight, cors_headers
 from lakebed.wire.s3.services import S3Services
 

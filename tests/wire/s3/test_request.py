@@ -13,10 +13,11 @@ from lakebed.core.access import ANONYMOUS
 from lakebed.core.errors import InvalidInput
 from lakebed.objects.model import Caller
 from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import S3Target, decode_path, parse_target
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.errors import AwsFault
-from lakebed.wire.s3.request import S3Request, S3Target, decode_path, parse_target
+from lakebed.wire.s3.request import S3Request
 
 DOMAINS = ("s3.local", "objects.example.com")
 

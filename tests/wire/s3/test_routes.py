@@ -21,12 +21,14 @@ from lakebed.objects.model import Caller
 from lakebed.tables.gate import Gate
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.aws.authentication import Authenticated, SignatureAuthenticator
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import S3Target
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 from lakebed.wire.s3 import routes
 from lakebed.wire.s3.app import S3Application
-from lakebed.wire.s3.errors import CONFIGURATION_CODES, AwsFault
-from lakebed.wire.s3.request import S3Request, S3Target
+from lakebed.wire.s3.errors import CONFIGURATION_CODES
+from lakebed.wire.s3.request import S3Request
 from lakebed.wire.s3.routes import find_operation
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.unsupported import UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT, Unsupported, inventory

@@ -9,18 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.wire.aws.timestamps import http_time, iso_time
 from lakebed.wire.s3 import xml
-from lakebed.wire.s3.xml import (
-    MalformedDocument,
-    XmlElement,
-    document,
-    escape,
-    http_time,
-    iso_time,
-    parse_document,
-    parse_time,
-    url_encode,
-)
+from lakebed.wire.s3.xml import MalformedDocument, XmlElement, document, escape, parse_document, parse_time, url_encode
 
 xml_characters = st.characters(codec="utf-8", exclude_characters="\ufffe\uffff", exclude_categories=["Cc"])
 texts = st.text(xml_characters | st.sampled_from("&<>\"'\t\n\r%+ ="))

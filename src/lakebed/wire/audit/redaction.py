@@ -12,9 +12,9 @@ from typing import Final
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.requests import RequestEntry
+from lakebed.wire.http.message import Request, Response, parse_query
+from lakebed.wire.http.request_audit import RequestRecord
 
-from ..http.message import Request, Response, parse_query
-from ..http.request_audit import RequestRecord
 from .refusals import claimed_key
 
 MOST_CHARS: Final = 1024
@@ -145,20 +145,20 @@ LOGGED_PARAMETERS: Final = frozenset(
 )
 
 
-def request_entry(testimony: RequestRecord, request: Request, response: Response | None, node: str) -> RequestEntry:
+def request_entry(record: RequestRecord, request: Request, response: Response | None, node: str) -> RequestEntry:
     """What is told of a request that was answered, or never will be."""
     headers = request.headers
     return RequestEntry(
-        edge=testimony.edge,
-        api=testimony.operation,
+        edge=record.edge,
+        api=record.operation,
         method=request.method,
-        bucket=_plain(testimony.bucket),
-        object=_plain(testimony.key, _MOST_OF_A_PATH),
+        bucket=_plain(record.bucket),
+        object=_plain(record.key, _MOST_OF_A_PATH),
         status=0 if response is None else response.status,
         received_bytes=request.body.received,
-        sent_bytes=testimony.sent_bytes,
-        first_byte_ns=_ns(testimony.answered - testimony.began),
-        response_ns=_ns(testimony.ended - testimony.began),
+        sent_bytes=record.sent_bytes,
+        first_byte_ns=_ns(record.answered - record.began),
+        response_ns=_ns(record.ended - record.began),
         request_id=request.request_id,
         source_ip=request.peer,
         host=_plain(headers.get("host", "")),

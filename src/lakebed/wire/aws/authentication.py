@@ -13,12 +13,12 @@ from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthen
 from lakebed.core.parsing import parse_body
 from lakebed.wire.http.message import RAW_ERRORS, Request
 
-from ..s3.chunked import ChunkSigner, StreamingKind
-from ..s3.errors import AwsFault
-from ..s3.xml import iso_time
 from . import sigv4
+from .chunk_signing import ChunkSigner, StreamingKind
+from .errors import AwsFault
 from .numbers import signed_number
 from .sigv4 import CredentialScope, MalformedSignature, SignedHeaders, SigningKey, SigningKeyCache
+from .timestamps import iso_time
 
 MAX_SKEW_SECONDS: Final = 15 * 60
 _MAX_STS_BODY_BYTES: Final = 64 * 1024
@@ -82,7 +82,7 @@ class SignatureAuthenticator:
         self._keys = SigningKeyCache()
 
     async def authenticate(self, request: Request) -> Authenticated:
-        """Raises S3Fault when the signature is malformed, expired, by an unknown key or wrong."""
+        """Raises AwsFault when the signature is malformed, expired, by an unknown key or wrong."""
         header = request.headers.get("authorization")
         if header is not None:
             if "X-Amz-" in request.raw_query and "X-Amz-Algorithm" in request.query:
@@ -349,7 +349,7 @@ class SignatureAuthenticator:
 
 
 def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "") -> PayloadClaim:
-    """What `x-amz-content-sha256` promises of the body. Raises S3Fault."""
+    """What `x-amz-content-sha256` promises of the body. Raises AwsFault."""
     if not content_hash or content_hash == sigv4.UNSIGNED_PAYLOAD:
         return UNSIGNED
     if content_hash == sigv4.EMPTY_SHA256:

@@ -8,7 +8,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.http.message import Request, parse_query
-from lakebed.wire.s3.request import S3Target, parse_target
+
+from .request_target import S3Target, parse_target
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 

@@ -44,9 +44,9 @@ class Request:
         "principal",
         "raw_path",
         "raw_query",
+        "record",
         "request_id",
         "scheme",
-        "testimony",
         "tls_version",
     )
 
@@ -81,7 +81,7 @@ class Request:
         """Who asks, once an edge has found out; for logs."""
         self.delegated: Session | None = None
         """What came with keys that the catalog handed out, if it was sent with such; for logs and the trace."""
-        self.testimony: RequestRecord | None = None
+        self.record: RequestRecord | None = None
         """What is noted of it, while somebody is sent requests."""
         self._query: dict[str, str] | None = None
 

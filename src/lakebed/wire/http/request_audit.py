@@ -1,6 +1,6 @@
-"""The witness: notes of a request when it came, who asked for what, and when which answer was on its way and sent.
+"""Audit of requests: a record of each with its operation, its times and the bytes sent.
 
-Only while somebody is sent requests. Otherwise a request costs a look at one attribute, and its answer another.
+Records are made only while a target subscribes to requests. Otherwise the cost is two attribute reads per request.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("lakebed.http")
 
 RecordSink = Callable[["RequestRecord", "Request", "Response | None"], None]
-"""Told of every request that was attended, once its answer was sent, or nobody will answer it. Never waits."""
+"""Takes the record of a request once its response was sent, or will never be. Never waits."""
 
 
 class RequestRecord:
-    """What is noted of one request."""
+    """The audit record of one request."""
 
     __slots__ = (
         "_clock",
-        "_hear",
+        "_sink",
         "answered",
         "began",
         "bucket",
@@ -37,49 +37,49 @@ class RequestRecord:
         "sent_bytes",
     )
 
-    def __init__(self, hear: RecordSink, clock: Clock) -> None:
-        self._hear = hear
+    def __init__(self, sink: RecordSink, clock: Clock) -> None:
+        self._sink = sink
         self._clock = clock
         self.occurred_ms = clock.now_ms()
         self.began = clock.monotonic()
         self.answered = self.began
-        """When the answer's head was about to be sent."""
+        """When the response's head was about to be sent."""
         self.ended = self.began
-        """When the last of it was written, or given up."""
+        """When its last byte was written, or sending was given up."""
         self.sent_bytes = 0
-        """Of the answer's body."""
+        """Bytes of the response's body."""
         self.edge = "http"
         self.operation = "Unknown"
-        """Which protocol it came by, and what that calls what was asked for."""
+        """The protocol, and the operation's name in it."""
         self.bucket = ""
         self.key = ""
 
     def name(self, edge: str, operation: str, bucket: str = "", key: str = "") -> None:
-        """An edge knows what was asked for."""
+        """Set protocol, operation and subject."""
         self.edge, self.operation, self.bucket, self.key = edge, operation, bucket, key
 
     def answer(self) -> None:
-        """There is an answer."""
+        """Note that the response is ready."""
         self.answered = self._clock.monotonic()
 
     def end(self, request: Request, response: Response | None, sent_bytes: int = 0) -> None:
-        """It was sent, as far as the client took it; None if there will be none."""
+        """Finish the record: the response was sent as far as the client read it; None if there is no response."""
         self.ended = self._clock.monotonic()
         self.sent_bytes = sent_bytes
         try:
-            self._hear(self, request, response)
+            self._sink(self, request, response)
         except Exception:
-            # A mistake of ours must not cost the client its connection.
-            log.exception("a request could not be noted", extra={"request_id": request.request_id})
+            # An error here must not cost the client its connection.
+            log.exception("request audit failed", extra={"request_id": request.request_id})
 
 
 class RequestRecorder:
-    """Attends requests."""
+    """Attaches records to requests."""
 
-    def __init__(self, hear: RecordSink, clock: Clock) -> None:
-        self._hear = hear
+    def __init__(self, sink: RecordSink, clock: Clock) -> None:
+        self._sink = sink
         self._clock = clock
 
     def attend(self, request: Request) -> None:
-        """Note what becomes of a request that has just come."""
-        request.testimony = RequestRecord(self._hear, self._clock)
+        """Attach a record to a request that has just arrived."""
+        request.record = RequestRecord(self._sink, self._clock)

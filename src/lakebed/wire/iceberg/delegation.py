@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
-from lakebed.governance.delegations import DelegationKind, Purpose
+from lakebed.governance.delegations import DelegationKind
 from lakebed.tables.data_access import TableData
-from lakebed.tables.identifiers import SEPARATOR, Identifier, path_of
+from lakebed.tables.identifiers import SEPARATOR, Identifier
 from lakebed.tables.model import Entry, Warehouse
-from lakebed.tables.warehouses import access_delegation
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.table_access import allowed_delegation, credential_settings, purpose
 
-from ..json.request import JsonRequest
 from .services import IcebergServices
 from .unregistered_table_hint import UnregisteredTableHint
 
@@ -80,11 +80,6 @@ def requested_mode(header: str | None, allowed: AccessDelegation = AccessDelegat
     return next((mode for mode in AccessMode if mode in asked and is_allowed[mode]), None)
 
 
-def allowed_delegation(services: IcebergServices, warehouse: Warehouse) -> AccessDelegation:
-    """How far clients are given access to the files of a catalog's tables: by the server and by the catalog."""
-    return services.access_delegation.narrowed(access_delegation(warehouse))
-
-
 async def delegate(
     services: IcebergServices,
     request: JsonRequest,
@@ -103,7 +98,7 @@ async def delegate(
     table's directories are not free. Where credentials are not vended, every client is told where the files are.
     """
     config = services.store.client_settings(request.http)
-    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services, warehouse)
+    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services.access_delegation, warehouse)
     if not allowed.vends:
         config |= scope_facts(f"{location.rstrip('/')}/", vends=False)
     mode = requested_mode(header, allowed)
@@ -164,11 +159,7 @@ def vend(
         "lakebed.credential-expiration-unix-seconds": str(expires_ms // 1000),
     }
     settings = {
-        "s3.access-key-id": key.access_key_id,
-        "s3.secret-access-key": key.secret.reveal(),
-        "s3.session-token": key.session_token.reveal(),
-        "s3.session-token-expires-at-ms": str(expires_ms),
-        **services.store.client_settings(request.http),
+        **credential_settings(key, services.store, request.http),
         "client.refresh-credentials-endpoint": table_path(warehouse, identifier, "credentials")
         + ("" if unrecorded is None else unrecorded.query),
         "client.refresh-credentials-enabled": "true",
@@ -184,29 +175,6 @@ def scope_facts(prefix: str, *, vends: bool) -> dict[str, str]:
         "lakebed.credential-scope": "table-prefix",
         _SCOPE_PREFIX: prefix,
     }
-
-
-def purpose(
-    request: JsonRequest,
-    kind: DelegationKind,
-    warehouse: Warehouse,
-    identifier: Identifier,
-    *,
-    method: str = "",
-    target: str = "",
-) -> Purpose:
-    """What a request has keys or a signature handed out for, as it is kept."""
-    caller = request.caller
-    return Purpose(
-        kind,
-        caller.request_id,
-        caller.source_ip,
-        warehouse.name,
-        path_of(identifier.namespace),
-        identifier.name,
-        method,
-        target,
-    )
 
 
 def vend_copy(
@@ -227,13 +195,7 @@ def vend_copy(
     )
     return {
         "prefix": f"s3://{data.bucket}/{data.home.directory}",
-        "config": {
-            "s3.access-key-id": key.access_key_id,
-            "s3.secret-access-key": key.secret.reveal(),
-            "s3.session-token": key.session_token.reveal(),
-            "s3.session-token-expires-at-ms": str(key.session.expires_ms),
-            **services.store.client_settings(request.http),
-        },
+        "config": credential_settings(key, services.store, request.http),
     }
 
 

@@ -1,117 +1,80 @@
-"""Catalogs that are backed by another: their requests are passed on, and those that cannot be are refused.
+"""Iceberg operations on federated catalogs: each is forwarded to the external catalog.
 
-No route looks for a connection first: its handler resolves the catalog's name, and what resolves names refuses one that
-another catalog is behind (`tables.backing`). So no route forgets it, and requests to other catalogs pay nothing but in
-their configuration, which is asked for once.
+`wire.json.forwarding` decides which requests are forwarded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from lakebed.core.errors import InvalidInput, NotSupported, Unavailable
+from lakebed.core.errors import InvalidInput
 from lakebed.tables.federation.connections import Backed
 from lakebed.tables.federation.documents import Registration, Rename
 from lakebed.tables.federation.entries import shown_again
 from lakebed.tables.federation.namespaces import Paging
 from lakebed.tables.federation.tables import ShownTable, Wanted
-from lakebed.tables.idempotency import Answer, RequestKey
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.json.errors import JSON
+from lakebed.wire.json.forwarding import Forward, forwarding_route
+from lakebed.wire.json.paging import page_parameters
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import identifiers, no_content, ok
+from lakebed.wire.json.routing import Handler, Mount, Replay, Route, RouteTable
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ..json.errors import JSON, error_document, error_model
-from ..json.paging import page_parameters
-from ..json.request import JsonRequest, split_namespace
-from ..json.responses import identifiers, no_content, ok
-from ..json.routing import Handler, Mount, Replay, Route, RouteTable
-from .delegation import HEADER, AccessMode, allowed_delegation, requested_mode
+from .delegation import HEADER, AccessMode, requested_mode
 from .handlers.configuration import warehouse_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
 from .handlers.reports import KINDS, ReportHead
 from .loading import replayed
 from .services import IcebergServices
 
-Passed = Callable[[IcebergServices, JsonRequest, Backed], Awaitable[Response]]
+_LOCAL: Final = frozenset({"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"})
+"""Operations on a catalog itself, federated or not."""
 
-_HERE: Final = frozenset({"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"})
-"""What is asked of a catalog itself, whatever is behind it."""
-
-_ANSWERED_WITH_VIEWS: Final = frozenset({"createView", "replaceView", "registerView"})
-_NEVER_KEPT: Final = ("Cache-Control", "no-store, private")
+_RESPONDS_WITH_VIEW: Final = frozenset({"createView", "replaceView", "registerView"})
+_NO_STORE: Final = ("Cache-Control", "no-store, private")
 
 
-def passing_on(mount: Mount) -> Mount:
-    """The same routes, which pass requests on where their catalog is backed by another."""
+def forward_federated(mount: Mount[IcebergServices]) -> Mount[IcebergServices]:
+    """The same routes, with requests for federated catalogs forwarded."""
     routes = mount.routes.routes
-    served = frozenset(route.endpoint for route in routes if route.name in PASSED)
-    return mount._replace(routes=RouteTable([_passing_on(route, served) for route in routes]))
+    served = frozenset(route.endpoint for route in routes if route.name in FORWARDS)
+    return mount._replace(routes=RouteTable([_forwarding(route, served) for route in routes]))
 
 
-def _passing_on(route: Route, served: frozenset[str]) -> Route:
+def _forwarding(route: Route[IcebergServices], served: frozenset[str]) -> Route[IcebergServices]:
     if route.name == "getConfig":
         return route._replace(handle=_configuration(route.handle, served))
-    if "{warehouse}" not in route.path or route.name in _HERE:
+    if "{warehouse}" not in route.path or route.name in _LOCAL:
         return route
-    passed = PASSED.get(route.name) or EMPTY.get(route.name)
-
-    async def handle(services: IcebergServices, request: JsonRequest) -> Response:
-        try:
-            return await route.handle(services, request)
-        except (InvalidInput, NotSupported):
-            # Refused by the look-up of the name, or before it: what is wrong here may be right on the other side.
-            backed = await services.federation.connections.backed(request.warehouse)
-            if backed is None:
-                raise
-        if passed is None:
-            raise NotSupported(
-                f"the catalog is backed by another, to which this is not passed on. operation={route.name}"
-            )
-        if not route.changes:
-            return await passed(services, request, backed)
-        return await _change(services, request, backed, passed)
-
-    return route._replace(handle=handle, replay=_replaying(route))
+    return forwarding_route(route, FORWARDS.get(route.name))._replace(replay=_replaying(route))
 
 
-async def _change(services: IcebergServices, request: JsonRequest, backed: Backed, passed: Passed) -> Response:
-    """Pass a change on. What nobody knows the outcome of stays so for its key, unless the other side keeps keys too."""
-    try:
-        return await passed(services, request, backed)
-    except Unavailable as error:
-        key = request.mutation.key
-        if key is not None and error.undecided and not backed.remote.keeps_keys:
-            await _keep_unknown(services, key, error)
-        raise
-
-
-async def _keep_unknown(services: IcebergServices, key: RequestKey, error: Unavailable) -> None:
-    refusal = error_model(error)
-    await services.keys.keep_refusal(key, Answer(refusal.status, body=error_document(refusal, str(error))))
-
-
-def _replaying(route: Route) -> Replay:
-    async def show(services: IcebergServices, request: JsonRequest, entry: str) -> Response:
+def _replaying(route: Route[IcebergServices]) -> Replay[IcebergServices]:
+    async def replay(services: IcebergServices, request: JsonRequest, entry: str) -> Response:
         identifier = shown_again(entry)
         if identifier is None:
             return await (route.replay or replayed)(services, request, entry)
         backed = await services.federation.connections.backed(request.warehouse)
         if backed is None:
             raise InvalidInput("the catalog is not backed by another any more: make a new idempotency key")
-        if route.name in _ANSWERED_WITH_VIEWS:
+        if route.name in _RESPONDS_WITH_VIEW:
             return ok(await services.federation.views.load_again(backed, identifier))
         return _table(await services.federation.tables.load_again(backed, identifier))
 
-    return show
+    return replay
 
 
 # -- configuration ------------------------------------------------------------------------------------------------
 
 
-def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
-    """The configuration of a catalog that is backed by another lists what of `served` is served there."""
+def _configuration(get_config: Handler[IcebergServices], served: frozenset[str]) -> Handler[IcebergServices]:
+    """The configuration of a federated catalog lists those of the `served` endpoints that the external catalog has."""
 
     async def handle(services: IcebergServices, request: JsonRequest) -> Response:
         response = await get_config(services, request)
@@ -126,10 +89,10 @@ def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
             for endpoint in document["endpoints"]
             if endpoint in served and (endpoint in manners.endpoints or endpoint in _MADE_OF_OTHERS)
         ]
-        # Where the files are the tables say.
+        # The tables' own metadata says where their files are.
         document["defaults"].pop("warehouse-location", None)
         if not manners.keeps_keys:
-            # Clients would send again what nobody knows the outcome of.
+            # Clients would repeat requests whose outcome is unknown.
             document.pop("idempotency-key-lifetime", None)
         return ok(document)
 
@@ -184,7 +147,8 @@ async def _update_properties(services: IcebergServices, request: JsonRequest, ba
 
 def _wanted(services: IcebergServices, request: JsonRequest, backed: Backed) -> Wanted:
     query = request.http.query
-    mode = requested_mode(request.http.headers.get(HEADER), allowed_delegation(services, backed.warehouse))
+    allowed = allowed_delegation(services.access_delegation, backed.warehouse)
+    mode = requested_mode(request.http.headers.get(HEADER), allowed)
     return Wanted(
         {name: query[name] for name in ("snapshots", "referenced-by") if name in query},
         request.http.headers.get("if-none-match") if request.http.method == "GET" else None,
@@ -197,7 +161,7 @@ def _table(shown: ShownTable) -> Response:
     headers: Headers = [] if shown.tag is None else [("ETag", shown.tag)]
     if shown.status == 304:
         return Response(304, headers)
-    return ok(shown.document, [*headers, _NEVER_KEPT] if shown.with_keys else headers)
+    return ok(shown.document, [*headers, _NO_STORE] if shown.with_keys else headers)
 
 
 async def _list_tables(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
@@ -254,12 +218,12 @@ async def _commit_transaction(services: IcebergServices, request: JsonRequest, b
 
 
 async def _load_credentials(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
-    # What the other side has the client repeat, and nothing of who asks: a signature may be in the query.
+    # The parameters that the external catalog requires, without the caller's: a signature may be in the query.
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
-    if not allowed_delegation(services, backed.warehouse).vends:
-        return ok({"storage-credentials": []}, [_NEVER_KEPT])
+    if not allowed_delegation(services.access_delegation, backed.warehouse).vends:
+        return ok({"storage-credentials": []}, [_NO_STORE])
     found = await services.federation.tables.credentials(request.caller, backed, request.table, query)
-    return ok({"storage-credentials": found}, [_NEVER_KEPT])
+    return ok({"storage-credentials": found}, [_NO_STORE])
 
 
 async def _report_metrics(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
@@ -309,16 +273,7 @@ async def _register_view(services: IcebergServices, request: JsonRequest, backed
     return ok(await services.federation.views.register(request.mutation, backed, request.namespace, asked))
 
 
-# -- what is of this server alone ---------------------------------------------------------------------------------
-
-
-async def _list_none(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
-    """An empty list, if the namespace is there for the caller: for those who go through all that there is."""
-    await services.federation.namespaces.check_exists(request.caller, backed, request.namespace)
-    return ok({"identifiers": [], "next-page-token": None})
-
-
-PASSED: Final[Mapping[str, Passed]] = {
+FORWARDS: Final[Mapping[str, Forward[IcebergServices]]] = {
     "listNamespaces": _list_namespaces,
     "createNamespace": _create_namespace,
     "loadNamespaceMetadata": _load_namespace,
@@ -345,11 +300,8 @@ PASSED: Final[Mapping[str, Passed]] = {
     "renameView": _rename_view,
     "registerView": _register_view,
 }
-"""What is passed on, by the operation's id in the contract."""
-
-EMPTY: Final[Mapping[str, Passed]] = {"listPolicies": _list_none, "listGenericTables": _list_none}
-"""Lists of what cannot be made where another catalog is behind."""
+"""Forwarded operations, by their id in the specification."""
 
 _NAMESPACE: Final = "/v1/{prefix}/namespaces/{namespace}"
 _MADE_OF_OTHERS: Final = frozenset({f"HEAD {_NAMESPACE}", f"HEAD {_NAMESPACE}/tables/{{table}}"})
-"""Served also where the other side does not: a GET tells the same."""
+"""Served even if the external catalog lacks them: a GET gives the same result."""

@@ -16,9 +16,9 @@ from lakebed.tables.metadata import serialize_table
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.restrictions.shown import shown_metadata
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.json.errors import JSON
+from lakebed.wire.json.request import JsonRequest
 
-from ..json.errors import JSON
-from ..json.request import JsonRequest
 from .delegation import HEADER, TableAccess, delegate, requested_mode
 from .services import IcebergServices
 

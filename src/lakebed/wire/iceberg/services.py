@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
@@ -14,9 +15,7 @@ from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
 from lakebed.tables.federation.service import Federation
-from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.notifications import Notifications
@@ -24,25 +23,20 @@ from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.scanning import Scans
-from lakebed.tables.upkeep.attaching import Attaching
-from lakebed.tables.upkeep.coverage import Coverage
-from lakebed.tables.upkeep.policies import Policies
-from lakebed.tables.upkeep.policy_types import PolicyTypes
-from lakebed.tables.upkeep.policy_versions import PolicyVersions
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
-from lakebed.wire.admin.services import AdminServices
-from lakebed.wire.json.authentication import RequestAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress
 
-from ..aws.store_address import StoreAddress
 from .extensions import TableExtensions
+
+DeletedKeys = Callable[[bytes], Sequence[str]]
+"""Reads the keys in the body of an S3 DeleteObjects request. Raises InvalidInput."""
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergServices:
-    """The catalog's use cases, and who establishes who asks."""
+    """The use cases behind the Iceberg routes."""
 
-    authenticator: RequestAuthenticator
     meta: MetaStore
     clock: Clock
     warehouses: Warehouses
@@ -62,15 +56,7 @@ class IcebergServices:
     vending: Vending
     access_delegation: AccessDelegation
     store: StoreAddress
-    region: str
+    deleted_keys: DeletedKeys
     extensions: TableExtensions
     maintenance: Maintenance
-    policies: Policies
-    policy_types: PolicyTypes
-    attaching: Attaching
-    policy_versions: PolicyVersions
-    coverage: Coverage
-    generic_tables: GenericTables
-    labelling: Labelling
     federation: Federation
-    admin: AdminServices

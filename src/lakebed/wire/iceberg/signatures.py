@@ -8,8 +8,7 @@ from typing import Final
 
 from lakebed.core.secrets import Secret
 from lakebed.wire.aws import sigv4
-
-from ..aws.store_address import StoreRequest
+from lakebed.wire.aws.store_address import StoreRequest
 
 _SERVICE: Final = "s3"
 

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import NotSupported
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.errors import ERROR_MODELS
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.routing import Handler, Route
 
-from ..json.errors import ERROR_MODELS
-from ..json.request import JsonRequest
-from ..json.routing import Handler, Route
 from .services import IcebergServices
 
 
@@ -52,7 +52,7 @@ def inventory() -> list[tuple[str, str, str]]:
     ]
 
 
-def _refuse(one: Unsupported) -> Handler:
+def _refuse(one: Unsupported) -> Handler[IcebergServices]:
     async def refuse(services: IcebergServices, request: JsonRequest) -> Response:
         raise NotSupported(f"{one.feature} are not supported. operation={one.operation}")
 

@@ -1,4 +1,4 @@
-"""The catalog's errors: one table from the domain's errors to status and type, and the envelope they go out in.
+"""Errors of the JSON APIs: one table from domain errors to status and type, and Iceberg's ErrorModel document.
 
 Clients branch on both. A commit answers 409 only when it is certain that nothing was committed, and a 5xx when that is
 unknown: after the first a client cleans up its files and tries again, after the second it must do neither.
@@ -12,14 +12,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.core import errors as e
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
-from lakebed.wire.s3.errors import AwsFault
 
 JSON: Final = ("Content-Type", "application/json")
 
+INTERNAL_ERROR: Final = "internal error; whether anything was changed is unknown"
+
 
 class ErrorModel(NamedTuple):
-    """A status and a type."""
+    """The status and type of an error."""
 
     status: int
     type: str
@@ -37,7 +39,7 @@ class ApiFault(e.LakebedError):
 ERROR_MODELS: Final[Mapping[type[e.LakebedError], ErrorModel]] = {
     e.LakebedError: ErrorModel(500, "RESTException"),
     e.InvalidInput: ErrorModel(400, "BadRequestException"),
-    # Java's client throws it as it is told; of any other 400 it says that the request is malformed.
+    # Java's client throws it as this exception; any other 400 it reports as a malformed request.
     e.InvalidViewVersion: ErrorModel(400, "IllegalArgumentException"),
     e.InvalidPolicy: ErrorModel(400, "InvalidPolicyException"),
     e.NotAttachable: ErrorModel(400, "PolicyAttachException"),
@@ -64,11 +66,11 @@ ERROR_MODELS: Final[Mapping[type[e.LakebedError], ErrorModel]] = {
     e.TableProtected: ErrorModel(409, "TableProtectedException"),
     e.PolicyInUse: ErrorModel(400, "PolicyInUseException"),
     e.AttachmentConflict: ErrorModel(409, "ConflictPolicyAttachmentException"),
-    # Its answer has just expired, or the server that gave it has another clock.
+    # The stored response has just expired, or the server that stored it has another clock.
     e.AlreadyAnswered: ErrorModel(503, "ServiceUnavailableException"),
-    # Serializable transactions kept losing to others: nothing of this one is there.
+    # Serializable transactions kept conflicting with others: nothing was committed.
     e.WriteConflict: ErrorModel(409, "CommitFailedException"),
-    # Whoever is told so holds the job or task no longer: it is to stop, and to leave the rest to who does.
+    # The worker's lease on the job or task has ended: it must stop.
     e.Fenced: ErrorModel(409, "LeaseLostException"),
     e.Unauthenticated: ErrorModel(401, "NotAuthorizedException"),
     e.AccessDenied: ErrorModel(403, "ForbiddenException"),
@@ -91,7 +93,7 @@ _SIGNATURE_TYPES: Final[Mapping[int, str]] = {
 """Types of the faults that SigV4 authentication raises, by their status."""
 
 _TYPES_BY_CODE: Final[Mapping[str, str]] = {"ExpiredToken": "ExpiredTokenException"}
-"""Types of those that callers act upon: AWS's APIs with JSON, such as S3 Tables, have them under these names."""
+"""Types of codes that clients act upon: AWS's JSON APIs, such as S3 Tables, use these names."""
 
 
 def error_model(error: e.LakebedError) -> ErrorModel:
@@ -110,19 +112,24 @@ def error_model(error: e.LakebedError) -> ErrorModel:
     return ERROR_MODELS[e.LakebedError]
 
 
-def error_response(refusal: ErrorModel, message: str, *, is_head: bool = False) -> Response:
-    """The envelope; the answer to a HEAD has its headers and no body."""
+def error_response(model: ErrorModel, message: str, *, is_head: bool = False) -> Response:
+    """The response to a request that failed; for a HEAD request without a body."""
     headers: Headers = [JSON]
-    if refusal.status == 401:
+    if model.status == 401:
         headers.append(("WWW-Authenticate", 'Bearer realm="lakebed"'))
     if is_head:
-        return Response(refusal.status, headers)
-    if refusal.status == 503:
+        return Response(model.status, headers)
+    if model.status == 503:
         # Without it clients do not repeat a POST that was refused before it did anything.
         headers.append(("Retry-After", "1"))
-    return Response(refusal.status, headers, error_document(refusal, message))
+    return Response(model.status, headers, error_document(model, message))
 
 
-def error_document(refusal: ErrorModel, message: str) -> bytes:
+def error_document(model: ErrorModel, message: str) -> bytes:
     """The body of an error."""
-    return msgspec.json.encode({"error": {"message": message, "type": refusal.type, "code": refusal.status}})
+    return msgspec.json.encode({"error": {"message": message, "type": model.type, "code": model.status}})
+
+
+def client_message(error: e.LakebedError, model: ErrorModel) -> str:
+    """The message for the client: internal errors without a message of their own say only that they happened."""
+    return str(error) or (INTERNAL_ERROR if model.status == 500 else model.type)

@@ -1,9 +1,8 @@
-"""The one place at which operations meet those who listen, for every edge: asked before, stamped, told after.
+"""Operation hooks: listeners are asked before an operation, its events carry its name, reads are reported after it.
 
-Every route of the catalog, of policies, of the management and the administration's API passes `around`. Before it is
-handled, those are asked who want to be, and any of them may veto it. While it is handled, the outbox writes the
-operation's name beside each event of what changes, in the transaction of the change. What only reads changes nothing
-and has no such events; who wants to be told of it has it written after it succeeded.
+Every route of the JSON APIs passes `around`. Listeners that registered for the operation are asked first, and each may
+veto it. While the request is handled, the outbox stamps the operation's name on each event, in the transaction of the
+change. Reads change nothing: an event of a read is written after it succeeded, if the settings list the operation.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import Response
 
-from .intents import operations_of, read_intents
+from .intents import IntentReaders, IntentSource
 from .request import JsonRequest
 from .route_operations import OPERATION_OF
 
@@ -32,7 +31,7 @@ Perform = Callable[[], Awaitable[Response]]
 
 
 class ReadEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The payload of what is told of a read."""
+    """The payload of the event of a read."""
 
     warehouse: str = ""
     namespace: tuple[str, ...] = ()
@@ -44,7 +43,7 @@ class ReadEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class OperationHooks:
-    """Stands between the edges and what they do."""
+    """Runs the hooks around the operations of all JSON APIs."""
 
     def __init__(
         self,
@@ -52,49 +51,58 @@ class OperationHooks:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
+        readers: IntentReaders,
         *,
-        told_reads: Iterable[Operation] = (),
+        reported_reads: Iterable[Operation] = (),
     ) -> None:
-        """`told_reads` are the reading operations that events are written of: each of them costs a commit."""
+        """`reported_reads` are the reading operations with events: each of them costs a commit."""
         self._listeners = listeners
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._told = frozenset(operation for operation in told_reads if operation.only_reads)
-        self._asked_routes = frozenset(
-            route for route, operation in OPERATION_OF.items() if operations_of(route, operation) & listeners.asked
-        )
-        """Routes before which somebody wants to be asked: for all others nothing is read and nobody waits."""
+        self._intents = IntentSource(readers)
+        self._reported = frozenset(operation for operation in reported_reads if operation.only_reads)
+        self._asked_routes = self._routes_of(listeners.asked)
+        """Routes with listeners: for all others no intents are read."""
         self._changing_routes = frozenset(
             route for route, operation in OPERATION_OF.items() if not operation.only_reads
         )
-        self._told_routes = frozenset(
-            route for route, operation in OPERATION_OF.items() if operations_of(route, operation) & self._told
+        self._reported_routes = self._routes_of(self._reported)
+        self._routes = self._asked_routes | self._changing_routes | self._reported_routes
+
+    def _routes_of(self, operations: frozenset[Operation]) -> frozenset[str]:
+        """The routes that may intend one of the operations."""
+        return frozenset(
+            route
+            for route, operation in OPERATION_OF.items()
+            if self._intents.operations(route, operation) & operations
         )
-        self._routes = self._asked_routes | self._changing_routes | self._told_routes
 
     async def around(self, route: str, request: JsonRequest, perform: Perform) -> Response:
-        """Have a route handled. Raises Vetoed; Unavailable when a listener did not decide; what handling raises."""
+        """Handle a route between its hooks.
+
+        Raises Vetoed; Unavailable when a listener fails; what the handler raises.
+        """
         if route not in self._routes:
             return await perform()
         operation = OPERATION_OF[route]
         if route in self._asked_routes:
-            await self._listeners.ask(await self._intents(route, operation, request))
+            await self._listeners.ask(await self._read(route, operation, request))
         if route in self._changing_routes:
             response = await _stamped(operation, perform)
         else:
             response = await perform()
-        if route in self._told_routes:
-            intents = await self._intents(route, operation, request)
-            await self._tell([intent for intent in intents if intent.operation in self._told])
+        if route in self._reported_routes:
+            intents = await self._read(route, operation, request)
+            await self._report([intent for intent in intents if intent.operation in self._reported])
         return response
 
-    async def _intents(self, route: str, operation: Operation, request: JsonRequest) -> Sequence[Intent]:
+    async def _read(self, route: str, operation: Operation, request: JsonRequest) -> Sequence[Intent]:
         now_ms = self._clock.now_ms()
-        return await parse_body(lambda _: read_intents(route, operation, request, now_ms), request.body)
+        return await parse_body(lambda _: self._intents.read(route, operation, request, now_ms), request.body)
 
     async def around_catalog_deletion(self, caller: Caller, catalog: str, perform: Perform) -> Response:
-        """The same for a catalog that goes with its bucket, which is deleted as any bucket is."""
+        """The same for a catalog that is dropped with its bucket, by the bucket's deletion over S3."""
         if Operation.DELETE_CATALOG in self._listeners.asked:
             intent = Intent(
                 operation=Operation.DELETE_CATALOG,
@@ -109,7 +117,7 @@ class OperationHooks:
             await self._listeners.ask([intent])
         return await _stamped(Operation.DELETE_CATALOG, perform)
 
-    async def _tell(self, intents: Sequence[Intent]) -> None:
+    async def _report(self, intents: Sequence[Intent]) -> None:
         async def work(tx: Transaction) -> None:
             for intent in intents:
                 await self._outbox.append(tx, _read_event(intent))
@@ -134,9 +142,9 @@ def _read_event(intent: Intent) -> Event:
 
 
 async def _stamped(operation: Operation, perform: Perform) -> Response:
-    """Have the outbox write the operation beside each event of what is performed."""
-    # In a context of its own, which takes a task of its own: requests begin in that of their connection, where what is
-    # set would stay for those that follow (`wire.http.eager`).
+    """Run a handler with the operation's name on all events that it writes."""
+    # In a task with a context of its own: requests begin in their connection's context, where the name would stay for
+    # the requests that follow (`wire.http.eager`).
     context = copy_context()
     context.run(under_way.set, operation.value)
     return await asyncio.create_task(_performed(perform), context=context)

@@ -1,4 +1,4 @@
-"""What a path names: a catalog, a namespace in it, and the thing that a request is about."""
+"""The subject of an operation as its path names it: a catalog, a namespace and an entity in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES: Final = (
     "target",
     "task",
 )
-"""What a path may be about, by the names of its segments; of several, the first."""
+"""Path segments that name the entity; of several, the first."""
 
 _FACTS: Final = ("catalog-role", "principal-role", "ref")
 
@@ -35,21 +35,21 @@ class OperationSubject(NamedTuple):
     namespace: tuple[str, ...] = ()
     name: str = ""
     facts: Mapping[str, str] = _NOTHING
-    """What else is named, by what it is."""
+    """Further names in the request, by what they name."""
 
     @property
-    def subject(self) -> str:
-        """As events have it."""
-        return "/".join(part for part in (self.catalog, self.inside) if part)
+    def path(self) -> str:
+        """As the subject of events."""
+        return "/".join(part for part in (self.catalog, self.path_in_catalog) if part)
 
     @property
-    def inside(self) -> str:
-        """The same, but for the catalog."""
+    def path_in_catalog(self) -> str:
+        """The same without the catalog."""
         return "/".join(part for part in (display(self.namespace), self.name) if part)
 
 
 def subject_of_path(names: Mapping[str, str]) -> OperationSubject:
-    """What the segments of a path name. Whether the names are good is for others to find out."""
+    """The subject that the named segments of a path give. Does not check the names."""
     namespace = names.get("namespace")
     about = next((key for key in _NAMES if key in names), "")
     return OperationSubject(

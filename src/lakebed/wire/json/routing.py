@@ -1,88 +1,74 @@
-"""Which operation answers which method and path."""
+"""Routes of a JSON API: which handler serves a method and path, and the base paths that routes are mounted at."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from lakebed.tables.gate import Action
 from lakebed.wire.http.message import Response
 
-from ..iceberg.services import IcebergServices
 from .errors import ApiFault
 from .path_tree import PathTree
 from .request import JsonRequest, decode_segment
 
-Handler = Callable[[IcebergServices, JsonRequest], Awaitable[Response]]
-Replay = Callable[[IcebergServices, JsonRequest, str], Awaitable[Response]]
+S = TypeVar("S")
+"""The services that an API's handlers call."""
+
+Handler: TypeAlias = Callable[[S, JsonRequest], Awaitable[Response]]
+Replay: TypeAlias = Callable[[S, JsonRequest, str], Awaitable[Response]]
 
 CATALOG_BASES: Final = ("/iceberg", "/_iceberg", "/api/catalog", "")
-"""Base paths of the catalog: its own, the alias of S3 Tables clients, the one that clients of Polaris are given, and
-the root, where the documents of Polaris and of Iceberg put the routes."""
+"""Base paths of the catalog: its own, the alias of S3 Tables clients, the one that Polaris clients are configured with,
+and the root, where the specifications of Polaris and of Iceberg put the routes."""
 
 
-class Route(NamedTuple):
+class Route(NamedTuple, Generic[S]):
     """One operation on the wire."""
 
     name: str
-    """As logs and metrics show it: the operation's id in the contract."""
+    """The operation's id in the API specification, as logs and metrics show it."""
     method: str
     path: str
-    """Segments behind the mount; `{…}` is one of any value."""
-    handle: Handler
+    """Segments behind the base path; `{…}` is one of any value."""
+    handle: Handler[S]
     is_standard: bool = True
-    """Whether the contract has it: then its template is among `endpoints` in the configuration."""
+    """Whether the specification has it: then its template is among `endpoints` in the configuration."""
     changes: bool = False
-    """Whether a repeated request with the same Idempotency-Key gets the first one's answer."""
-    replay: Replay | None = None
-    """How that answer is made of the table or view with an id, where it is not as the contract's answers are."""
+    """Whether a repeated request with the same Idempotency-Key gets the first response."""
+    replay: Replay[S] | None = None
+    """Makes that response from the table or view with an id, for routes whose responses are not stored whole."""
     is_large: bool = False
     """Whether its documents hold whole schemas or lists of changes."""
     actions: Sequence[Action] = ()
-    """One of these is asked about, whatever the document holds: callers that can do none are refused before it."""
+    """Callers that have permission for none of these are refused before the body is read."""
 
     @property
     def endpoint(self) -> str:
-        """As the contract spells it."""
+        """As the specification spells it."""
         return f"{self.method} {self.path.replace('{warehouse}', '{prefix}')}"
 
 
-class Mount(NamedTuple):
-    """Routes, and the base path that they are behind."""
-
-    base: str
-    root: str
-    """How all paths of the routes begin: `/v1/`."""
-    routes: RouteTable
-    edge: str = "iceberg"
-    """What the protocol is called in the log of requests."""
-
-    @property
-    def prefix(self) -> str:
-        """How all paths that come by it begin."""
-        return self.base + self.root
-
-
-class MatchedRoute(NamedTuple):
+class MatchedRoute(NamedTuple, Generic[S]):
     """The route of a request, and the names in its path."""
 
-    route: Route
+    route: Route[S]
     names: Mapping[str, str]
 
 
-class RouteTable:
+class RouteTable(Generic[S]):
     """All routes of one API."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[Route[S]]) -> None:
         self.routes = tuple(routes)
-        self._tree: PathTree[tuple[Route, Sequence[str]]] = PathTree()
+        self._tree: PathTree[tuple[Route[S], Sequence[str]]] = PathTree()
         for route in routes:
             segments = route.path.strip("/").split("/")
             names = [segment[1:-1] for segment in segments if segment.startswith("{")]
             self._tree.add(route.method, route.path, (route, names))
 
-    def find(self, method: str, path: str) -> MatchedRoute:
-        """The route of a path behind its mount. Raises CatalogFault: 404 for no such path, 405 for no such method."""
+    def find(self, method: str, path: str) -> MatchedRoute[S]:
+        """The route of a path behind its base. Raises ApiFault: 404 for no such path, 405 for no such method."""
         match = self._tree.find(path)
         if match is None:
             raise ApiFault(404, "NoSuchResourceException", f"no such path in the catalog: {path}")
@@ -94,3 +80,30 @@ class RouteTable:
         return MatchedRoute(
             route, {name: decode_segment(value) for name, value in zip(names, match.values, strict=True)}
         )
+
+
+class Mount(NamedTuple, Generic[S]):
+    """Routes, and the base path that they are served at."""
+
+    base: str
+    root: str
+    """The first segments of all paths of the routes, such as `/v1/`."""
+    routes: RouteTable[S]
+    edge: str = "iceberg"
+    """The protocol's name in the request log."""
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of all paths that are served here."""
+        return self.base + self.root
+
+    def on(self, services: S) -> ServedMount:
+        """The mount with the services that its handlers call."""
+        return ServedMount(self, services)
+
+
+class ServedMount(NamedTuple):
+    """A mount, and the services that its handlers call."""
+
+    mount: Mount[Any]  # Any: `Mount.on` makes sure that they fit
+    services: Any

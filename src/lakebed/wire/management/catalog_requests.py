@@ -6,8 +6,8 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.model import WarehouseKind
+from lakebed.wire.json.connection_documents import ConnectionDocument
 
-from ..json.connection_documents import ConnectionDocument
 from .unsupported import STORAGE_FIELDS, STORES
 
 

@@ -20,9 +20,8 @@ from lakebed.governance.rbac.privileges import GrantKind, Privilege, privilege_n
 from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.connection_documents import connection_document
 from lakebed.wire.json.errors import JSON
-
-from ..json.connection_documents import connection_document
 
 _encode = msgspec.json.Encoder().encode
 

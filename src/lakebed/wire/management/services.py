@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administering import Administrator
@@ -19,13 +17,11 @@ from lakebed.tables.catalogs import CatalogManagement, Leave
 from lakebed.tables.federation.connections import Connections
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.gate import Gate
-from lakebed.wire.http.message import Response
-from lakebed.wire.json.request import JsonRequest
 
 
 @dataclass(frozen=True, slots=True)
 class ManagementServices:
-    """The use cases of who manages access."""
+    """The use cases of access management."""
 
     facilities: Facilities
     rules: ResourceRules
@@ -71,13 +67,3 @@ class ManagementServices:
             await self.facilities.ask(caller, self.rules, action, resource, securable=securable, privileges=privileges)
 
         return Administrator(caller.principal, ask)
-
-
-class ManagementRoute(NamedTuple):
-    """One operation on the wire."""
-
-    name: str
-    """The operation's id in the contract."""
-    method: str
-    path: str
-    handle: Callable[[ManagementServices, JsonRequest], Awaitable[Response]]

@@ -77,8 +77,8 @@ class TokenApplication:
             log.exception("request crashed", extra=_facts(request, operation))
             response = oauth_error_response(LakebedError())
         response.headers.append(("x-request-id", request.request_id))
-        if request.testimony is not None:
-            request.testimony.name("oauth", operation)
+        if request.record is not None:
+            request.record.name("oauth", operation)
         if self._observe is not None:
             self._observe(operation, request, response, self._clock.monotonic() - started)
         return response

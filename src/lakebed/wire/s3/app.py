@@ -11,14 +11,16 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
 from lakebed.wire.audit.refusals import OnRefusal
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import parse_target
 from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 
-from ..aws.authentication import Authenticated
 from . import sts
-from .errors import AwsFault, Rendered, error_response, render
+from .errors import Rendered, error_response, render
 from .facts import request_facts
 from .handlers.preflight import answer_preflight, cors_headers
-from .request import S3Request, identify, parse_target
+from .request import S3Request, identify
 from .request_checks import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .routes import find_operation
 from .services import S3Services
@@ -116,9 +118,9 @@ class S3Application:
             response.headers += await self._cors(request, exchange)
         response.headers.append(("x-amz-request-id", request.request_id))
         response.headers.append(("x-amz-id-2", self._host_id))
-        if request.testimony is not None:
+        if request.record is not None:
             key = "" if exchange.asked is None else exchange.asked.key
-            request.testimony.name("s3", exchange.operation, exchange.bucket, key)
+            request.record.name("s3", exchange.operation, exchange.bucket, key)
         if self._observe is not None:
             self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
         if request.delegated is not None and self._trace is not None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from lakebed.core import errors as e
 from lakebed.select.failures import SelectCode
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
 
 from .chunked import ChunkSignatureMismatch, ChunkTooSmall, MalformedChunk, MalformedTrailer, TruncatedBody
@@ -28,18 +29,6 @@ class S3Reply:
     code: str
     message: str | None = None
     """What S3 itself says; None to say what the error says."""
-
-
-class AwsFault(e.LakebedError):
-    """An error that only exists on this wire."""
-
-    def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, /, **details: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.headers = headers or []
-        self.details = details
-        """Further elements of the error document."""
 
 
 def method_not_allowed(method: str, resource: str) -> AwsFault:

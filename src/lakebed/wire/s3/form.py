@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import unquote
 
-from .errors import AwsFault
+from lakebed.wire.aws.errors import AwsFault
 
 __all__ = ["MAX_FIELDS", "MAX_FORM_BYTES", "ChunkSource", "FormFile", "FormReader", "PostForm"]
 
@@ -56,7 +56,7 @@ class FormFile:
         return None
 
     async def next_chunk(self) -> bytes | memoryview | None:
-        """The next bytes, or None when the form has ended as it should. Raises S3Fault, Incomplete."""
+        """The next bytes, or None when the form has ended as it should. Raises AwsFault, Incomplete."""
         if self._ended:
             return None
         piece = await self._scanner.piece()
@@ -82,11 +82,11 @@ class FormReader:
     __slots__ = ("_scanner",)
 
     def __init__(self, content_type: str | None, body: ChunkSource) -> None:
-        """Raises S3Fault when the body is not a form."""
+        """Raises AwsFault when the body is not a form."""
         self._scanner = _Scanner(b"\r\n--" + _read_boundary(content_type or ""), body)
 
     async def read(self) -> PostForm:
-        """The fields, and the file if there is one. Raises S3Fault, Incomplete."""
+        """The fields, and the file if there is one. Raises AwsFault, Incomplete."""
         scanner = self._scanner
         fields: dict[str, str] = {}
         await scanner.take_until(scanner.delimiter)  # what stands before the first part means nothing
@@ -128,7 +128,7 @@ class _Scanner:
         self._at = 0
 
     async def take_until(self, mark: bytes) -> bytes:
-        """All bytes before `mark`, which is passed over. They are few: raises S3Fault when the budget is used up."""
+        """All bytes before `mark`, which is passed over. They are few: raises AwsFault when the budget is used up."""
         searched = self._at
         while (found := self._buffer.find(mark, searched)) < 0:
             overlap = len(mark) - 1
@@ -176,7 +176,7 @@ class _Scanner:
         return begin if begin >= 0 and self.delimiter.startswith(data[begin:]) else len(data)
 
     async def skip_rest(self) -> None:
-        """Read to the end of the body; raises S3Fault unless the last boundary is there."""
+        """Read to the end of the body; raises AwsFault unless the last boundary is there."""
         self._budget = MAX_FORM_BYTES  # the fields before the file have had theirs
         while await self.part_follows():
             while await self.piece() is not None:

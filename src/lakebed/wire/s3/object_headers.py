@@ -12,14 +12,14 @@ from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.tagging import NO_TAGS, parse_tag_query
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, REDIRECT, ObjectAttributes, StoredObject
 from lakebed.objects.reading import RangeRequest
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
+from lakebed.wire.aws.timestamps import http_time, iso_time
 from lakebed.wire.http.message import Headers
 
-from ..aws.numbers import whole_number
 from .documents.lifecycle import expiration_header
 from .documents.object_lock import legal_hold_from_header, retention_from_headers
-from .errors import AwsFault
 from .request import S3Request
-from .xml import http_time, iso_time
 
 META: Final = "x-amz-meta-"
 CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
@@ -44,7 +44,7 @@ _CANNED_ACLS: Final = frozenset({"private", "bucket-owner-full-control", "bucket
 
 
 def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
-    """What an upload's headers say of the object. Raises S3Fault, InvalidInput, InvalidTag."""
+    """What an upload's headers say of the object. Raises AwsFault, InvalidInput, InvalidTag."""
     headers = request.headers
     refuse_unsupported(request)
     kept: dict[str, str] = {}
@@ -81,7 +81,7 @@ def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
 
 
 def _check_utf8(name: str, value: str) -> None:
-    """Raise S3Fault for a value that could not be kept as text."""
+    """Raise AwsFault for a value that could not be kept as text."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -89,7 +89,7 @@ def _check_utf8(name: str, value: str) -> None:
 
 
 def refuse_unsupported(request: S3Request) -> None:
-    """Answer headers that ask for what this build does not have, instead of ignoring them. Raises S3Fault."""
+    """Answer headers that ask for what this build does not have, instead of ignoring them. Raises AwsFault."""
     headers = request.headers
     storage_class = headers.get("x-amz-storage-class")
     if storage_class is not None and storage_class != "STANDARD":
@@ -122,7 +122,7 @@ def acl_fault() -> AwsFault:
 
 
 def wants_encryption(request: S3Request) -> bool | None:
-    """Whether the upload asks for encryption; None if it says nothing. Raises S3Fault."""
+    """Whether the upload asks for encryption; None if it says nothing. Raises AwsFault."""
     algorithm = request.headers.get("x-amz-server-side-encryption")
     if algorithm is None:
         if "x-amz-server-side-encryption-aws-kms-key-id" in request.headers:
@@ -170,7 +170,7 @@ def write_conditions(request: S3Request) -> WriteConditions:
 
 
 def delete_conditions(request: S3Request) -> WriteConditions:
-    """The conditions of a DELETE. Raises S3Fault."""
+    """The conditions of a DELETE. Raises AwsFault."""
     headers = request.headers
     stated_size = headers.get("x-amz-if-match-size")
     stated_time = headers.get("x-amz-if-match-last-modified-time")

@@ -18,12 +18,12 @@ from lakebed.core.checksums import (
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
 from lakebed.core.parsing import parse_body
 from lakebed.objects.digests import Digests, Expectations
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Request
 
-from ..aws.authentication import Authenticated
-from ..aws.numbers import whole_number
 from .chunked import MIN_CHUNK_BYTES, AwsChunkedDecoder, MalformedTrailer
-from .errors import AwsFault
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class ChunkedPayload:
 
 
 def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | ChunkedPayload, Expectations]:
-    """The body of an upload, and what its sender said of it. Raises S3Fault, InvalidInput, IntegrityMismatch."""
+    """The body of an upload, and what its sender said of it. Raises AwsFault, InvalidInput, IntegrityMismatch."""
     headers = request.headers
     claim = who.payload
     md5 = parse_content_md5(headers.get("content-md5"))
@@ -142,7 +142,7 @@ async def read_parsed(
 
 
 async def read_document(request: Request, who: Authenticated, limit: int = SETTING_BYTES) -> bytes:
-    """A whole body, checked against the digests in its headers. Raises S3Fault, TooLarge, IntegrityMismatch."""
+    """A whole body, checked against the digests in its headers. Raises AwsFault, TooLarge, IntegrityMismatch."""
     if who.body is not None:
         return who.body
     refuse_streaming(who)
@@ -165,13 +165,13 @@ def _verify(expected: Expectations, body: bytes) -> None:
 
 
 def refuse_streaming(who: Authenticated) -> None:
-    """Objects and parts come in chunks, documents do not. Raises S3Fault."""
+    """Objects and parts come in chunks, documents do not. Raises AwsFault."""
     if who.payload.streaming is not None:
         raise AwsFault(400, "InvalidRequest", "The value of x-amz-content-sha256 header is invalid.")
 
 
 def parse_content_md5(text: str | None) -> bytes | None:
-    """The digest of `Content-MD5`. Raises S3Fault when it cannot be one."""
+    """The digest of `Content-MD5`. Raises AwsFault when it cannot be one."""
     if text is None:
         return None
     try:
@@ -184,7 +184,7 @@ def parse_content_md5(text: str | None) -> bytes | None:
 
 
 def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksum | None]:
-    """The algorithm that the headers name, and the value if it is there. Raises S3Fault, IntegrityMismatch."""
+    """The algorithm that the headers name, and the value if it is there. Raises AwsFault, IntegrityMismatch."""
     headers = request.headers
     found: Checksum | None = None
     claims = [(algorithm, headers[name]) for name, algorithm in CHECKSUM_HEADERS.items() if name in headers]

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from .errors import AwsFault
+from lakebed.wire.aws.errors import AwsFault
 
 __all__ = ["ANY_SIZE", "ConditionOperator", "FieldCondition", "PostPolicy", "SizeRange", "parse_post_policy"]
 
@@ -85,7 +85,7 @@ class SizeRange:
     most: int | None
 
     def check_so_far(self, size: int) -> None:
-        """Raise S3Fault when this is already too much."""
+        """Raise AwsFault when this is already too much."""
         if self.most is not None and size > self.most:
             raise AwsFault(
                 400,
@@ -96,7 +96,7 @@ class SizeRange:
             )
 
     def check_whole(self, size: int) -> None:
-        """Raise S3Fault when a whole file of this size is not within the range."""
+        """Raise AwsFault when a whole file of this size is not within the range."""
         self.check_so_far(size)
         if size < self.least:
             raise AwsFault(
@@ -125,7 +125,7 @@ class PostPolicy:
     size: SizeRange = ANY_SIZE
 
     def check(self, fields: Mapping[str, str], now_ms: int) -> None:
-        """Raise S3Fault unless a form with these fields, by names in lower case, keeps to the policy now."""
+        """Raise AwsFault unless a form with these fields, by names in lower case, keeps to the policy now."""
         if now_ms > self.expires_ms:
             raise _refused("Policy expired.")
         for condition in self.conditions:
@@ -138,7 +138,7 @@ class PostPolicy:
 
 
 def parse_post_policy(encoded: str) -> PostPolicy:
-    """Read the form's `policy` field: JSON in base64. Raises S3Fault."""
+    """Read the form's `policy` field: JSON in base64. Raises AwsFault."""
     try:
         text = base64.b64decode(_WHITESPACE.sub("", encoded), validate=True).decode("utf-8")
     except ValueError as error:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakebed.core.access import canonical_id
+from lakebed.wire.aws.errors import AwsFault
 
-from .errors import AwsFault
 from .services import S3Services
 
 EXPECTED_OWNER: Final = "x-amz-expected-bucket-owner"
@@ -35,7 +35,7 @@ NEVER_ANONYMOUS: Final[Mapping[str, str]] = {
 async def require_owner(services: S3Services, bucket: str, account: str) -> None:
     """Refuse a request that expects the bucket to belong to somebody else: it would go to the wrong place.
 
-    Raises S3Fault, NoSuchBucket. The account is given by its number, or as listings show it.
+    Raises AwsFault, NoSuchBucket. The account is given by its number, or as listings show it.
     """
     owner = (await services.buckets.find(bucket)).owner
     if account not in (owner, canonical_id(owner)):

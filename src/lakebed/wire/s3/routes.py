@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
-from .errors import AwsFault, method_not_allowed
+from .errors import method_not_allowed
 from .handlers import (
     attributes,
     batches,
@@ -102,7 +103,7 @@ _OBJECT_SUBRESOURCES: Final = (
 
 
 def find_operation(request: S3Request) -> S3Operation:
-    """The operation of a request. Raises S3Fault for one that does not exist or is not supported."""
+    """The operation of a request. Raises AwsFault for one that does not exist or is not supported."""
     method = request.http.method
     if not request.bucket:
         operation = _SERVICE.get((method, _subresource(request, _SERVICE_SUBRESOURCES)))
@@ -137,7 +138,7 @@ def find_operation(request: S3Request) -> S3Operation:
 
 
 def _refuse_misplaced(request: S3Request) -> None:
-    """Say of parameters and headers that belong to another operation what S3 says of them. Raises S3Fault."""
+    """Say of parameters and headers that belong to another operation what S3 says of them. Raises AwsFault."""
     method, query = request.http.method, request.query if request.http.raw_query else {}
     if method != "PUT" and "x-amz-copy-source" in request.headers and (method != "POST" or "uploadId" in query):
         raise AwsFault(

@@ -22,8 +22,7 @@ from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 from lakebed.select.model import Counts
 from lakebed.select.seam import Selecting
-
-from ..aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.authentication import SignatureAuthenticator
 
 
 @dataclass(frozen=True, slots=True)

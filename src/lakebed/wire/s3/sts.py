@@ -11,13 +11,15 @@ from lakebed.core.errors import AccessDenied, InvalidInput, InvalidPolicy, Lakeb
 from lakebed.core.secrets import Secret
 from lakebed.objects.facts import Facts
 from lakebed.objects.model import Caller
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
+from lakebed.wire.aws.timestamps import iso_time
 from lakebed.wire.http.message import Request, Response
 
-from ..aws.authentication import Authenticated
-from ..aws.numbers import whole_number
-from .errors import AwsFault, render
+from .errors import render
 from .payload import read_document
-from .xml import escape, iso_time
+from .xml import escape
 
 _NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 _VERSION: Final = "2011-06-15"
@@ -171,7 +173,7 @@ def refuse_unknown(fault: AwsFault, request_id: str) -> Response:
 
 
 def _read_form(body: bytes) -> dict[str, str]:
-    """The fields of a form. Raises S3Fault."""
+    """The fields of a form. Raises AwsFault."""
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except ValueError as error:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .errors import CONFIGURATION_CODES, AwsFault
+from lakebed.wire.aws.errors import AwsFault
+
+from .errors import CONFIGURATION_CODES
 
 
 @dataclass(frozen=True, slots=True)

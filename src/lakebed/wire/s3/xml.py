@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote
 from xml.parsers import expat
@@ -23,8 +22,6 @@ __all__ = [
     "XmlElement",
     "document",
     "escape",
-    "http_time",
-    "iso_time",
     "join_document",
     "parse_document",
     "parse_int",
@@ -249,36 +246,6 @@ def join_document(root: str, pieces: Iterable[bytes], *, namespace: bool = True)
     xmlns = f' xmlns="{NAMESPACE}"' if namespace else ""
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<{root}{xmlns}>'
     return b"".join([head.encode(), *pieces, f"</{root}>".encode()])
-
-
-@lru_cache(maxsize=16_384)
-def _minute(minutes: int) -> str:
-    return datetime.fromtimestamp(minutes * 60, UTC).strftime("%Y-%m-%dT%H:%M:")
-
-
-_SECONDS: Final = tuple(f"{second:02d}" for second in range(60))
-_MILLISECONDS: Final = tuple(f".{millisecond:03d}Z" for millisecond in range(1000))
-
-
-def iso_time(milliseconds: int) -> str:
-    """ISO 8601 with milliseconds: `2026-01-02T03:04:05.006Z`."""
-    rest = milliseconds % 60_000
-    return f"{_minute(milliseconds // 60_000)}{_SECONDS[rest // 1000]}{_MILLISECONDS[rest % 1000]}"
-
-
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-@lru_cache(maxsize=16_384)
-def _http_second(seconds: int) -> str:
-    t = datetime.fromtimestamp(seconds, UTC)
-    return f"{_DAYS[t.weekday()]}, {t.day:02d} {_MONTHS[t.month - 1]} {t.year:04d} {t:%H:%M:%S} GMT"
-
-
-def http_time(milliseconds: int) -> str:
-    """The form of HTTP's headers: `Fri, 02 Jan 2026 03:04:05 GMT`."""
-    return _http_second(milliseconds // 1000)
 
 
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)

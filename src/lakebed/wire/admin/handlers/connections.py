@@ -6,30 +6,30 @@ from typing import Any
 
 from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.extensions import NoDocument, read_extension
-from lakebed.wire.iceberg.services import IcebergServices
 from lakebed.wire.json.connection_documents import ConnectionDocument, connection_document
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from ..queries import check_names
+from ..services import AdminServices
 
 
-async def list_connections(services: IcebergServices, request: JsonRequest) -> Response:
+async def list_connections(services: AdminServices, request: JsonRequest) -> Response:
     """All connections."""
     check_names(request.http, ())
     found = await services.federation.connections.list(request.caller)
     return ok({"connections": [_document(connection) for connection in found]})
 
 
-async def get_connection(services: IcebergServices, request: JsonRequest) -> Response:
+async def get_connection(services: AdminServices, request: JsonRequest) -> Response:
     """The connection of a catalog."""
     check_names(request.http, ())
     return ok(_document(await services.federation.connections.get(request.caller, request.names["catalog"])))
 
 
-async def put_connection(services: IcebergServices, request: JsonRequest) -> Response:
+async def put_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Connect a catalog, in place of the connection that it has."""
     check_names(request.http, ())
     asked = await request.document(ConnectionDocument)
@@ -39,18 +39,18 @@ async def put_connection(services: IcebergServices, request: JsonRequest) -> Res
     return ok(_document(made))
 
 
-async def remove_connection(services: IcebergServices, request: JsonRequest) -> Response:
+async def remove_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Take the connection off a catalog."""
     check_names(request.http, ())
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.federation.connections.remove(request.caller, request.names["catalog"])
     return no_content()
 
 
-async def try_connection(services: IcebergServices, request: JsonRequest) -> Response:
+async def try_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Ask the catalog behind how it wants to be spoken to."""
     check_names(request.http, ())
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     manners = await services.federation.connections.try_out(request.caller, request.names["catalog"])
     return ok(
         {

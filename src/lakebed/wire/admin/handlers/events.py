@@ -6,31 +6,31 @@ from lakebed.events.documents import event_document
 from lakebed.events.log import MAX_EVENTS, EventLog, EventPage
 from lakebed.events.selection import Selection, parse_selection
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.services import IcebergServices
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
 from ..queries import check_names, wait_seconds, whole_number
+from ..services import AdminServices
 from ..waiting import look_until
 
 _PARAMETERS = ("after", "limit", "wait-seconds", "kind", "subject", "principal")
 
 
-async def list_events(services: IcebergServices, request: JsonRequest) -> Response:
+async def list_events(services: AdminServices, request: JsonRequest) -> Response:
     """What happened, of whatever kind."""
-    return await _answer(services, services.admin.events, request)
+    return await _answer(services, services.events, request)
 
 
-async def list_audit(services: IcebergServices, request: JsonRequest) -> Response:
+async def list_audit(services: AdminServices, request: JsonRequest) -> Response:
     """What happened to users, keys and policies, and what was refused."""
-    return await _answer(services, services.admin.audit, request)
+    return await _answer(services, services.audit, request)
 
 
-async def _answer(services: IcebergServices, log: EventLog, request: JsonRequest) -> Response:
+async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) -> Response:
     http = request.http
     check_names(http, _PARAMETERS)
-    ids = services.admin.event_ids
+    ids = services.event_ids
     limit = whole_number(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
     seconds = wait_seconds(http) if limit else 0.0
     selection = asked_selection(http)

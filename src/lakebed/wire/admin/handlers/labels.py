@@ -23,13 +23,13 @@ from lakebed.governance.labels import (
 )
 from lakebed.governance.labels.model import MAX_FILTERS
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.services import IcebergServices
 from lakebed.wire.json.request import JsonRequest, split_namespace
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Handler, Route
 
 from .. import paging
 from ..queries import all_values, check_names, choice
+from ..services import AdminServices
 
 _pages = paging.CursorPages("labels", str)
 
@@ -59,7 +59,7 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
         return LabelChange(self.set_tags, self.remove_tags, None if owner is None else Owner(owner.type, owner.name))
 
 
-async def find_labelled(services: IcebergServices, request: JsonRequest) -> Response:
+async def find_labelled(services: AdminServices, request: JsonRequest) -> Response:
     """What has certain tags, or a certain owner."""
     http = request.http
     check_names(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
@@ -103,8 +103,8 @@ def _subject(kind: LabelKind, request: JsonRequest) -> Subject:
     return Subject(kind, names.get("warehouse", ""), namespace, names.get("name", ""))
 
 
-def _getting(kind: LabelKind) -> Handler:
-    async def get_labels(services: IcebergServices, request: JsonRequest) -> Response:
+def _getting(kind: LabelKind) -> Handler[AdminServices]:
+    async def get_labels(services: AdminServices, request: JsonRequest) -> Response:
         check_names(request.http, ())
         subject = _subject(kind, request)
         return ok(labels_document(subject, await services.labelling.get(request.caller, subject)))
@@ -112,8 +112,8 @@ def _getting(kind: LabelKind) -> Handler:
     return get_labels
 
 
-def _changing(kind: LabelKind) -> Handler:
-    async def change_labels(services: IcebergServices, request: JsonRequest) -> Response:
+def _changing(kind: LabelKind) -> Handler[AdminServices]:
+    async def change_labels(services: AdminServices, request: JsonRequest) -> Response:
         check_names(request.http, ())
         asked = await request.document(ChangeDocument)
         subject = _subject(kind, request)
@@ -136,7 +136,7 @@ _PLACES = {
 """How each kind is named behind its word."""
 
 
-def _routes() -> Iterator[Route]:
+def _routes() -> Iterator[Route[AdminServices]]:
     yield Route("findLabelled", "GET", "/v1/labels", find_labelled, is_standard=False)
     for kind, place in _PLACES.items():
         noun = "".join(word.capitalize() for word in kind.split("-"))

@@ -13,21 +13,21 @@ from lakebed.tables.identifiers import Levels, check_namespace
 from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.tables.upkeep.coverage import AffectedEntry, Change
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.policy_documents import applicable_document, mapping_document, target_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
-from lakebed.wire.polaris.handlers.mappings import applicable_document, mapping_document, target_document
 
 from .. import paging
 from ..queries import check_names, choice
+from ..services import AdminServices
 
 _target_pages = paging.CursorPages("policy targets", str)
 _effect_pages = paging.CursorPages("policy effects", str)
 _uncovered_pages = paging.CursorPages("tables without policies", str)
 
 
-async def list_targets(services: IcebergServices, request: JsonRequest) -> Response:
+async def list_targets(services: AdminServices, request: JsonRequest) -> Response:
     """What a policy is attached to."""
     http, policy = request.http, request.names["policy"]
     check_names(http, paging.PARAMETERS)
@@ -42,7 +42,7 @@ async def list_targets(services: IcebergServices, request: JsonRequest) -> Respo
     return ok(document)
 
 
-async def get_effect(services: IcebergServices, request: JsonRequest) -> Response:
+async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
     """For which tables and views something would change, from what to what, were a policy attached or detached."""
     http = request.http
     check_names(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
@@ -76,7 +76,7 @@ async def get_effect(services: IcebergServices, request: JsonRequest) -> Respons
     return ok(document)
 
 
-async def list_uncovered(services: IcebergServices, request: JsonRequest) -> Response:
+async def list_uncovered(services: AdminServices, request: JsonRequest) -> Response:
     """The tables of a warehouse, or of a namespace with all that is in it, for which no policy holds."""
     http = request.http
     check_names(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))

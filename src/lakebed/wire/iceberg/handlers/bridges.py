@@ -16,11 +16,12 @@ from lakebed.tables.identifiers import Levels, display
 from lakebed.tables.model import Entry
 from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, Location, StrictDocument, Word, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest
-from ...json.responses import no_content, ok
-from ...json.routing import Route
-from ..extensions import TABLE_PATH, ExtensionDocument, Location, NoDocument, Word, read_extension
+from ..extensions import TABLE_PATH
 from ..loading import table_response, table_shown_again
 from ..services import IcebergServices
 
@@ -35,7 +36,7 @@ _CredentialMode = Literal["lakebed-table-credentials", "rustfs-table-credentials
 _Text = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class ImportDocument(ExtensionDocument, kw_only=True):
+class ImportDocument(StrictDocument, kw_only=True):
     """The body of an import."""
 
     metadata_location: Location
@@ -63,7 +64,7 @@ class AuthDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, k
         return f"AuthDocument(type={self.type!r})"
 
 
-class _BridgeFields(ExtensionDocument, kw_only=True):
+class _BridgeFields(StrictDocument, kw_only=True):
     external_catalog_id: Word | None = None
     external_namespace: str | list[str] = ""
     external_table: str = ""
@@ -152,7 +153,7 @@ _OF_A_SYNC: Final = frozenset(
 
 async def import_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Bring a table in by its metadata file."""
-    asked = await read_extension(request, ImportDocument)
+    asked = await read_strict_document(request, ImportDocument)
     identifier = request.table
     imported = await services.extensions.imports.import_table(
         request.mutation,
@@ -173,7 +174,7 @@ async def get_bridge(services: IcebergServices, request: JsonRequest) -> Respons
 
 async def put_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a table a bridge."""
-    asked = await read_extension(request, BridgeDocument)
+    asked = await read_strict_document(request, BridgeDocument)
     bridged = await services.extensions.bridges.configure(
         request.caller, request.warehouse, request.table, asked.config(asked.catalog), asked.secrets
     )
@@ -182,14 +183,14 @@ async def put_bridge(services: IcebergServices, request: JsonRequest) -> Respons
 
 async def delete_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Take the bridge off a table."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.extensions.bridges.remove(request.caller, request.warehouse, request.table)
     return no_content()
 
 
 async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Follow the other catalog now."""
-    asked = await read_extension(request, SyncDocument)
+    asked = await read_strict_document(request, SyncDocument)
     synced = await services.extensions.syncing.sync(
         request.mutation, request.warehouse, request.table, _sync_request(asked), services.clock.now_ms()
     )

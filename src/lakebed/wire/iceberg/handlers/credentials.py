@@ -8,11 +8,12 @@ from lakebed.tables.gate import Action
 from lakebed.tables.model import EntryKind
 from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ...json.request import JsonRequest
-from ...json.responses import ok
-from ...json.routing import Route
-from ..delegation import allowed_delegation, scope_facts, vend
+from ..delegation import scope_facts, vend
 from ..services import IcebergServices
 from ..unregistered_table_hint import hint_of_request
 
@@ -36,7 +37,7 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
             entry = await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
         where = None
-    if not allowed_delegation(services, warehouse).vends:
+    if not allowed_delegation(services.access_delegation, warehouse).vends:
         facts = scope_facts(f"s3://{data.bucket}/{data.home.directory}", vends=False)
         return ok({"config": facts, "storage-credentials": []}, _NEVER_KEPT)
     vended = vend(services, request, warehouse, identifier, data, where)

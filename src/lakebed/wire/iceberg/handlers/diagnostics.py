@@ -16,11 +16,12 @@ from lakebed.tables.diagnostics.judgement import log_blockers, log_status
 from lakebed.tables.diagnostics.survey import Survey
 from lakebed.tables.identifiers import display
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest
-from ...json.responses import ok
-from ...json.routing import Route
-from ..extensions import TABLE_PATH, NoDocument, read_extension
+from ..extensions import TABLE_PATH
 from ..services import IcebergServices
 
 BACKING: Final = "STRONG_KV_WAL"
@@ -65,7 +66,7 @@ async def get_migration(services: IcebergServices, request: JsonRequest) -> Resp
 
 async def start_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """There is nothing to move: the same report, with a digest of what was found."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     fingerprint = await services.extensions.surveys.fingerprint(request.caller, request.warehouse)
     survey = await services.extensions.surveys.survey(request.caller, request.warehouse)
     return ok({**_migration(survey), "source_fingerprint": fingerprint})
@@ -73,7 +74,7 @@ async def start_migration(services: IcebergServices, request: JsonRequest) -> Re
 
 async def cancel_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """No move ever begins, so none holds writes back."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     warehouse = await services.extensions.surveys.admit_change(request.caller, request.warehouse)
     return ok({"table_bucket": warehouse.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
 

@@ -9,16 +9,17 @@ from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import StrictDocument, read_strict_document
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ...json.paging import read_page
-from ...json.request import JsonRequest
-from ...json.responses import no_content, ok
-from ...json.routing import Route
-from ..extensions import TABLE_PATH, ExtensionDocument, read_extension
+from ..extensions import TABLE_PATH
 from ..services import IcebergServices
 
 
-class DroppedName(ExtensionDocument):
+class DroppedName(StrictDocument):
     """Which dropped table or view is meant."""
 
     namespace: list[str]
@@ -36,7 +37,7 @@ class PurgeName(DroppedName):
     files: bool = False
 
 
-class Protection(ExtensionDocument):
+class Protection(StrictDocument):
     """The body of a change of protection."""
 
     protected: bool
@@ -57,7 +58,7 @@ async def list_dropped(services: IcebergServices, request: JsonRequest) -> Respo
 
 async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """Take a drop back."""
-    asked = await read_extension(request, DroppedName)
+    asked = await read_strict_document(request, DroppedName)
     identifier = asked.identifier
     restored = await services.dropping.restore(request.mutation, request.warehouse, identifier)
     return ok(_named(identifier, restored))
@@ -65,7 +66,7 @@ async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Re
 
 async def purge_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a dropped table or view up before its time."""
-    asked = await read_extension(request, PurgeName)
+    asked = await read_strict_document(request, PurgeName)
     await services.dropping.purge_now(request.mutation, request.warehouse, asked.identifier, files=asked.files)
     return no_content()
 
@@ -102,7 +103,7 @@ async def _protection(
 async def _protect(
     services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
-    asked = await read_extension(request, Protection)
+    asked = await read_strict_document(request, Protection)
     entry = await services.dropping.protect(
         request.mutation, request.warehouse, identifier, kind, protected=asked.protected
     )

@@ -12,11 +12,11 @@ from lakebed.tables.maintenance.operating import RunRequest
 from lakebed.tables.maintenance.review import QuarantineAction
 from lakebed.tables.maintenance.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest
-from ...json.responses import no_content, ok
-from ...json.routing import Route
-from ..extensions import NoDocument, read_extension
 from ..maintenance_responses import config_document, held_documents, report_document, scheduler_document
 from ..services import IcebergServices
 
@@ -77,7 +77,7 @@ async def put_config(services: IcebergServices, request: JsonRequest) -> Respons
 
 async def delete_config(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove a table's own: its table bucket's holds again."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.maintenance.configs.put(request.caller, request.warehouse, request.table, None)
     return no_content()
 
@@ -96,7 +96,7 @@ async def put_default(services: IcebergServices, request: JsonRequest) -> Respon
 
 async def delete_default(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove the default of a table bucket: the built-in one holds again."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.maintenance.configs.put_default(request.caller, request.warehouse, None)
     return no_content()
 

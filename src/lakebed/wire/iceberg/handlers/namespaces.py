@@ -12,11 +12,11 @@ from lakebed.tables.identifiers import Levels
 from lakebed.tables.locations import namespace_location
 from lakebed.tables.namespaces import NamespacePage
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ...json.paging import read_page
-from ...json.request import JsonRequest, split_namespace
-from ...json.responses import no_content, ok
-from ...json.routing import Route
 from ..services import IcebergServices
 
 

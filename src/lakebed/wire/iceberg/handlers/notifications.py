@@ -8,10 +8,10 @@ import msgspec
 
 from lakebed.tables.notifications import Notification, NotificationKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest
-from ...json.responses import no_content
-from ...json.routing import Route
 from ..services import IcebergServices
 
 

@@ -11,12 +11,13 @@ from lakebed.tables.gate import Action
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.scanning import Planned
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.errors import error_model
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ...json.errors import error_model
-from ...json.request import JsonRequest, parse_document
-from ...json.responses import no_content, ok
-from ...json.routing import Route
-from ..delegation import allowed_delegation, delegate, vend_copy
+from ..delegation import delegate, vend_copy
 from ..services import IcebergServices
 
 
@@ -59,7 +60,7 @@ async def _answer(services: IcebergServices, request: JsonRequest, planned: Plan
         document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
         warehouse = planned.found.warehouse
-        if planned.copy is not None and allowed_delegation(services, warehouse).vends:
+        if planned.copy is not None and allowed_delegation(services.access_delegation, warehouse).vends:
             document["storage-credentials"] = [vend_copy(services, request, warehouse, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
         granted = await delegate(

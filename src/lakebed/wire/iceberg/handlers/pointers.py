@@ -7,16 +7,17 @@ from typing import Any
 from lakebed.tables.gate import Action
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import Location, StrictDocument, Word, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest
-from ...json.responses import ok
-from ...json.routing import Route
-from ..extensions import TABLE_PATH, ExtensionDocument, Location, Word, read_extension
+from ..extensions import TABLE_PATH
 from ..loading import commit_document, commit_shown_again
 from ..services import IcebergServices
 
 
-class MovePointer(ExtensionDocument):
+class MovePointer(StrictDocument):
     """The body of a move, forth or back."""
 
     metadata_location: Location
@@ -37,7 +38,7 @@ async def get_metadata_location(services: IcebergServices, request: JsonRequest)
 
 async def update_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:
     """Make another metadata file the current one."""
-    asked = await read_extension(request, MovePointer)
+    asked = await read_strict_document(request, MovePointer)
     moved = await services.extensions.pointers.move(
         request.mutation,
         request.warehouse,
@@ -51,7 +52,7 @@ async def update_metadata_location(services: IcebergServices, request: JsonReque
 
 async def roll_back_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Make an earlier metadata file what the table says again."""
-    asked = await read_extension(request, MovePointer)
+    asked = await read_strict_document(request, MovePointer)
     rolled = await services.extensions.rollback.roll_back(
         request.mutation,
         request.warehouse,

@@ -10,11 +10,12 @@ from msgspec import UNSET, Meta, UnsetType
 from lakebed.tables.committing import CommitOptions
 from lakebed.tables.identifiers import display
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import StrictDocument, Word, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest
-from ...json.responses import ok
-from ...json.routing import Route
-from ..extensions import TABLE_PATH, ExtensionDocument, Word, read_extension
+from ..extensions import TABLE_PATH
 from ..loading import commit_response, commit_shown_again
 from ..services import IcebergServices
 
@@ -22,7 +23,7 @@ _Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
-class _CommitFields(ExtensionDocument, kw_only=True):
+class _CommitFields(StrictDocument, kw_only=True):
     commit_id: Word = ""
     idempotency_key: Word = ""
     writer: Word = ""
@@ -70,7 +71,7 @@ async def list_refs(services: IcebergServices, request: JsonRequest) -> Response
 
 async def set_ref(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a branch or tag, or move it."""
-    asked = await read_extension(request, SetReference)
+    asked = await read_strict_document(request, SetReference)
     reference: dict[str, int | str | None] = {
         "snapshot-id": asked.snapshot_id,
         "type": asked.type,
@@ -92,7 +93,7 @@ async def set_ref(services: IcebergServices, request: JsonRequest) -> Response:
 
 async def delete_ref(services: IcebergServices, request: JsonRequest) -> Response:
     """Delete a branch or tag."""
-    asked = await read_extension(request, RemoveReference)
+    asked = await read_strict_document(request, RemoveReference)
     committed = await services.extensions.refs.remove(
         request.mutation,
         request.warehouse,

@@ -12,10 +12,10 @@ from lakebed.core.parsing import parse_body
 from lakebed.tables.gate import Action
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest, parse_document
-from ...json.responses import no_content, ok
-from ...json.routing import Route
 from ..services import IcebergServices
 
 KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)

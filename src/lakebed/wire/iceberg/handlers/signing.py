@@ -21,15 +21,14 @@ from lakebed.tables.identifiers import Identifier
 from lakebed.tables.locations import placed_at
 from lakebed.tables.model import EntryKind, Warehouse
 from lakebed.tables.namespaces import no_such_namespace
+from lakebed.wire.aws.store_address import StoreRequest
 from lakebed.wire.http.message import Response
-from lakebed.wire.s3.documents.deletion import read_deletion
-from lakebed.wire.s3.xml import MalformedDocument
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
+from lakebed.wire.json.table_access import allowed_delegation, purpose
 
-from ...aws.store_address import StoreRequest
-from ...json.request import JsonRequest
-from ...json.responses import ok
-from ...json.routing import Route
-from ..delegation import ANY_TABLE_SIGNING, allowed_delegation, purpose
+from ..delegation import ANY_TABLE_SIGNING
 from ..services import IcebergServices
 from ..signatures import signature_headers
 from ..unregistered_table_hint import hint_of_request
@@ -124,7 +123,7 @@ async def _read(services: IcebergServices, request: JsonRequest) -> _Wanted:
         address.target.bucket,
         address.target.key,
         address.query,
-        await _doomed(document.body) if document.method == "POST" and "delete" in address.query else (),
+        await _deleted_keys(services, document.body) if document.method == "POST" and "delete" in address.query else (),
         _copy_source(document.headers),
     )
     return _Wanted(document, address, reach_of(call))
@@ -136,13 +135,12 @@ def _shown(wanted: _Wanted) -> str:
     return f"{target.bucket}/{target.key}" + (f"?{query}" if query else "")
 
 
-async def _doomed(body: str | None) -> tuple[str, ...]:
+async def _deleted_keys(services: IcebergServices, body: str | None) -> tuple[str, ...]:
     if body is None:
         return ()
     try:
-        deletion = await parse_body(read_deletion, body.encode())
-        return tuple(one.key for one in deletion.objects)
-    except (MalformedDocument, UnicodeEncodeError) as error:
+        return tuple(await parse_body(services.deleted_keys, body.encode()))
+    except (InvalidInput, UnicodeEncodeError) as error:
         raise InvalidInput("the body is not a list of what to delete", argument="body") from error
 
 
@@ -169,7 +167,7 @@ def _signed(
     identifier: Identifier,
     data: TableData,
 ) -> Response:
-    if not allowed_delegation(services, warehouse).signs:
+    if not allowed_delegation(services.access_delegation, warehouse).signs:
         raise AccessDenied(f"remote signing is switched off for this catalog. catalog={warehouse.name}")
     document, address = wanted.document, wanted.address
     if address.target.bucket != data.bucket:

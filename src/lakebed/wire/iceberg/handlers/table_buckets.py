@@ -8,13 +8,13 @@ import msgspec
 
 from lakebed.tables.model import Warehouse
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import CATALOG_BASES, Route
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ...json.paging import read_page
-from ...json.request import JsonRequest
-from ...json.responses import ok
-from ...json.routing import CATALOG_BASES, Route
-from ..delegation import allowed_delegation
-from ..extensions import NoDocument, read_extension
 from ..services import IcebergServices
 
 
@@ -27,7 +27,7 @@ class BucketPropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 async def enable_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """Make an existing bucket a table bucket; again is the same."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     return ok(_described(services, await services.warehouses.enable(request.caller, request.warehouse)))
 
 
@@ -68,7 +68,9 @@ def _described(services: IcebergServices, warehouse: Warehouse) -> dict[str, Any
         "warehouse-location": warehouse.base_location,
         "catalog-uri": f"{CATALOG_BASES[0]}/v1/{name}",
         "compat-catalog-uri": f"{CATALOG_BASES[1]}/v1/{name}",
-        "credential-vending": "supported" if allowed_delegation(services, warehouse).vends else "disabled",
+        "credential-vending": "supported"
+        if allowed_delegation(services.access_delegation, warehouse).vends
+        else "disabled",
         "credential-scope": "table-prefix",
         "credential-scope-prefix": warehouse.base_location,
         "catalog-entry-present": True,

@@ -12,18 +12,17 @@ from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.committing import CommitOptions, TableChange, read_change
 from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import Identifier, check_identifier, path_of
+from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.metadata import parse_create_table
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import Location, Word
+from lakebed.wire.json.errors import JSON
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import list_entries, no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ...json.errors import JSON
-from ...json.paging import read_page
-from ...json.request import JsonRequest, parse_document
-from ...json.responses import identifiers, no_content, ok
-from ...json.routing import Route
 from ..delegation import delegate
-from ..extensions import Location, Word
 from ..loading import commit_response, table_response
 from ..services import IcebergServices
 
@@ -75,23 +74,7 @@ class RegisterDocument(msgspec.Struct, rename="kebab"):
 
 async def list_tables(services: IcebergServices, request: JsonRequest) -> Response:
     """The tables of a namespace."""
-    return await list_names(services, request, EntryKind.TABLE)
-
-
-async def list_names(services: IcebergServices, request: JsonRequest, kind: EntryKind) -> Response:
-    """The tables or the views of a namespace."""
-    levels = request.namespace
-    page = read_page(request.http, f"{kind}s {request.warehouse} {path_of(levels)}")
-    found = await services.entries.list(
-        request.caller, request.warehouse, levels, kind, after=page.after, limit=page.limit
-    )
-    last = found.names[-1] if found.names else ""
-    return ok(
-        {
-            "identifiers": identifiers(found.namespace, found.names),
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    return await list_entries(services.entries, request, EntryKind.TABLE)
 
 
 async def create_table(services: IcebergServices, request: JsonRequest) -> Response:

@@ -8,10 +8,10 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.parsing import parse_body
 from lakebed.tables.committing import TableChange, read_change
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import no_content
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest, parse_document
-from ...json.responses import no_content
-from ...json.routing import Route
 from ..services import IcebergServices
 from .tables import COMMITTING, IdentifierDocument
 

@@ -20,13 +20,13 @@ from lakebed.tables.metadata import (
 )
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import list_entries, no_content
+from lakebed.wire.json.routing import Route
 
-from ...json.request import JsonRequest, parse_document
-from ...json.responses import no_content
-from ...json.routing import Route
 from ..loading import view_response
 from ..services import IcebergServices
-from .tables import IdentifierDocument, RegisterDocument, RenameDocument, list_names
+from .tables import IdentifierDocument, RegisterDocument, RenameDocument
 
 
 class ReplaceDocument(msgspec.Struct):
@@ -39,7 +39,7 @@ class ReplaceDocument(msgspec.Struct):
 
 async def list_views(services: IcebergServices, request: JsonRequest) -> Response:
     """The views of a namespace."""
-    return await list_names(services, request, EntryKind.VIEW)
+    return await list_entries(services.entries, request, EntryKind.VIEW)
 
 
 async def create_view(services: IcebergServices, request: JsonRequest) -> Response:

@@ -7,9 +7,10 @@ import msgspec
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import NamedDocument, UpdateDocument, catalog_role_document, created, principal_role_document
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
 class NewCatalogRole(msgspec.Struct, rename="camel"):
@@ -73,10 +74,10 @@ _ALL = "/v1/catalogs/{catalog}/catalog-roles"
 _ONE = _ALL + "/{catalog-role}"
 
 ROUTES = (
-    ManagementRoute("listCatalogRoles", "GET", _ALL, list_roles),
-    ManagementRoute("createCatalogRole", "POST", _ALL, create_role),
-    ManagementRoute("getCatalogRole", "GET", _ONE, get_role),
-    ManagementRoute("updateCatalogRole", "PUT", _ONE, update_role),
-    ManagementRoute("deleteCatalogRole", "DELETE", _ONE, delete_role),
-    ManagementRoute("listAssigneePrincipalRolesForCatalogRole", "GET", _ONE + "/principal-roles", list_principal_roles),
+    Route("listCatalogRoles", "GET", _ALL, list_roles),
+    Route("createCatalogRole", "POST", _ALL, create_role),
+    Route("getCatalogRole", "GET", _ONE, get_role),
+    Route("updateCatalogRole", "PUT", _ONE, update_role),
+    Route("deleteCatalogRole", "DELETE", _ONE, delete_role),
+    Route("listAssigneePrincipalRolesForCatalogRole", "GET", _ONE + "/principal-roles", list_principal_roles),
 )

@@ -8,10 +8,11 @@ from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..catalog_requests import CatalogUpdate, NewCatalog
 from ..documents import catalog_document, created
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
 async def create_catalog(services: ManagementServices, request: JsonRequest) -> Response:
@@ -91,9 +92,9 @@ _ALL = "/v1/catalogs"
 _ONE = _ALL + "/{catalog}"
 
 ROUTES = (
-    ManagementRoute("listCatalogs", "GET", _ALL, list_catalogs),
-    ManagementRoute("createCatalog", "POST", _ALL, create_catalog),
-    ManagementRoute("getCatalog", "GET", _ONE, get_catalog),
-    ManagementRoute("updateCatalog", "PUT", _ONE, update_catalog),
-    ManagementRoute("deleteCatalog", "DELETE", _ONE, delete_catalog),
+    Route("listCatalogs", "GET", _ALL, list_catalogs),
+    Route("createCatalog", "POST", _ALL, create_catalog),
+    Route("getCatalog", "GET", _ONE, get_catalog),
+    Route("updateCatalog", "PUT", _ONE, update_catalog),
+    Route("deleteCatalog", "DELETE", _ONE, delete_catalog),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import GrantRequest, created, grant_document
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
 async def list_grants(services: ManagementServices, request: JsonRequest) -> Response:
@@ -39,7 +40,7 @@ async def revoke_grant(services: ManagementServices, request: JsonRequest) -> Re
 _GRANTS = "/v1/catalogs/{catalog}/catalog-roles/{catalog-role}/grants"
 
 ROUTES = (
-    ManagementRoute("listGrantsForCatalogRole", "GET", _GRANTS, list_grants),
-    ManagementRoute("addGrantToCatalogRole", "PUT", _GRANTS, add_grant),
-    ManagementRoute("revokeGrantFromCatalogRole", "POST", _GRANTS, revoke_grant),
+    Route("listGrantsForCatalogRole", "GET", _GRANTS, list_grants),
+    Route("addGrantToCatalogRole", "PUT", _GRANTS, add_grant),
+    Route("revokeGrantFromCatalogRole", "POST", _GRANTS, revoke_grant),
 )

@@ -7,6 +7,7 @@ import msgspec
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import (
     NamedDocument,
@@ -16,7 +17,7 @@ from ..documents import (
     principal_document,
     principal_role_document,
 )
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
 class NewPrincipalRole(msgspec.Struct, rename="camel"):
@@ -107,13 +108,13 @@ _ONE = _ALL + "/{principal-role}"
 _HELD = _ONE + "/catalog-roles/{catalog}"
 
 ROUTES = (
-    ManagementRoute("listPrincipalRoles", "GET", _ALL, list_roles),
-    ManagementRoute("createPrincipalRole", "POST", _ALL, create_role),
-    ManagementRoute("getPrincipalRole", "GET", _ONE, get_role),
-    ManagementRoute("updatePrincipalRole", "PUT", _ONE, update_role),
-    ManagementRoute("deletePrincipalRole", "DELETE", _ONE, delete_role),
-    ManagementRoute("listAssigneePrincipalsForPrincipalRole", "GET", _ONE + "/principals", list_principals),
-    ManagementRoute("listCatalogRolesForPrincipalRole", "GET", _HELD, list_catalog_roles),
-    ManagementRoute("assignCatalogRoleToPrincipalRole", "PUT", _HELD, assign_catalog_role),
-    ManagementRoute("revokeCatalogRoleFromPrincipalRole", "DELETE", _HELD + "/{catalog-role}", revoke_catalog_role),
+    Route("listPrincipalRoles", "GET", _ALL, list_roles),
+    Route("createPrincipalRole", "POST", _ALL, create_role),
+    Route("getPrincipalRole", "GET", _ONE, get_role),
+    Route("updatePrincipalRole", "PUT", _ONE, update_role),
+    Route("deletePrincipalRole", "DELETE", _ONE, delete_role),
+    Route("listAssigneePrincipalsForPrincipalRole", "GET", _ONE + "/principals", list_principals),
+    Route("listCatalogRolesForPrincipalRole", "GET", _HELD, list_catalog_roles),
+    Route("assignCatalogRoleToPrincipalRole", "PUT", _HELD, assign_catalog_role),
+    Route("revokeCatalogRoleFromPrincipalRole", "DELETE", _HELD + "/{catalog-role}", revoke_catalog_role),
 )

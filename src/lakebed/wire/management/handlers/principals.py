@@ -11,9 +11,10 @@ from lakebed.governance.rbac.identities import PrincipalWithSecret
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import NamedDocument, UpdateDocument, created, principal_document, principal_role_document
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
 class NewPrincipal(msgspec.Struct, rename="camel"):
@@ -132,14 +133,14 @@ _ALL = "/v1/principals"
 _ONE = _ALL + "/{principal}"
 
 ROUTES = (
-    ManagementRoute("listPrincipals", "GET", _ALL, list_principals),
-    ManagementRoute("createPrincipal", "POST", _ALL, create_principal),
-    ManagementRoute("getPrincipal", "GET", _ONE, get_principal),
-    ManagementRoute("updatePrincipal", "PUT", _ONE, update_principal),
-    ManagementRoute("deletePrincipal", "DELETE", _ONE, delete_principal),
-    ManagementRoute("rotateCredentials", "POST", _ONE + "/rotate", rotate_credentials),
-    ManagementRoute("resetCredentials", "POST", _ONE + "/reset", reset_credentials),
-    ManagementRoute("listPrincipalRolesAssigned", "GET", _ONE + "/principal-roles", list_roles),
-    ManagementRoute("assignPrincipalRole", "PUT", _ONE + "/principal-roles", assign_role),
-    ManagementRoute("revokePrincipalRole", "DELETE", _ONE + "/principal-roles/{principal-role}", revoke_role),
+    Route("listPrincipals", "GET", _ALL, list_principals),
+    Route("createPrincipal", "POST", _ALL, create_principal),
+    Route("getPrincipal", "GET", _ONE, get_principal),
+    Route("updatePrincipal", "PUT", _ONE, update_principal),
+    Route("deletePrincipal", "DELETE", _ONE, delete_principal),
+    Route("rotateCredentials", "POST", _ONE + "/rotate", rotate_credentials),
+    Route("resetCredentials", "POST", _ONE + "/reset", reset_credentials),
+    Route("listPrincipalRolesAssigned", "GET", _ONE + "/principal-roles", list_roles),
+    Route("assignPrincipalRole", "PUT", _ONE + "/principal-roles", assign_role),
+    Route("revokePrincipalRole", "DELETE", _ONE + "/principal-roles/{principal-role}", revoke_role),
 )

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
-from lakebed.governance.policies import Applicable, Place, TargetKind
 from lakebed.governance.policies.resolving import position
-from lakebed.governance.policies.rows import Target
 from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.services import IcebergServices
 from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.policy_documents import applicable_document, mapping_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from .policies import policy_document, policy_type
+from ..services import PolarisServices
+from .policies import policy_type
 
 
 class PolicyTargetDocument(msgspec.Struct):
@@ -58,7 +57,7 @@ class DetachmentDocument(msgspec.Struct):
     target: PolicyTargetDocument
 
 
-async def attach_policy(services: IcebergServices, request: JsonRequest) -> Response:
+async def attach_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target."""
     asked = await request.document(AttachmentDocument)
     await services.attaching.attach(
@@ -72,7 +71,7 @@ async def attach_policy(services: IcebergServices, request: JsonRequest) -> Resp
     return no_content()
 
 
-async def detach_policy(services: IcebergServices, request: JsonRequest) -> Response:
+async def detach_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target no longer."""
     asked = await request.document(DetachmentDocument)
     await services.attaching.detach(
@@ -81,7 +80,7 @@ async def detach_policy(services: IcebergServices, request: JsonRequest) -> Resp
     return no_content()
 
 
-async def list_mappings(services: IcebergServices, request: JsonRequest) -> Response:
+async def list_mappings(services: PolarisServices, request: JsonRequest) -> Response:
     """What a policy is attached to."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"mappings {request.warehouse} {request.names['namespace']} {policy}")
@@ -97,7 +96,7 @@ async def list_mappings(services: IcebergServices, request: JsonRequest) -> Resp
     )
 
 
-async def get_applicable_policies(services: IcebergServices, request: JsonRequest) -> Response:
+async def get_applicable_policies(services: PolarisServices, request: JsonRequest) -> Response:
     """The policies that hold for a catalog, namespace, table or view, and why."""
     query = request.http.query
     namespace, name, kind = query.get("namespace", ""), query.get("target-name", ""), policy_type(request)
@@ -118,46 +117,7 @@ async def get_applicable_policies(services: IcebergServices, request: JsonReques
     )
 
 
-def mapping_document(target: Target) -> dict[str, Any]:
-    """Something that a policy is attached to."""
-    return {
-        "target": target_document(target.place),
-        "attached-to": str(target.place),
-        "parameters": target.parameters,
-        "attached-at-ms": target.attached_ms,
-    }
-
-
 _positions = PageTokens("applicable policies", tuple[bool, str, tuple[str, ...], str])
-
-
-def applicable_document(one: Applicable) -> dict[str, Any]:
-    """A policy as the contract shows it, and behind that why it holds."""
-    return policy_document(one.policy) | {
-        "inherited": one.inherited,
-        "namespace": one.policy.namespace,
-        "attached-to": str(one.place),
-        "target": target_document(one.place),
-        "parameters": one.parameters,
-        "overrides": [
-            {
-                "namespace": other.policy.namespace,
-                "name": other.policy.name,
-                "version": other.policy.version,
-                "attached-to": str(other.place),
-                "target": target_document(other.place),
-            }
-            for other in one.overrides
-        ],
-        "reason": one.reason,
-    }
-
-
-def target_document(place: Place) -> dict[str, Any]:
-    """A target as requests name it."""
-    if place.kind is TargetKind.CATALOG:
-        return {"type": "catalog"}
-    return {"type": "namespace" if place.kind is TargetKind.NAMESPACE else "table-like", "path": place.path}
 
 
 _MAPPINGS = "/polaris/v1/{warehouse}/namespaces/{namespace}/policies/{policy-name}/mappings"

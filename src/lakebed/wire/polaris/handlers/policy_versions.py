@@ -8,18 +8,18 @@ from lakebed.core.errors import NoSuchPolicy
 from lakebed.governance.policies import PolicyVersion
 from lakebed.tables.upkeep.policy_versions import LATEST
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.services import IcebergServices
 from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.policy_documents import policy_document
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from .policies import policy_document
+from ..services import PolarisServices
 
 _MAX_DIGITS = 18
 
 
-async def list_policy_versions(services: IcebergServices, request: JsonRequest) -> Response:
+async def list_policy_versions(services: PolarisServices, request: JsonRequest) -> Response:
     """The versions of a policy, the latest first, without their contents."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"versions {request.warehouse} {request.names['namespace']} {policy}")
@@ -40,7 +40,7 @@ async def list_policy_versions(services: IcebergServices, request: JsonRequest) 
     )
 
 
-async def load_policy_version(services: IcebergServices, request: JsonRequest) -> Response:
+async def load_policy_version(services: PolarisServices, request: JsonRequest) -> Response:
     """A policy as it was at a version."""
     policy, made = await services.policy_versions.get(
         request.caller, request.warehouse, request.namespace, request.names["policy-name"], _version(request)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from ..xml import MalformedDocument, XmlElement, document, escape, parse_document, parse_int, parse_time
 from ._parts import optional
 
-__all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "read_deletion", "write_deletion"]
+__all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "deleted_keys", "read_deletion", "write_deletion"]
 
 _MAX_KEYS: Final = 1000
 _MAX_ELEMENTS: Final = 8 * _MAX_KEYS
@@ -43,6 +43,11 @@ def read_deletion(body: bytes) -> Deletion:
     if not 1 <= len(objects) <= _MAX_KEYS:
         raise MalformedDocument(f"deletion needs 1 to {_MAX_KEYS} keys. count={len(objects)}")
     return Deletion(objects, bool(root.optional_bool("Quiet")))
+
+
+def deleted_keys(body: bytes) -> list[str]:
+    """The keys that a Delete names. Raises MalformedDocument."""
+    return [one.key for one in read_deletion(body).objects]
 
 
 _OBJECT_ELEMENTS: Final = frozenset({"Key", "VersionId", "ETag", "Size", "LastModifiedTime"})

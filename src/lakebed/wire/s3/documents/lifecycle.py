@@ -15,8 +15,9 @@ from lakebed.objects.config.lifecycle import (
     LifecycleRule,
     NoncurrentExpiration,
 )
+from lakebed.wire.aws.timestamps import http_time, iso_time
 
-from ..xml import MalformedDocument, XmlElement, document, escape, http_time, iso_time, parse_document
+from ..xml import MalformedDocument, XmlElement, document, escape, parse_document
 from ._parts import boolean, optional, optional_int
 from .tagging import read_tag, tag_elements
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from ..xml import document, escape, iso_time, join_document
+from lakebed.wire.aws.timestamps import iso_time
+
+from ..xml import document, escape, join_document
 from ._parts import (
     OwnerElement,
     boolean,

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm, parse_checksum
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
+from lakebed.wire.aws.timestamps import iso_time
 
-from ..xml import MalformedDocument, XmlElement, document, escape, iso_time, join_document, parse_document, parse_int
+from ..xml import MalformedDocument, XmlElement, document, escape, join_document, parse_document, parse_int
 from ._parts import (
     OwnerElement,
     boolean,

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.core.checksums import Checksum
+from lakebed.wire.aws.timestamps import iso_time
 
-from ..xml import document, escape, iso_time
+from ..xml import document, escape
 from ._parts import boolean, checksum_element, optional, typed_checksum_elements
 
 __all__ = [

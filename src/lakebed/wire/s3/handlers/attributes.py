@@ -6,14 +6,14 @@ from typing import Final
 
 from lakebed.objects.model import unpack_checksum
 from lakebed.objects.reading import FoundObject
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
+from lakebed.wire.aws.timestamps import http_time
 from lakebed.wire.http.message import Response
 
-from ...aws.numbers import whole_number
 from ..documents.objects import AttributeParts, ObjectAttributesPart, ObjectPart, write_attributes
-from ..errors import AwsFault
 from ..request import S3Request
 from ..services import S3Services
-from ..xml import http_time
 from .listings import MAX_PAGE, xml_response
 
 _KNOWN: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})

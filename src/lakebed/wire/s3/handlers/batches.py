@@ -8,10 +8,11 @@ from typing import Final
 from lakebed.core.errors import AccessDenied, LakebedError
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.deletion import DeletedRow, FailedRow, ObjectToDelete, read_deletion, write_deletion
-from ..errors import AwsFault, render
+from ..errors import render
 from ..payload import CHECKSUM_HEADERS, LIST_BYTES, read_parsed
 from ..request import S3Request
 from ..services import S3Services

@@ -5,11 +5,11 @@ from __future__ import annotations
 from lakebed.core.errors import BucketAlreadyOwned, BucketHasTables, BucketNotEmpty, InvalidName
 from lakebed.objects.config.ownership import ObjectOwnership, check_ownership
 from lakebed.objects.model import StoredObject
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.access import write_access_control_policy
 from ..documents.buckets import read_bucket_creation, write_location
-from ..errors import AwsFault
 from ..object_headers import acl_fault, refuse_unsupported
 from ..payload import read_document, read_parsed
 from ..request import S3Request

@@ -15,10 +15,10 @@ from lakebed.objects.copying import CopyChanges, CopySource
 from lakebed.objects.model import ObjectAttributes
 from lakebed.objects.names import check_bucket_name
 from lakebed.objects.writing import NewObject
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.objects import write_copy
-from ..errors import AwsFault
 from ..object_headers import (
     encryption_headers,
     expiration_headers,
@@ -40,7 +40,7 @@ _BROKEN_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def read_copy_source(request: S3Request) -> CopySource:
-    """`x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded. Raises S3Fault."""
+    """`x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded. Raises AwsFault."""
     text = request.headers["x-amz-copy-source"]
     path, separator, query = text.partition("?versionId=")
     version = query if separator else None
@@ -66,7 +66,7 @@ def read_copy_source(request: S3Request) -> CopySource:
 
 
 async def check_source_owner(services: S3Services, request: S3Request, source: CopySource) -> None:
-    """Refuse a copy that expects its source to belong to somebody else. Raises S3Fault."""
+    """Refuse a copy that expects its source to belong to somebody else. Raises AwsFault."""
     expected = request.headers.get(EXPECTED_SOURCE_OWNER)
     if expected is not None:
         await require_owner(services, source.bucket, expected)

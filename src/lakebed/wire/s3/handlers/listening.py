@@ -14,10 +14,10 @@ from lakebed.events.names import mask_of, parse_name
 from lakebed.events.records import record_of, s3_event_of
 from lakebed.events.rules.validation import check_filter_value
 from lakebed.meta.outbox import Entry
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Request, Response, decode_component
 from lakebed.wire.http.streaming import follow
 
-from ...aws.numbers import whole_number
 from ..request import S3Request
 from ..services import S3Services
 

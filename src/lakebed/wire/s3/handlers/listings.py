@@ -10,9 +10,10 @@ from lakebed.core.paging import PageTokens
 from lakebed.objects.listing import ListedObject, ListedVersion
 from lakebed.objects.listing import Listing as Page
 from lakebed.objects.model import StoredUpload
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Response
 
-from ...aws.numbers import whole_number
 from ..documents.listings import (
     BucketRow,
     ListingHeader,
@@ -25,7 +26,6 @@ from ..documents.listings import (
     write_version_list,
 )
 from ..documents.multipart import UploadListing, UploadRow, write_upload_list
-from ..errors import AwsFault
 from ..request import S3Request
 from ..services import S3Services
 

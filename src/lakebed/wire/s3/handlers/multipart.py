@@ -20,9 +20,10 @@ from lakebed.objects.digests import Expectations
 from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Headers, Response
 
-from ...aws.numbers import whole_number
 from ..documents.multipart import (
     PartRow,
     read_completion,
@@ -31,7 +32,6 @@ from ..documents.multipart import (
     write_part_copy,
     write_part_list,
 )
-from ..errors import AwsFault
 from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
 from ..payload import LIST_BYTES, open_payload, refuse_streaming, stated_checksum
 from ..request import S3Request
@@ -111,7 +111,7 @@ async def upload_part(services: S3Services, request: S3Request) -> Response:
 
 
 def _by_the_upload(upload: StoredUpload, request: S3Request, expected: Expectations) -> Expectations:
-    """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises S3Fault."""
+    """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises AwsFault."""
     stated: ChecksumAlgorithm | None
     if expected.trailing_checksum is not None:
         stated = expected.algorithm

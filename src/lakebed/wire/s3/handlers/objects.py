@@ -10,10 +10,10 @@ from lakebed.objects.deleting import Deleted, Doomed
 from lakebed.objects.model import MAX_PARTS
 from lakebed.objects.reading import FoundObject
 from lakebed.objects.writing import NewObject, WrittenObject
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import FileSlice, Headers, Response
 
-from ...aws.numbers import whole_number
-from ..errors import AwsFault
 from ..object_headers import (
     checksum_headers,
     delete_conditions,

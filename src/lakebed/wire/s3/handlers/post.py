@@ -12,18 +12,19 @@ from lakebed.objects.config.tagging import format_tag_query
 from lakebed.objects.digests import Expectations
 from lakebed.objects.model import Caller
 from lakebed.objects.writing import NewObject, WrittenObject
+from lakebed.wire.aws import sigv4
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import S3Target
 from lakebed.wire.http.message import Request, Response
 
-from ...aws import sigv4
 from ..documents.objects import write_post
 from ..documents.tagging import read_object_tagging
-from ..errors import AwsFault
 from ..facts import form_facts
 from ..form import FormFile, FormReader
 from ..object_headers import read_attributes, wants_encryption, write_conditions
 from ..payload import parse_content_md5, stated_checksum
 from ..post_policy import ANY_SIZE, SizeRange, parse_post_policy
-from ..request import S3Request, S3Target, identify
+from ..request import S3Request, identify
 from ..services import S3Services
 from ..xml import url_encode
 from .objects import written_headers
@@ -121,7 +122,7 @@ class _SizedFile:
 
 
 async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tuple[Principal, SizeRange]:
-    """Who signed the form, and how large a file that allows. Raises S3Fault unless the form is as it was signed."""
+    """Who signed the form, and how large a file that allows. Raises AwsFault unless the form is as it was signed."""
     if any(name in fields for name in _SIGNATURE_V2_FIELDS):
         raise AwsFault(
             400,
@@ -154,7 +155,7 @@ async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tupl
 
 
 def _as_headers(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that describe the object, as headers of a PUT. Raises S3Fault, MalformedDocument, InvalidTag."""
+    """The fields that describe the object, as headers of a PUT. Raises AwsFault, MalformedDocument, InvalidTag."""
     headers: dict[str, str] = {}
     for name, value in fields.items():
         if name not in _HEADER_FIELDS and (not name.startswith("x-amz-") or name in _SIGNATURE_FIELDS):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.objects.config.cors import METHODS, grant, is_header_name, preflight
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Request, Response
 
-from ..errors import AwsFault
 from ..services import S3Services
 
 __all__ = ["answer_preflight", "cors_headers"]
@@ -18,7 +18,7 @@ _HEADERS: Final = "access-control-request-headers"
 
 
 async def answer_preflight(services: S3Services, request: Request, bucket: str) -> Response:
-    """OPTIONS: whether a page may send the request it has in mind. Raises S3Fault when it may not."""
+    """OPTIONS: whether a page may send the request it has in mind. Raises AwsFault when it may not."""
     origin, method = request.headers.get(_ORIGIN), request.headers.get(_METHOD)
     if not origin:
         raise AwsFault(400, "BadRequest", "Insufficient information. Origin request header needed.")

@@ -11,9 +11,9 @@ from lakebed.select.checks import check_request
 from lakebed.select.failures import SelectCode, failure
 from lakebed.select.model import SelectRequest
 from lakebed.select.seam import Running, Selecting
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
 
-from ..errors import AwsFault
 from ..object_headers import CUSTOMER_KEY, customer_key_fault, encryption_headers
 from ..payload import read_parsed
 from ..request import S3Request

@@ -15,10 +15,11 @@ from lakebed.objects.bucket import Bucket, BucketSettings
 from lakebed.objects.config.lifecycle import LifecycleConfiguration
 from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_ownership, check_payer
 from lakebed.objects.config.tagging import NO_TAGS
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents import access, buckets, cors, lifecycle, tagging
-from ..errors import AwsFault, method_not_allowed
+from ..errors import method_not_allowed
 from ..payload import read_document, read_parsed
 from ..policy_errors import why_refused
 from ..request import S3Request

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lakebed.core.errors import InvalidBucketState
 from lakebed.objects.config.versioning import Versioning
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.buckets import read_versioning, write_versioning
-from ..errors import AwsFault
 from ..payload import read_parsed
 from ..request import S3Request
 from ..services import S3Services

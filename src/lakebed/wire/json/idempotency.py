@@ -1,0 +1,44 @@
+"""Idempotency keys: a repeated request gets the response of the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from lakebed.core.errors import AlreadyAnswered, LakebedError
+from lakebed.tables.idempotency import Answer, IdempotencyKeys, RequestKey
+from lakebed.wire.http.message import Response
+
+from .errors import JSON, client_message, error_document, error_model
+
+_KEPT_STATUSES: Final = frozenset({400, 404, 406, 409, 422})
+"""Errors that the same request would get again, so that a key may keep them."""
+
+
+async def respond_once(
+    keys: IdempotencyKeys,
+    key: RequestKey,
+    handle: Callable[[], Awaitable[Response]],
+    replay: Callable[[str], Awaitable[Response]],
+) -> Response:
+    """Handle a request that may have been sent before. `replay` makes the response for a table or view by its id."""
+    answer = await keys.find(key)
+    if answer is None:
+        try:
+            return await handle()
+        except LakebedError as error:
+            # A request with the same key may have been first, at any point before ours was refused.
+            answer = await keys.find(key)
+            if answer is None:
+                await _keep_error(keys, key, error)
+                raise
+    if answer.entry:
+        return await replay(answer.entry)
+    return Response(answer.status, [JSON] if answer.body else [], answer.body)
+
+
+async def _keep_error(keys: IdempotencyKeys, key: RequestKey, error: LakebedError) -> None:
+    model = error_model(error)
+    if model.status in _KEPT_STATUSES and not isinstance(error, AlreadyAnswered):
+        document = error_document(model, client_message(error, model))
+        await keys.keep_refusal(key, Answer(model.status, body=document))
