@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from lakebed.core.errors import InvalidName
-from lakebed.server.api_paths import Api, server_api_paths
+from lakebed.server.api_paths import Api, ReservedNames, server_api_paths
 from lakebed.server.dispatch import CatalogListenerChoice, ChooseApi, SharedListenerChoice, choose_api
-from lakebed.server.reserved_names import ReservedNames
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 

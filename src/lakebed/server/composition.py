@@ -51,12 +51,11 @@ from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import SecurityTokenService
 
-from .api_paths import Api, server_api_paths
+from .api_paths import Api, ReservedNames, server_api_paths
 from .catalog import wire_catalog
 from .connections import Edge
 from .decisions import Decisions, wire_decisions
-from .dispatch import BucketLookup
-from .edges import wire_edges
+from .dispatch import BucketLookup, wire_edges
 from .embedded_worker import WorkerStarter
 from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
@@ -67,7 +66,6 @@ from .metadata import open_metadata
 from .metrics import Metrics
 from .object_store import confirm_object_store, open_storage
 from .request_log import Requests, wire_requests
-from .reserved_names import ReservedNames
 from .selects import wire_selects
 from .table_chores import TableChores
 from .tokens import wire_tokens

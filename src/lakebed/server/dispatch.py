@@ -8,7 +8,7 @@ the service `s3` too. The rules, in order:
 2. A request that only S3 clients send is for S3: it names an upload, a checksum or another detail of an object.
 3. A path and method that an API has a route for is for that API.
 4. A path that an API has a route for, with another method, is for S3 if the method is `PUT`, `DELETE` or `HEAD`. S3
-   refuses to make such objects and says why (`reserved_names`). Other methods get the API's 405.
+   refuses to make such objects and says why (`ReservedNames`). Other methods get the API's 405.
 5. A path below an API's prefix that has no route is for S3.
 6. Everything else is for S3.
 
@@ -25,10 +25,13 @@ from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.wire.aws.request_target import bucket_of_host
-from lakebed.wire.http.message import Request, Response
+from lakebed.wire.http.message import Rejecter, Request, Response
 from lakebed.wire.http.protocol import Application
+from lakebed.wire.json.app import reject_head
 
-from .api_paths import Api, ApiPaths
+from .api_paths import Api, ApiPaths, server_api_paths
+from .child import CATALOG_CONNECTION, CONNECTION
+from .connections import Edge
 
 _OF_OBJECTS: Final = ("PUT", "DELETE", "HEAD")
 
@@ -131,6 +134,30 @@ class CatalogListenerChoice:
         if request.method in methods:
             return ApiChoice(methods[request.method])
         return ApiChoice(next(iter(methods.values()), None) or self._paths.below(request.raw_path) or Api.CATALOG)
+
+
+def wire_edges(
+    applications: Mapping[Api, Application],
+    reject: Rejecter,
+    record: Callable[[Request], None],
+    buckets: BucketLookup,
+    log_access: Callable[[Application], Application],
+    *,
+    domains: tuple[str, ...],
+    has_catalog_listener: bool,
+) -> Mapping[bytes, Edge]:
+    """The edge of each listener by the mark of its connections; `reject` is S3's response to unreadable heads."""
+
+    def edge(choose: ChooseApi, rejecter: Rejecter) -> Edge:
+        return Edge(log_access(Dispatcher(choose, applications, buckets, record)), rejecter)
+
+    paths = server_api_paths()
+    if not has_catalog_listener:
+        return {CONNECTION: edge(SharedListenerChoice(paths, domains), reject)}
+    return {
+        CONNECTION: edge(lambda _: OF_S3, reject),
+        CATALOG_CONNECTION: edge(CatalogListenerChoice(paths), reject_head),
+    }
 
 
 def choose_api(paths: ApiPaths, method: str, path: str, raw_query: str, headers: Mapping[str, str]) -> ApiChoice:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import unquote_to_bytes
-from uuid import UUID
 
 import msgspec
 
@@ -18,10 +17,12 @@ from lakebed.core.errors import IntegrityMismatch, InvalidInput, TooLarge
 from lakebed.core.json_bounds import MAX_VALUES, check_json_bounds
 from lakebed.core.parsing import parse_body
 from lakebed.objects.model import Caller
-from lakebed.tables.idempotency import Mutation, RequestKey
+from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import SEPARATOR, Identifier, Levels, check_identifier
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.http.message import RAW_ERRORS, Request
+
+from .idempotency import request_key
 
 T = TypeVar("T")
 
@@ -31,8 +32,6 @@ MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 _SMALL_BODY_BYTES: Final = 1024 * 1024
 _SMALL_VALUES: Final = 50_000
 """Bounds of all other documents."""
-
-IDEMPOTENCY_KEY: Final = "idempotency-key"
 
 _ESCAPED_NUL: Final = rb"\u0000"
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -73,19 +72,8 @@ class JsonRequest:
 
     @property
     def mutation(self) -> Mutation:
-        """Who changes something, and under which key. Raises InvalidInput for a key that is none."""
-        stated = self.http.headers.get(IDEMPOTENCY_KEY)
-        if stated is None:
-            return Mutation(self.caller)
-        try:
-            key = str(UUID(stated.strip()))
-        except ValueError as error:
-            raise InvalidInput("Idempotency-Key is a UUID", argument="Idempotency-Key") from error
-        digest = hashlib.sha256()
-        for part in (self.caller.principal.arn, self.http.method, self.http.raw_path, self.http.raw_query):
-            digest.update(part.encode("utf-8", RAW_ERRORS) + b"\0")
-        digest.update(self.body)
-        return Mutation(self.caller, RequestKey(key, digest.hexdigest()))
+        """The caller and the idempotency key of a change. Raises InvalidInput for an invalid key."""
+        return Mutation(self.caller, request_key(self.http, self.caller.principal.arn, self.body))
 
     async def document(self, kind: type[T]) -> T:
         """The body as a document. Raises InvalidInput that says where it is wrong."""

@@ -21,9 +21,9 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..extensions import TABLE_PATH
 from ..loading import table_response, table_shown_again
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 POLICY_MODE: Final = "lakebed-authoritative"
 CREDENTIAL_MODE: Final = "lakebed-table-credentials"

@@ -21,8 +21,8 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from ..extensions import TABLE_PATH
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 BACKING: Final = "STRONG_KV_WAL"
 """The label under which clients know a catalog whose commits are transactions of one strongly consistent store."""

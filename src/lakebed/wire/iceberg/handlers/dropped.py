@@ -15,8 +15,8 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..extensions import TABLE_PATH
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 
 class DroppedName(StrictDocument):

@@ -12,9 +12,9 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from ..extensions import TABLE_PATH
 from ..loading import commit_document, commit_shown_again
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 
 class MovePointer(StrictDocument):

@@ -15,9 +15,9 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from ..extensions import TABLE_PATH
 from ..loading import commit_response, commit_shown_again
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 _Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]

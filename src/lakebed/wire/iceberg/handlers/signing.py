@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -11,6 +12,7 @@ import msgspec
 
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
 from lakebed.core.parsing import parse_body
+from lakebed.core.secrets import Secret
 from lakebed.governance.delegations import DelegationKind
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
 from lakebed.objects.bucket import bucket_from
@@ -21,6 +23,7 @@ from lakebed.tables.identifiers import Identifier
 from lakebed.tables.locations import placed_at
 from lakebed.tables.model import EntryKind, Warehouse
 from lakebed.tables.namespaces import no_such_namespace
+from lakebed.wire.aws import sigv4
 from lakebed.wire.aws.store_address import StoreRequest
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
@@ -30,7 +33,6 @@ from lakebed.wire.json.table_access import allowed_delegation, purpose
 
 from ..delegation import ANY_TABLE_SIGNING
 from ..services import IcebergServices
-from ..signatures import signature_headers
 from ..unregistered_table_hint import hint_of_request
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -190,7 +192,7 @@ def _signed(
         writes=wanted.reach.writes,
     )
     signed = signed_headers(document.headers)
-    made = signature_headers(
+    made = _signature_headers(
         document.method,
         address,
         signed,
@@ -204,6 +206,46 @@ def _signed(
     known = {name.lower() for name in headers}
     headers |= {name: [value] for name, value in made.items() if name.lower() not in known}
     return ok({"uri": document.uri, "headers": headers}, [*_NEVER_KEPT])
+
+
+def _signature_headers(
+    method: str,
+    wanted: StoreRequest,
+    headers: Mapping[str, str],
+    *,
+    access_key_id: str,
+    secret: Secret,
+    session_token: Secret,
+    region: str,
+    now_ms: int,
+) -> dict[str, str]:
+    """The headers that make the request a signed one, by SigV4 in its header, with temporary keys.
+
+    `headers` are those to be signed besides, by name in lower case; what is said of the body is among them.
+    """
+    amz_date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    added = {"host": wanted.host, "x-amz-date": amz_date, "x-amz-security-token": session_token.reveal()}
+    everything = {**headers, **added}
+    names = tuple(sorted(everything))
+    scope = sigv4.CredentialScope(access_key_id, amz_date[:8], region, "s3")
+    canonical = sigv4.canonical_request(
+        method,
+        # As it will be sent: S3 signs a path encoded once, which it is already.
+        wanted.raw_path,
+        sigv4.canonical_query(wanted.raw_query),
+        sigv4.canonical_headers(everything, names),
+        ";".join(names),
+        headers["x-amz-content-sha256"],
+    )
+    signature = sigv4.SigningKey(secret, scope).sign(sigv4.string_to_sign(canonical, amz_date, scope.text))
+    return {
+        "Authorization": f"{sigv4.ALGORITHM} Credential={access_key_id}/{scope.text}, SignedHeaders={';'.join(names)},"
+        f" Signature={signature}",
+        "Host": wanted.host,
+        "X-Amz-Date": amz_date,
+        "X-Amz-Security-Token": session_token.reveal(),
+        "X-Amz-Content-SHA256": headers["x-amz-content-sha256"],
+    }
 
 
 ROUTES = (

@@ -26,6 +26,8 @@ from ..delegation import delegate
 from ..loading import commit_response, table_response
 from ..services import IcebergServices
 
+TABLE_PATH: Final = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
+
 COMMITTING: Final = (Action.CREATE_TABLE, Action.UPDATE_METADATA_LOCATION)
 """What commits are asked about, by whether they create their table."""
 
