@@ -1,4 +1,4 @@
-"""Wires the catalog of one worker: its services on the object store's, and its edge."""
+"""Wires the catalog and administration APIs of one worker."""
 
 from __future__ import annotations
 
@@ -132,9 +132,9 @@ def wire_catalog(
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
 ) -> Catalog:
-    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
+    """The catalog on an object store, and the administration API. Without `bearers`, only signatures are accepted.
 
-    `account` is root's; `http` is how other catalogs are spoken to.
+    `account` is root's; `http` sends requests to external catalogs.
     """
     governance = governance or wire_governance_events(facilities, master)
     meta, clock = facilities.meta, facilities.clock

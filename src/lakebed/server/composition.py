@@ -65,7 +65,7 @@ from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
 from .object_store import confirm_object_store, open_storage
-from .request_log import Requests, wire_requests
+from .request_log import RequestAudit, wire_request_audit
 from .selects import wire_selects
 from .table_chores import TableChores
 from .tokens import wire_tokens
@@ -100,7 +100,7 @@ class Parts:
     outbound: PooledHttp
     """Connections to other catalogs."""
     live: LiveEvents
-    requests: Requests
+    requests: RequestAudit
 
 
 @asynccontextmanager
@@ -330,7 +330,7 @@ def _wire(
     stores: dict[str, ReadinessCheck] = {"metadata store": metadata_answers, "object store": object_store_is_ours}
     admin = AdminApplication({**stores, **checks}, metrics.render)
     interests = ground.live.interests
-    requests = wire_requests(
+    requests = wire_request_audit(
         meta,
         governance.requests,
         clock,

@@ -32,7 +32,7 @@ def own_messages(master: MasterKeys) -> OwnMessages:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class RequestAudit:
     """The request log of a process."""
 
     recorder: RequestRecorder
@@ -53,7 +53,7 @@ class Requests:
         await self.interests.look_for_requests()
 
 
-def wire_requests(
+def wire_request_audit(
     meta: MetaStore,
     log: RequestLog,
     clock: Clock,
@@ -61,11 +61,11 @@ def wire_requests(
     interests: Interests,
     stated: Sequence[str],
     dropped: Callable[[int], None],
-) -> Requests:
+) -> RequestAudit:
     """The request log of this process."""
     behind = WriteBehind(meta, log.log, "requests", flush_seconds=FLUSH_SECONDS, dropped=dropped)
     sink = record_sink(behind, own_messages(master), socket.gethostname())
-    return Requests(RequestRecorder(sink, clock), behind, interests, log, stated)
+    return RequestAudit(RequestRecorder(sink, clock), behind, interests, log, stated)
 
 
 def record_sink(behind: WriteBehind, own: OwnMessages, node: str) -> RecordSink:

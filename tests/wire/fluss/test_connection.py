@@ -20,7 +20,7 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Answer, Backpressure, Call, Raw
 from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, FlussListener
-from lakebed.wire.fluss.response_backpressure import MAX_PLACES
+from lakebed.wire.fluss.response_backpressure import MAX_SLOTS
 
 LIST, EXISTS, ECHO, HELD, SMALL, LARGE = 1003, 1004, 1014, 1015, 1017, 1061
 MAX_FRAME = 1024 * 1024
@@ -104,12 +104,12 @@ class Server:
         return [b"released"]
 
     async def small(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
-        await room.ready()
+        await room.wait_until_read()
         self.made += 1
         return [b"x" * SMALL_BYTES]
 
     async def large(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
-        await room.turn()
+        await room.acquire_large()
         self.made += 1
         return [b"x" * LARGE_BYTES]
 
@@ -465,10 +465,10 @@ async def test_few_ordinary_answers_are_made_at_once(server: Server, client: Cli
     client.writer.write(b"".join(frame(LIST, number=number) for number in range(100)))
     # Records do not wait for them.
     assert await client.ask(ECHO, b"record", number=100) == (0, 100, b"record")
-    while server.begun < MAX_PLACES:
+    while server.begun < MAX_SLOTS:
         await asyncio.sleep(0)
     assert await client.ask(ECHO, b"record", number=101) == (0, 101, b"record")
-    assert server.begun == MAX_PLACES
+    assert server.begun == MAX_SLOTS
     server.release.set()
     assert sorted([(await client.answer())[1] for _ in range(100)]) == list(range(100))
 
@@ -477,7 +477,7 @@ async def test_nothing_is_made_for_who_has_left(server: Server, client: Client) 
     await client.log_in()
     server.is_holding = True
     client.writer.write(b"".join(frame(LIST, number=number) for number in range(100)))
-    while server.begun < MAX_PLACES:
+    while server.begun < MAX_SLOTS:
         await asyncio.sleep(0)
     for each in list(server.listening._open):
         each.abort()
@@ -486,7 +486,7 @@ async def test_nothing_is_made_for_who_has_left(server: Server, client: Client) 
     server.release.set()
     while server.listening.budget.held_bytes:
         await asyncio.sleep(0)
-    assert server.begun == MAX_PLACES
+    assert server.begun == MAX_SLOTS
 
 
 async def test_an_end_of_sending_still_gets_the_answers(server: Server, client: Client) -> None:

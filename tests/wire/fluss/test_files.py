@@ -69,7 +69,7 @@ class Rig:
             return OpenBucket(TableBucket(TABLE, None, 0), self.log)
 
         unused: Any = None
-        self._room: Any = SimpleNamespace(turn=pass_, ready=pass_)
+        self._room: Any = SimpleNamespace(acquire_large=pass_, wait_until_read=pass_)
         self._logs = LogCalls(
             SimpleNamespace(known=lambda _: table),  # type: ignore[arg-type]  # all that a fetch asks of these
             unused,

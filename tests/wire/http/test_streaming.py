@@ -43,7 +43,7 @@ def pieces(
             raise refusal
 
     request = Request("GET", "/", "", {}, RequestBody(0), "http", "", "R", may_wait=may_wait)
-    return streaming.follow(
+    return streaming.stream_subscription(
         request,
         cast(Subscription, told),
         lambda entry: entry.event.kind.encode() + b";",

@@ -1,8 +1,7 @@
-"""What audit logs are told of a request: by lists of what may be told, so that no secret is, known or not. Pure.
+"""Redaction of audit records: only listed headers and query parameters are logged, so that no secret is. Pure.
 
-Of headers and parameters those are told whose values are no credentials by what they are for. Signatures, tokens,
-cookies, keys for encryption, metadata of users, referrers (which may be presigned addresses) and all that is not
-known here are left out by name and value; of bodies nothing is told but their length.
+The lists hold headers and parameters that cannot carry credentials. Signatures, tokens, cookies, encryption keys, user
+metadata, referrers (which may be presigned URLs) and all unknown names are left out; of bodies only the length is kept.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from lakebed.wire.http.request_audit import RequestRecord
 
 from .refusals import claimed_key
 
-MOST_CHARS: Final = 1024
-"""Of a value; a path may have a key of 1024 bytes in it, each of them written with three characters."""
-_MOST_OF_A_PATH: Final = 4096
+MAX_CHARS: Final = 1024
+"""Most characters of a value. A path has more: a key of 1024 bytes may take three characters for each."""
+_MAX_PATH_CHARS: Final = 4096
 
 LOGGED_REQUEST_HEADERS: Final = frozenset(
     {
@@ -146,14 +145,14 @@ LOGGED_PARAMETERS: Final = frozenset(
 
 
 def request_entry(record: RequestRecord, request: Request, response: Response | None, node: str) -> RequestEntry:
-    """What is told of a request that was answered, or never will be."""
+    """The audit record of a request whose response was sent, or will never be."""
     headers = request.headers
     return RequestEntry(
         edge=record.edge,
         api=record.operation,
         method=request.method,
-        bucket=_plain(record.bucket),
-        object=_plain(record.key, _MOST_OF_A_PATH),
+        bucket=_storable(record.bucket),
+        object=_storable(record.key, _MAX_PATH_CHARS),
         status=0 if response is None else response.status,
         received_bytes=request.body.received,
         sent_bytes=record.sent_bytes,
@@ -161,36 +160,36 @@ def request_entry(record: RequestRecord, request: Request, response: Response | 
         response_ns=_ns(record.ended - record.began),
         request_id=request.request_id,
         source_ip=request.peer,
-        host=_plain(headers.get("host", "")),
-        path=_plain(request.raw_path, _MOST_OF_A_PATH),
-        user_agent=_plain(headers.get("user-agent", "")),
+        host=_storable(headers.get("host", "")),
+        path=_storable(request.raw_path, _MAX_PATH_CHARS),
+        user_agent=_storable(headers.get("user-agent", "")),
         query=redacted_query(request.raw_query),
-        request_headers=_told(headers.items(), LOGGED_REQUEST_HEADERS),
-        response_headers={} if response is None else _told(response.headers, LOGGED_RESPONSE_HEADERS),
+        request_headers=_redacted(headers.items(), LOGGED_REQUEST_HEADERS),
+        response_headers={} if response is None else _redacted(response.headers, LOGGED_RESPONSE_HEADERS),
         principal=request.principal,
-        access_key=_plain(claimed_key(request)),
+        access_key=_storable(claimed_key(request)),
         delegation="" if request.delegated is None else request.delegated.delegation,
         node=node,
     )
 
 
 def redacted_query(raw_query: str) -> dict[str, str]:
-    """Of a query, what may be told; nothing of one that cannot be read."""
+    """The parameters of a query that may be logged; none of a query that cannot be parsed."""
     if not raw_query:
         return {}
     try:
         parsed = parse_query(raw_query)
     except InvalidInput:
         return {}
-    return {name: _plain(value) for name, value in parsed.items() if name in LOGGED_PARAMETERS}
+    return {name: _storable(value) for name, value in parsed.items() if name in LOGGED_PARAMETERS}
 
 
-def _told(headers: Iterable[tuple[str, str]], names: frozenset[str]) -> dict[str, str]:
-    return {lower: _plain(value) for name, value in headers if (lower := name.lower()) in names}
+def _redacted(headers: Iterable[tuple[str, str]], names: frozenset[str]) -> dict[str, str]:
+    return {lower: _storable(value) for name, value in headers if (lower := name.lower()) in names}
 
 
-def _plain(text: str, most: int = MOST_CHARS) -> str:
-    """What JSON and every store can hold: bytes that were no text are question marks."""
+def _storable(text: str, most: int = MAX_CHARS) -> str:
+    """Text that JSON and every store can hold: bytes that are not UTF-8 become question marks."""
     return text[:most].encode("utf-8", "replace").decode()
 
 

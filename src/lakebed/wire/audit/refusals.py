@@ -1,4 +1,4 @@
-"""What the audit trail learns of a request that was refused or failed, whichever edge answered it."""
+"""Audit entries of requests that were refused or failed, on every protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.governance.attempts import Attempt, AttemptRecorder, outcome_of, sh
 from lakebed.wire.http.message import Request
 
 OnRefusal = Callable[[Request, str, str, int, LakebedError], None]
-"""Told of a refusal: the request, the route's name, what it was about, the status, the error. Never waits."""
+"""Called with a refused request, the route's name, its subject, the status and the error. Never waits."""
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLAIMED: Final = re.compile(r"Credential=([^/,\s]{1,128})/|X-Amz-Credential=([^/%&]{1,128})(?:/|%2F)")
@@ -20,9 +20,9 @@ _CLAIMED: Final = re.compile(r"Credential=([^/,\s]{1,128})/|X-Amz-Credential=([^
 def refusal_recorder(
     recorder: AttemptRecorder, edge: str, operations: Mapping[str, str], *, failed_changes: bool = True
 ) -> OnRefusal:
-    """Notes the refusals of one edge; `operations` are those that its routes are.
+    """Records the refusals of one edge; `operations` are by the name of its routes.
 
-    `failed_changes` is false where changes fail as a matter of course: objects are written under conditions.
+    `failed_changes` is false for S3, where changes under conditions often fail.
     """
 
     def note(request: Request, route: str, subject: str, status: int, error: LakebedError) -> None:
@@ -48,6 +48,6 @@ def refusal_recorder(
 
 
 def claimed_key(request: Request) -> str:
-    """The access key that a request is said to be signed with; empty for one that names none."""
+    """The access key that a request claims to be signed with; empty if it names none."""
     found = _CLAIMED.search(request.headers.get("authorization", "")) or _CLAIMED.search(request.raw_query)
     return "" if found is None else found[1] or found[2]

@@ -1,4 +1,4 @@
-"""Who sent a request: SigV4 in the header or in the URL, checked against the credentials' source."""
+"""Authentication by Signature Version 4, in the Authorization header or in a presigned URL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .timestamps import iso_time
 MAX_SKEW_SECONDS: Final = 15 * 60
 _MAX_STS_BODY_BYTES: Final = 64 * 1024
 _ECDSA: Final = "AWS4-ECDSA-P256-SHA256"
-"""Signature Version 4A, which S3 has and this build has not."""
+"""Signature Version 4A, which S3 supports and this server does not."""
 
 _PRESIGNED_FIELDS: Final = frozenset(
     {
@@ -38,10 +38,10 @@ _PRESIGNED_FIELDS: Final = frozenset(
 
 
 class PayloadClaim(NamedTuple):
-    """What the request says of its body's bytes."""
+    """How the body of a request is signed."""
 
     sha256: str | None = None
-    """Hexadecimal, when the body as a whole was signed."""
+    """In hexadecimal, if the whole body was signed."""
     streaming: StreamingKind | None = None
     signer: ChunkSigner | None = None
     seed_signature: str = ""
@@ -49,28 +49,28 @@ class PayloadClaim(NamedTuple):
 
 UNSIGNED: Final = PayloadClaim()
 NO_BYTES: Final = PayloadClaim(sha256=sigv4.EMPTY_SHA256)
-"""What all signed requests without a body say."""
+"""The claim of all signed requests without a body."""
 
 
 class Authenticated(NamedTuple):
-    """Who is calling, and what was said of the body."""
+    """The caller, and how the body is signed."""
 
     principal: Principal
     payload: PayloadClaim = UNSIGNED
     is_signed: bool = True
     body: bytes | None = None
-    """The body, where it had to be read to check the signature."""
+    """The body, if it was read to check the signature."""
     signed_at: int | None = None
-    """When it was signed, by the signer's clock: seconds since the epoch."""
+    """Time of the signature by the client's clock, in seconds since the epoch."""
 
 
 class SignatureAuthenticator:
-    """Establishes who sent a request."""
+    """Authenticates requests by their signature."""
 
     def __init__(
         self, source: CredentialSource, clock: Clock, *, plain: bool = False, max_body_bytes: int = _MAX_STS_BODY_BYTES
     ) -> None:
-        """`plain` takes requests for `s3` that were signed as for any other AWS service.
+        """`plain` accepts requests for `s3` that were signed as for any other AWS service.
 
         Such a signer encodes the path once more, and need not send the body's hash: then the body is read to compute
         it, up to `max_body_bytes`. Not for S3 itself, where `a%20b` and `a b` are two keys.
@@ -97,7 +97,7 @@ class SignatureAuthenticator:
             raise _unsupported_mechanism()
         stated = request.headers.get("x-amz-content-sha256", "")
         if stated.isascii() and not stated.startswith("STREAMING-") and stated not in ("", sigv4.UNSIGNED_PAYLOAD):
-            # Nobody signed it, so it need not be of any form; the body will not match what is no digest.
+            # Not signed, so any form is accepted; a body never matches a value that is no digest.
             return Authenticated(ANONYMOUS, PayloadClaim(sha256=stated.lower()), is_signed=False)
         return Authenticated(ANONYMOUS, _claim(stated), is_signed=False)
 
@@ -194,7 +194,7 @@ class SignatureAuthenticator:
     async def verify_form(
         self, credential_text: str, amz_date: str, signature: str, document: str, session_token: str | None
     ) -> Principal:
-        """Who signed a POST form's policy document: the signature is over the base64 text itself."""
+        """The signer of a POST form's policy document: the signature is over the base64 text itself."""
         try:
             scope = sigv4.parse_scope(credential_text)
         except MalformedSignature as error:
@@ -233,8 +233,8 @@ class SignatureAuthenticator:
             what = "The provided token has expired." if token is not None else "The provided access key has expired."
             raise AwsFault(400, "ExpiredToken", what) from error
         except Unauthenticated as error:
-            # A token that was good and was revoked is answered as a key that was deleted: "expired" would have the
-            # client renew it in vain, and "invalid" would have its owner look for a mistake in the token.
+            # A revoked token gets the error of a deleted key: after "expired" the client would renew it in vain, and
+            # after "invalid" its owner would look for a mistake in the token.
             if token is not None and not isinstance(error, CredentialsRevoked):
                 raise AwsFault(400, "InvalidToken", "The provided token is malformed or otherwise invalid.") from error
             raise AwsFault(
@@ -323,7 +323,7 @@ class SignatureAuthenticator:
         text = sigv4.string_to_sign(canonical, amz_date, scope)
         if sigv4.equal(key.sign(text), signature):
             return
-        # Nearly always what came is what was signed. Only otherwise are the other ways to write it gone through.
+        # Nearly always the raw request is what was signed. Other encodings are tried only after a mismatch.
         if not sigv4.signature_matches(
             key,
             signature,
@@ -337,7 +337,7 @@ class SignatureAuthenticator:
             scope=scope,
             twice=self._plain,
         ):
-            # As S3 does: who can compare these with its own finds its mistake. None of them holds the secret.
+            # As S3 does: a developer can compare these with the client's own. None of them holds the secret.
             raise _mismatch(
                 AWSAccessKeyId=access_key,
                 StringToSign=text,
@@ -349,7 +349,7 @@ class SignatureAuthenticator:
 
 
 def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "") -> PayloadClaim:
-    """What `x-amz-content-sha256` promises of the body. Raises AwsFault."""
+    """The claim of `x-amz-content-sha256`. Raises AwsFault."""
     if not content_hash or content_hash == sigv4.UNSIGNED_PAYLOAD:
         return UNSIGNED
     if content_hash == sigv4.EMPTY_SHA256:
@@ -399,7 +399,7 @@ def _is_hex(text: str) -> bool:
 
 
 def _check_all_signed(request: Request, signed: tuple[str, ...], *, but: str | None = None) -> None:
-    """An `x-amz-` header that was not signed may have been added on the way."""
+    """Refuse unsigned `x-amz-` headers, which may have been added in transit."""
     unsigned = [name for name in request.headers if name.startswith("x-amz-") and name not in signed and name != but]
     if unsigned:
         raise AwsFault(
@@ -460,7 +460,7 @@ def _query_fault(message: str) -> AwsFault:
 
 
 def _spelled(text: str) -> str:
-    """The bytes of a text one by one, for who suspects one that cannot be seen."""
+    """The bytes of a text in hexadecimal, to show invisible characters."""
     return text.encode("utf-8", RAW_ERRORS).hex(" ")
 
 

@@ -1,11 +1,11 @@
-"""Numbers that clients write into headers and parameters: read without ever failing."""
+"""Whole numbers in headers and parameters, parsed without exceptions."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BEYOND: Final = 10**18
-"""Stands for every greater number: more than anything that is counted here, and still one that stores can hold."""
+"""Replaces every greater number: larger than any count here, and small enough for every store."""
 
 _DIGITS: Final = 18
 

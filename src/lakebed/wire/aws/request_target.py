@@ -14,7 +14,7 @@ _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 class S3Target:
-    """The bucket and key that a request names, by its path or its host."""
+    """The bucket and key of a request, from its path or its host."""
 
     __slots__ = ("bucket", "key")
 
@@ -24,9 +24,9 @@ class S3Target:
 
 
 def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> S3Target:
-    """Find bucket and key: `bucket.domain/key` where the host ends in a domain of ours, `/bucket/key` otherwise.
+    """Parse bucket and key: `bucket.domain/key` if the host ends in one of the domains, `/bucket/key` otherwise.
 
-    Raises AwsFault when the path is not percent-encoded UTF-8, or goes on where the bucket's name should be.
+    Raises AwsFault if the path is not percent-encoded UTF-8, or has an empty bucket name before a key.
     """
     path = raw_path[1:]
     if domains:
@@ -35,7 +35,7 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> S3Target
             return S3Target(named, decode_path(path))
     bucket, _, key = path.partition("/")
     if path and not bucket:
-        # `//key` names no bucket: taken for the root, it would list buckets.
+        # `//key` has no bucket: treated as the root, it would list buckets.
         raise AwsFault(400, "InvalidBucketName", "The specified bucket is not valid.", BucketName="")
     if _is_plain(path):
         return S3Target(bucket, key)
@@ -52,12 +52,12 @@ def bucket_of_host(host: str, domains: tuple[str, ...]) -> str | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a piece of a path stands for itself."""
+    """Whether a part of a path needs no decoding."""
     return "%" not in text and "\0" not in text and text.isascii()
 
 
 def decode_path(text: str) -> str:
-    """Decode a piece of a path. Raises AwsFault for what is not percent-encoded UTF-8, or holds a NUL."""
+    """Decode a part of a path. Raises AwsFault unless it is percent-encoded UTF-8 without a NUL."""
     if _is_plain(text):
         return text
     try:

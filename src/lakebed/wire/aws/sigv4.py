@@ -32,7 +32,7 @@ SERVICES: Final = frozenset({"s3", "s3tables", "sts"})
 MAX_PRESIGNED_SECONDS: Final = 7 * 24 * 3600
 
 MAX_REMEMBERED_CHARS: Final = 2048
-"""Longer queries and credentials are read anew each time: what is remembered must not grow with what strangers send."""
+"""Longer queries and credentials are not cached: the cache must not grow with what anonymous clients send."""
 
 _BASE64_SHA256_CHARS: Final = 44
 _BLOCK_BYTES: Final = 64
@@ -234,7 +234,7 @@ class SigningKey:
         for item in (scope.region, scope.service, "aws4_request"):
             key = _hmac(key, item)
         # The two hashes of an HMAC (RFC 2104), the key already taken in: copying them costs half of copying what
-        # module `hmac` makes, and a third of making it anew.
+        # module `hmac` makes, and a third of making a new one.
         block = key.ljust(_BLOCK_BYTES, b"\0")
         self._inner = hashlib.sha256(block.translate(_INNER))
         self._outer = hashlib.sha256(block.translate(_OUTER))

@@ -1,4 +1,4 @@
-"""Where clients of the catalog find the object store, which is this server, and what a request to it names."""
+"""The S3 endpoint for catalog clients, and parsing of the S3 URIs that they want signed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 class StoreRequest(NamedTuple):
-    """An address in the object store, taken apart."""
+    """A parsed S3 URI."""
 
     host: str
-    """As the client will send it."""
+    """As the client sends it."""
     raw_path: str
     raw_query: str
     target: S3Target
@@ -26,14 +26,14 @@ class StoreRequest(NamedTuple):
 
 
 class StoreListener(NamedTuple):
-    """A listener for S3 beside that of the catalog."""
+    """A listener for S3 apart from the catalog's."""
 
     host: str | None
-    """The one host that it listens at; None where it can be reached by the same host names as the catalog."""
+    """The host that it listens on; None if it is reachable under the catalog's host names."""
     port: int
 
     def authority(self, catalog_host: str) -> str:
-        """Host and port of S3 for a client that has reached the catalog at `catalog_host`."""
+        """Host and port of S3 for a client that reached the catalog at `catalog_host`."""
         if self.host is not None:
             return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
         # An IPv6 address is in brackets, and a port is behind them.
@@ -43,16 +43,16 @@ class StoreListener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """How the object store is reached from outside."""
+    """The endpoint of S3 for clients."""
 
     region: str
     endpoint: str | None = None
-    """Its URL; None: the host at which the client has reached the catalog."""
+    """Its URL; None for the host under which the client reached the catalog."""
     domains: tuple[str, ...] = ()
     """Host names under which `BUCKET.DOMAIN` addresses a bucket."""
 
     listener: StoreListener | None = None
-    """Where S3 listens, if the catalog has a listener of its own."""
+    """The listener of S3, if the catalog has another."""
 
     def endpoint_for(self, request: Request) -> str:
         """The URL of S3 for the client that sent the request to the catalog."""
@@ -62,16 +62,16 @@ class StoreAddress:
         return f"{request.scheme}://{host if self.listener is None else self.listener.authority(host)}"
 
     def client_settings(self, request: Request) -> dict[str, str]:
-        """How a client is to reach the store, whichever keys it has."""
+        """A client's settings for the endpoint, without credentials."""
         return {
             "s3.endpoint": self.endpoint_for(request),
-            # Buckets are found by path under every host name that leads here.
+            # Path-style requests work under every host name of this server.
             "s3.path-style-access": "true",
             "client.region": self.region,
         }
 
     def parse(self, uri: str, request: Request) -> StoreRequest:
-        """Take apart the URI of a request to this store. Raises InvalidInput for any other."""
+        """Parse the URI of a request to this server. Raises InvalidInput for any other."""
         parts = _split(uri)
         host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
         if not self._is_ours(host, request):
@@ -93,7 +93,7 @@ class StoreAddress:
 
 
 def _split(uri: str) -> SplitResult:
-    # The parser leaves out characters that clients would send, or not: what is signed must be what was checked.
+    # urlsplit drops some characters that clients may send: what is signed must be what was checked.
     if not uri.isascii() or any(character <= " " or character == "\x7f" for character in uri):
         raise InvalidInput("the URI holds characters that have to be percent-encoded", argument="uri")
     try:

@@ -1,11 +1,11 @@
-"""Frames out of what a socket gives: begun in the order in which they came, and no more than there is room for.
+"""Reads frames from a socket: in the order of their arrival, and within the memory budget of the process.
 
-A frame that is not here whole gets a buffer of its own, which the socket then fills: records are copied by nobody
-before they are in the log. Small frames that arrived together are taken out of the buffer that all connections share.
+An incomplete frame gets a buffer of its own, which the socket then fills: records are not copied before they are in the
+log. Small frames that arrived together are cut from the buffer that all connections share.
 
-When there is no room, the socket is not read, and what was read already waits: at most what the shared buffer holds. A
-frame that is too large passes by without being held, and so does what follows it: a client learns why only if nobody
-closes on it while it sends.
+Without budget the socket is not read, and bytes that were read already wait: at most the size of the shared buffer. A
+frame that is too large is discarded as it arrives, and so is all that follows: the client can read the error only while
+the connection stays open.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ log = logging.getLogger("lakebed.streams")
 __all__ = ["FRAME_BYTES_PER_SECOND", "FRAME_SECONDS", "FrameReader"]
 
 FRAME_SECONDS: Final = 60.0
-"""How long any frame may take from its first byte to its last, while it is read."""
+"""Longest time from a frame's first byte to its last, while the socket is read."""
 
 FRAME_BYTES_PER_SECOND: Final = 64 * 1024
-"""So much longer may a large one take."""
+"""A large frame may take its size at this rate in addition."""
 
 _SCRATCH_BYTES: Final = 256 * 1024
 _NOTHING: Final = memoryview(b"")
 
 
 class FrameReader(asyncio.BufferedProtocol, ABC):
-    """The receiving half of a connection. Its other half says what becomes of a frame, and when there is no room."""
+    """The receiving half of a connection. The subclass handles frames, and decides when to stop reading."""
 
     # More of them than instances share their names for: without slots each would be looked up.
     __slots__ = (
@@ -89,19 +89,19 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _begin(self, frame: memoryview) -> None:
-        """A frame is here; the budget holds it."""
+        """Handle a whole frame, which the budget counts."""
 
     @abstractmethod
     def _refuse_frame(self, head: memoryview, length: int) -> None:
-        """The frame that begins so is too large. Nothing is taken after it."""
+        """Refuse a frame that is too large, given its head. No frame is read after it."""
 
     @abstractmethod
     def _let_pass(self, data: memoryview) -> None:
-        """What comes after the head of such a frame."""
+        """Handle the bytes after the head of such a frame."""
 
     @abstractmethod
     def _heed_limits(self) -> None:
-        """Say by `_hold_back` whether there is room for more."""
+        """Call `_hold_back` with whether a limit is reached."""
 
     @abstractmethod
     def abort(self) -> None:
@@ -110,11 +110,11 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """The buffer for the next bytes."""
         return self._scratch_view if self._fill is None else self._fill_view[self._fill_used :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have arrived in the buffer that `get_buffer` gave."""
+        """Handle bytes that arrived in the buffer of `get_buffer`."""
         self.last_activity = self._now()
         fill = self._fill
         if fill is None:
@@ -128,7 +128,7 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
     # -- frames ---------------------------------------------------------------------------------------------------
 
     def _take(self, data: memoryview) -> None:
-        """Begin what is whole while there is room, and keep the rest."""
+        """Begin the whole frames within the limits, and keep the rest."""
         if self._is_dropping:
             self._let_pass(data)
             return
@@ -141,12 +141,14 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
             length = read_length(data, at)
             if not HEAD_BYTES <= length <= self._max_frame_bytes:
                 if length < HEAD_BYTES:
-                    # Whatever this is, what follows cannot be told from it.
-                    log.warning("what came is no frame", extra={"peer": self._peer, "bytes": length})
+                    # Not the protocol: the next frame cannot be found.
+                    log.warning(
+                        "invalid frame length, closing the connection", extra={"peer": self._peer, "bytes": length}
+                    )
                     self.abort()
                     return
                 if end - at < LENGTH_BYTES + HEAD_BYTES:
-                    break  # the number to answer is still to come
+                    break  # the request id is still to come
                 self._drop(data[at:end], length)
                 return
             begin = at + LENGTH_BYTES
@@ -166,14 +168,14 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
             self._keep(data[at:end], since)
 
     def _keep(self, rest: memoryview, since: float) -> None:
-        # What waits for room is taken frame by frame: it is not copied for each.
+        # Waiting bytes are taken frame by frame: they are not copied for each.
         is_ours = self._is_full and rest.obj is not self._scratch
         self._rest = rest if is_ours else memoryview(bytes(rest))
         self._frame_since = since
         self._frame_bytes = 0
 
     def _grow(self, part: memoryview, since: float) -> None:
-        """Have the socket fill a buffer with what is missing of a frame."""
+        """Let the socket fill a buffer with the rest of a frame."""
         length = read_length(part, 0)
         self._budget.hold(length)
         self._fill = bytearray(length)
@@ -184,7 +186,7 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         self._frame_bytes = length
 
     def _drop(self, part: memoryview, length: int) -> None:
-        """Hold nothing from here on."""
+        """Discard this frame and all that follows."""
         self._is_dropping = True
         self._frame_since = self.last_activity
         self._frame_bytes = length
@@ -193,28 +195,28 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         self._let_pass(part[begin:])
 
     def _linger(self) -> None:
-        """There is an answer to what is dropped: the client has a while to read it and to close."""
+        """The error was sent: the client has some time to read it and to close."""
         self._frame_since = self.last_activity
         self._frame_bytes = 0
 
     def _forget(self) -> None:
-        """Let go of everything that was not begun."""
+        """Release everything that was not begun."""
         self._budget.leave(self)
         if self._fill is not None:
             self._budget.let_go(len(self._fill))
         self._fill = None
         self._rest = _NOTHING
 
-    # -- room -----------------------------------------------------------------------------------------------------
+    # -- limits ---------------------------------------------------------------------------------------------------
 
     def _starve(self) -> None:
-        """All connections together hold too much for the frame that comes: it stays where it is."""
+        """Wait for budget: all connections together hold too much for the next frame."""
         self._is_starved = True
         self._budget.wait(self)
         self._heed_limits()
 
     def go_on(self) -> None:
-        """The budget has room for it now, and has it given away at once: it asks the next otherwise."""
+        """Go on with the budget that is free now, and take it at once."""
         self._is_starved = False
         self.last_activity = self._now()
         begun, self._rest = self._rest, _NOTHING
@@ -222,7 +224,7 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         self._heed_limits()
 
     def _hold_back(self, is_full: bool) -> None:
-        """Take no more, or go on."""
+        """Stop reading, or go on."""
         if self._is_closing or self._is_dropping or self._transport.is_closing():
             return
         self._is_full = is_full
@@ -234,12 +236,12 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         elif not self._rest:
             self._read_on()
         elif not self._is_going_on:
-            # Not here: it may be that a call has ended, and no other can be begun in the middle of its task.
+            # Not here: a call may have just ended, and no other can begin in the middle of its task.
             self._is_going_on = True
             self._loop.call_soon(self._take_rest)
 
     def _take_rest(self) -> None:
-        """Begin what waited; once there is nothing left to begin, the socket is read again."""
+        """Begin the waiting frames; when all have begun, read the socket again."""
         self._is_going_on = False
         if self._is_full or self._is_closing or self._transport.is_closing():
             return
@@ -252,7 +254,7 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
     def _read_on(self) -> None:
         if self._is_paused:
             self._is_paused = False
-            # Nobody is late for what was not read.
+            # Time in which the socket was not read does not count.
             self.last_activity = self._now()
             self._frame_since += self.last_activity - self._paused_at
             self._transport.resume_reading()
@@ -261,16 +263,16 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
 
     @property
     def is_held_back(self) -> bool:
-        """Whether the client may have sent what nobody reads for now."""
+        """Whether the client may have sent bytes that are not read now."""
         return self._is_paused
 
     @property
     def is_receiving(self) -> bool:
-        """Whether the client is in the middle of a frame, and nobody but the client is waited for."""
+        """Whether the client is in the middle of a frame, and the server waits for nothing else."""
         return not self._is_paused and (self._fill is not None or bool(self._rest) or self._is_dropping)
 
     def is_late(self, now: float) -> bool:
-        """Whether the frame that is coming takes longer than it may, or its client is still there after a refusal."""
+        """Whether the current frame takes too long, or the client stays connected too long after an error."""
         return (
             self.is_receiving and now - self._frame_since > FRAME_SECONDS + self._frame_bytes / FRAME_BYTES_PER_SECOND
         )

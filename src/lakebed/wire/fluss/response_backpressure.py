@@ -1,60 +1,60 @@
-"""Room for answers: none is made for who does not take what was made before, and few are made at once."""
+"""Backpressure on responses: few are made at once, and none while the client does not read the earlier ones."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
-__all__ = ["MAX_PLACES", "PendingResponses", "ResponseSlot"]
+__all__ = ["MAX_SLOTS", "PendingResponses", "ResponseSlot"]
 
-MAX_PLACES: Final = 16
-"""Calls of one connection whose answers are made at once, of those that are answered with a message."""
+MAX_SLOTS: Final = 16
+"""Calls of one connection that make a message as their response at once."""
 
 
 class PendingResponses:
-    """The answers of one connection that are being made, or were written and are not taken."""
+    """The responses of one connection that are being made, or are written and not yet read by the client."""
 
-    __slots__ = ("places", "turn", "writable")
+    __slots__ = ("slots", "turn", "writable")
 
     def __init__(self) -> None:
         self.writable = asyncio.Event()
-        """Whether the client has taken most of what was written."""
+        """Set while the client has read most of what was written."""
         self.writable.set()
         self.turn = asyncio.Lock()
-        self.places = asyncio.Semaphore(MAX_PLACES)
+        self.slots = asyncio.Semaphore(MAX_SLOTS)
 
 
 class ResponseSlot:
-    """One call's right to make an answer. Implements `calls.Room`."""
+    """One call's permission to make its response. Implements `calls.Backpressure`."""
 
-    __slots__ = ("_answers", "_has_place", "_has_turn")
+    __slots__ = ("_has_slot", "_has_turn", "_pending")
 
-    def __init__(self, answers: PendingResponses) -> None:
-        self._answers = answers
-        self._has_place = False
+    def __init__(self, pending: PendingResponses) -> None:
+        self._pending = pending
+        self._has_slot = False
         self._has_turn = False
 
-    async def ready(self) -> None:
-        """Wait until answers are taken."""
-        if not self._answers.writable.is_set():
-            await self._answers.writable.wait()
+    async def wait_until_read(self) -> None:
+        """Wait until the client reads its responses."""
+        if not self._pending.writable.is_set():
+            await self._pending.writable.wait()
 
-    async def place(self) -> None:
-        """Wait to be one of the few whose answers are made, and until those before are taken."""
-        await self._answers.places.acquire()
-        self._has_place = True
-        await self._answers.writable.wait()
+    async def acquire(self) -> None:
+        """Wait for one of the few slots, and until the client reads its responses."""
+        await self._pending.slots.acquire()
+        self._has_slot = True
+        await self._pending.writable.wait()
 
-    async def turn(self) -> None:
-        """Wait until no other large answer is on its way."""
+    async def acquire_large(self) -> None:
+        """Wait until no other large response is being sent."""
         if not self._has_turn:
-            await self._answers.turn.acquire()
+            await self._pending.turn.acquire()
             self._has_turn = True
-            await self._answers.writable.wait()
+            await self._pending.writable.wait()
 
-    def leave(self) -> None:
-        """The answer is written, or there is none."""
+    def release(self) -> None:
+        """The response is written, or there is none."""
         if self._has_turn:
-            self._answers.turn.release()
-        if self._has_place:
-            self._answers.places.release()
+            self._pending.turn.release()
+        if self._has_slot:
+            self._pending.slots.release()

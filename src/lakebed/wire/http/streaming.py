@@ -28,7 +28,7 @@ class EventSource(Protocol[T_co]):
         ...
 
 
-async def follow(
+async def stream_subscription(
     request: Request,
     subscription: EventSource[T],
     write: Callable[[T], bytes],

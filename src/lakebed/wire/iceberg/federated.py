@@ -30,7 +30,7 @@ from .delegation import HEADER, AccessMode, requested_mode
 from .handlers.configuration import warehouse_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
 from .handlers.reports import KINDS, ReportHead
-from .loading import replayed
+from .loading import replay_entry
 from .services import IcebergServices
 
 _LOCAL: Final = frozenset({"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"})
@@ -59,7 +59,7 @@ def _replaying(route: Route[IcebergServices]) -> Replay[IcebergServices]:
     async def replay(services: IcebergServices, request: JsonRequest, entry: str) -> Response:
         identifier = shown_again(entry)
         if identifier is None:
-            return await (route.replay or replayed)(services, request, entry)
+            return await (route.replay or replay_entry)(services, request, entry)
         backed = await services.federation.connections.backed(request.warehouse)
         if backed is None:
             raise InvalidInput("the catalog is not backed by another any more: make a new idempotency key")

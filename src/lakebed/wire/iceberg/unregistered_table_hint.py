@@ -1,9 +1,10 @@
-"""What the catalog has a client repeat about a table that is not on record: which table, and where its files are.
+"""A query parameter that identifies a table without a catalog entry, and its directories.
 
-There are two such times. A staged table is written before it is there, and keys to its files may run out meanwhile.
-And a table that is purged by its engine is dropped first: the engine deletes the files of a table that was.
+The catalog puts it into the URLs of credential refresh and remote signing, for two cases. A staged table is written
+before it is committed, and its vended credentials may expire meanwhile. An engine that purges a table drops it first,
+and deletes its files afterwards.
 
-The client may say what it likes, so this decides nothing: see `DataAccess.of_unrecorded`.
+Clients can forge the parameter, so it grants nothing: see `DataAccess.of_unrecorded`.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ PARAMETER: Final = "whereabouts"
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
-class _Claims(msgspec.Struct, frozen=True, array_like=True):
+class _HintFields(msgspec.Struct, frozen=True, array_like=True):
     table: str
     location: str
     paths: dict[str, str]
 
 
-_decode: Final = msgspec.json.Decoder(_Claims).decode
+_decode: Final = msgspec.json.Decoder(_HintFields).decode
 
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredTableHint:
-    """A table by its id, and the directories that it has."""
+    """A table by its id, and its directories."""
 
     table: str
     location: str
@@ -45,14 +46,14 @@ class UnregisteredTableHint:
 
     @property
     def query(self) -> str:
-        """As the query of a path that a client is told. Plain letters, so that nobody encodes them another way."""
+        """As the query of a URL for clients, in characters that no client encodes differently."""
         paths = {name: path for name in PATH_PROPERTIES if (path := self.properties.get(name))}
-        document = msgspec.json.encode(_Claims(self.table, self.location, paths))
+        document = msgspec.json.encode(_HintFields(self.table, self.location, paths))
         return f"?{PARAMETER}={base64.urlsafe_b64encode(document).rstrip(b'=').decode()}"
 
 
 def hint_of_request(request: Request) -> UnregisteredTableHint | None:
-    """What the client repeats; None if nothing. Raises InvalidInput."""
+    """The hint in a request; None without one. Raises InvalidInput."""
     text = request.query.get(PARAMETER)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""Who sent a request to the catalog: a bearer token in the header, or a signature as S3 has it."""
+"""Authentication of requests to the JSON APIs: a bearer token in the header, or SigV4."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _SCHEME: Final = "bearer "
 
 
 class RequestAuthenticator(Protocol):
-    """Establishes who sent a request."""
+    """Authenticates requests."""
 
     async def authenticate(self, request: Request) -> Authenticated:
-        """Raises LakebedError when that cannot be established. Who says nothing of itself is anonymous."""
+        """The caller; anonymous without credentials. Raises LakebedError for invalid ones."""
         ...
 
 
 class TokenHolders(Protocol):
-    """Knows whose a token is."""
+    """Finds the principal of a token."""
 
     async def principal(self, token: Secret) -> Principal:
         """Raises Unauthenticated, CredentialsExpired, CredentialsRevoked, Unavailable."""
@@ -29,14 +29,14 @@ class TokenHolders(Protocol):
 
 
 class BearerAuthenticator:
-    """Takes bearer tokens, and leaves everything else to signatures."""
+    """Authenticates bearer tokens, and all other requests by their signature."""
 
     def __init__(self, tokens: TokenHolders, signatures: RequestAuthenticator) -> None:
         self._tokens = tokens
         self._signatures = signatures
 
     async def authenticate(self, request: Request) -> Authenticated:
-        """Raises Unauthenticated for a token that is not good; what signatures raise."""
+        """Raises Unauthenticated for an invalid token; what the signature authenticator raises."""
         header = request.headers.get("authorization", "")
         if header[: len(_SCHEME)].lower() != _SCHEME:
             return await self._signatures.authenticate(request)

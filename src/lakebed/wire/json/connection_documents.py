@@ -1,6 +1,6 @@
-"""Connections to other catalogs, as the management contract writes them: secrets come in and never go out.
+"""Connections to external catalogs, as the Polaris management API specifies them. Secrets are never returned.
 
-The contract's connections of a signing kind assume a role. Ones with an access key of their own are understood besides.
+Polaris's SigV4 connections assume a role. Connections with an access key are accepted too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 
 class AuthenticationDocument(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """`authenticationParameters`, of whichever type."""
+    """`authenticationParameters`, of any type."""
 
     authentication_type: str
     token_uri: _Text = ""
@@ -46,12 +46,12 @@ class AuthenticationDocument(msgspec.Struct, rename="camel", forbid_unknown_fiel
     session_token: str = ""
 
     def __repr__(self) -> str:
-        # It holds secrets, and documents find their way into errors.
+        # It holds secrets, and documents may appear in errors.
         return f"AuthenticationDocument(authentication_type={self.authentication_type!r})"
 
     @property
     def auth(self) -> RemoteAuth:
-        """Without the secrets. Raises InvalidInput, NotSupported."""
+        """The authentication without secrets. Raises InvalidInput, NotSupported."""
         kind = _KINDS.get(self.authentication_type)
         if kind is None:
             if self.authentication_type in _UNSERVED_AUTHENTICATION:
@@ -91,12 +91,12 @@ class ConnectionDocument(msgspec.Struct, rename="camel", forbid_unknown_fields=T
     remote_catalog_name: _Text = ""
     authentication_parameters: AuthenticationDocument | None = None
     service_identity: msgspec.Raw = msgspec.Raw(b"")
-    """Answered, and no news to the server."""
+    """Fields of responses, which requests may repeat."""
     properties: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def config(self) -> ConnectionConfig:
-        """What is configured, without the secrets. Raises InvalidInput, NotSupported."""
+        """The configuration without secrets. Raises InvalidInput, NotSupported."""
         if self.connection_type in _UNSERVED_TYPES:
             raise NotSupported(f"connections of this type are not served: {self.connection_type}")
         if self.connection_type != SERVED_TYPE:

@@ -29,20 +29,20 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class StrictDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, kw_only=True):
-    """A body with the fields that it names, and no others."""
+    """A body without unknown fields."""
 
 
 class EmptyDocument(StrictDocument):
-    """A body that says nothing."""
+    """A body without fields."""
 
 
 async def read_strict_document(request: JsonRequest, kind: type[T]) -> T:
-    """The body; an empty one is an empty object. Raises InvalidInput that says where it is wrong."""
+    """The body; an empty one is an empty object. Raises InvalidInput with the place of the error."""
     return await parse_body(partial(parse_strict_document, kind=kind), request.body)
 
 
 def parse_strict_document(body: bytes, kind: type[T]) -> T:
-    """A body as `read_strict_document` reads it. Raises InvalidInput that says where it is wrong."""
+    """Parse a body as `read_strict_document` does. Raises InvalidInput with the place of the error."""
     fields = parse_document(body or b"{}", dict[str, msgspec.Raw])
     spelled: dict[str, msgspec.Raw] = {}
     for name, value in fields.items():

@@ -28,7 +28,7 @@ class ErrorModel(NamedTuple):
 
 
 class ApiFault(e.LakebedError):
-    """An error that only exists on this wire."""
+    """An error of the JSON APIs that no service raises, such as an unknown path."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)

@@ -11,7 +11,7 @@ from lakebed.core.paging import PageTokens
 from lakebed.wire.http.message import Request
 
 MAX_PAGE: Final = 1000
-"""Most names of a page; a client that asks for more gets this many."""
+"""Most names of a page; a larger page size is cut to this."""
 
 ALL: Final = 1_000_000_000
 
@@ -19,14 +19,14 @@ _MAX_DIGITS: Final = 19
 
 
 class ListPosition(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list goes on: behind a name of one listing."""
+    """The position that a page token holds: behind a name of one listing."""
 
     listing: str
     after: str
 
 
 class ListPage(NamedTuple):
-    """Which part of a list is requested."""
+    """The part of a list that a request asks for."""
 
     listing: str
     after: str

@@ -1,4 +1,4 @@
-"""Path templates and what serves them: a tree of path segments, walked once a request."""
+"""Path templates in a tree of segments, which is walked once per request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class PathMatch(NamedTuple, Generic[T]):
-    """The template that a path matches."""
+    """The template that matches a path."""
 
     methods: Mapping[str, T]
-    """What serves it, by HTTP method."""
+    """The route by HTTP method."""
     values: Sequence[str]
     """The segments at the template's variables, as they are in the path."""
 

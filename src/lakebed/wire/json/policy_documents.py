@@ -9,7 +9,7 @@ from lakebed.governance.policies.rows import Target
 
 
 def policy_document(policy: Policy) -> dict[str, Any]:
-    """A policy as the contract shows it."""
+    """A policy as Polaris specifies it."""
     document: dict[str, Any] = {
         "policy-type": policy.type,
         "inheritable": policy.inheritable,
@@ -23,7 +23,7 @@ def policy_document(policy: Policy) -> dict[str, Any]:
 
 
 def mapping_document(target: Target) -> dict[str, Any]:
-    """Something that a policy is attached to."""
+    """A target that a policy is attached to."""
     return {
         "target": target_document(target.place),
         "attached-to": str(target.place),
@@ -33,7 +33,7 @@ def mapping_document(target: Target) -> dict[str, Any]:
 
 
 def applicable_document(one: Applicable) -> dict[str, Any]:
-    """A policy as the contract shows it, and behind that why it holds."""
+    """A policy as Polaris specifies it, with the reason why it applies."""
     return policy_document(one.policy) | {
         "inherited": one.inherited,
         "namespace": one.policy.namespace,
@@ -55,7 +55,7 @@ def applicable_document(one: Applicable) -> dict[str, Any]:
 
 
 def target_document(place: Place) -> dict[str, Any]:
-    """A target as requests name it."""
+    """A target in the form of requests."""
     if place.kind is TargetKind.CATALOG:
         return {"type": "catalog"}
     return {"type": "namespace" if place.kind is TargetKind.NAMESPACE else "table-like", "path": place.path}

@@ -1,4 +1,4 @@
-"""A catalog request: who asks, the names in its path, its body read and checked."""
+"""An authenticated request to a JSON API: its caller, the names in its path, and its body, bounded and checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .idempotency import request_key
 T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
-"""Largest document of a route that is large: a commit of a hundred tables with wide schemas fits many times."""
+"""Largest document of a route with `is_large`: many times a commit of a hundred tables with wide schemas."""
 
 _SMALL_BODY_BYTES: Final = 1024 * 1024
 _SMALL_VALUES: Final = 50_000
@@ -35,7 +35,7 @@ _SMALL_VALUES: Final = 50_000
 
 _ESCAPED_NUL: Final = rb"\u0000"
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-"""The escape itself, and not a backslash, itself escaped, in front of such letters."""
+"""The escape itself, and not an escaped backslash before the same letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class JsonRequest:
     http: Request
     caller: Caller
     mount: str
-    """The base path it came by: `/iceberg`, `/_iceberg` or `/api/catalog`."""
+    """The base path of its mount, such as `/iceberg` or `/api/catalog`."""
     names: Mapping[str, str]
     """Decoded path segments by their names in the route."""
     body: bytes
@@ -76,7 +76,7 @@ class JsonRequest:
         return Mutation(self.caller, request_key(self.http, self.caller.principal.arn, self.body))
 
     async def document(self, kind: type[T]) -> T:
-        """The body as a document. Raises InvalidInput that says where it is wrong."""
+        """The body as a document. Raises InvalidInput with the place of the error."""
         return await parse_body(partial(parse_document, kind=kind), self.body)
 
     def flag(self, name: str) -> bool:
@@ -88,7 +88,7 @@ class JsonRequest:
 
 
 def parse_document(body: bytes, kind: type[T]) -> T:
-    """Read a JSON document. Raises InvalidInput that says where it is wrong."""
+    """Parse a JSON document. Raises InvalidInput with the place of the error."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -96,14 +96,14 @@ def parse_document(body: bytes, kind: type[T]) -> T:
 
 
 def split_namespace(text: str) -> Levels:
-    """The levels of a namespace as paths and parameters have it."""
+    """The levels of a namespace from its form in paths and parameters."""
     return tuple(text.split(SEPARATOR))
 
 
 def decode_segment(raw: str) -> str:
     """One segment of a path. Raises InvalidInput when it is not UTF-8 or holds a NUL.
 
-    A `+` is a space, as it is in queries: Java clients write names into paths so. All clients escape a plus.
+    A `+` is a space, as in queries: Java clients encode names in paths that way. All clients escape a plus.
     """
     try:
         decoded = unquote_to_bytes(raw.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode()
@@ -115,9 +115,9 @@ def decode_segment(raw: str) -> str:
 
 
 async def read_body(request: Request, who: Authenticated, *, is_large: bool) -> bytes:
-    """The whole body, checked against what was signed and against the bounds of the route.
+    """The whole body, checked against the signature and the bounds of the route. Call it after authentication.
 
-    Raises TooLarge, IntegrityMismatch, InvalidInput. To be called once it is known who sends it.
+    Raises TooLarge, IntegrityMismatch, InvalidInput.
     """
     limit = MAX_BODY_BYTES if is_large else _SMALL_BODY_BYTES
     if who.body is None:
@@ -150,10 +150,9 @@ def _check(body: bytes, *, max_values: int) -> None:
 
 
 def check_text(body: bytes) -> None:
-    """Refuse a document in which some text holds a NUL, wherever it stands. Raises InvalidInput.
+    """Refuse a document with a NUL in any string. Raises InvalidInput.
 
-    No store keeps a NUL in a text, and no client means one. A JSON document can only spell it as an escape; paths and
-    queries are refused with theirs when they are decoded.
+    No store keeps a NUL in a text. JSON can only spell it as an escape; paths and queries are checked when decoded.
     """
     if _ESCAPED_NUL in body and _NUL.search(body) is not None:
         raise InvalidInput("the request document holds a nul")

@@ -1,7 +1,7 @@
-"""Which operation each route is, and which routes are none: one list for all edges.
+"""The operation of each route, for operation hooks and the audit log: one table for all APIs.
 
-Whoever wants to be asked before a table changes is asked whichever way it is changed: so the routes that table buckets
-add to the contract are operations of the contract's families too.
+Routes that table buckets add to the Iceberg specification map to the same operations: a listener that may veto changes
+of tables is asked about every way to change one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LABELLED: Final = (
 )
 
 OPERATION_OF: Final[Mapping[str, Op]] = {
-    # Catalogs, as Polaris has them and as table buckets.
+    # Catalogs: those of Polaris, and table buckets.
     "getConfig": Op.GET_CONFIG,
     "createCatalog": Op.CREATE_CATALOG,
     "deleteCatalog": Op.DELETE_CATALOG,
@@ -38,7 +38,7 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
     "getBucketMaintenanceConfig": Op.GET_CATALOG,
     "putBucketMaintenanceConfig": Op.UPDATE_CATALOG,
     "deleteBucketMaintenanceConfig": Op.UPDATE_CATALOG,
-    # What is behind a catalog is part of it.
+    # The connection of a federated catalog is part of the catalog.
     "putConnection": Op.UPDATE_CATALOG,
     "removeConnection": Op.UPDATE_CATALOG,
     "getConnection": Op.GET_CATALOG,
@@ -110,11 +110,11 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
     "replaceView": Op.REPLACE_VIEW,
     "protectView": Op.REPLACE_VIEW,
     "registerView": Op.REGISTER_VIEW,
-    # Keys to files, and signatures in place of them.
+    # Vended credentials and remote signing.
     "loadCredentials": Op.LOAD_CREDENTIALS,
     "signRequest": Op.LOAD_CREDENTIALS,
     "signS3Request": Op.LOAD_CREDENTIALS,
-    # Many tables at once; other catalogs' words.
+    # Transactions over several tables; notifications from other catalogs.
     "commitTransaction": Op.COMMIT_TRANSACTION,
     "sendNotification": Op.SEND_NOTIFICATION,
     # Policies of the catalog.
@@ -138,7 +138,7 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
     "dropGenericTable": Op.DROP_GENERIC_TABLE,
     "listGenericTables": Op.LIST_GENERIC_TABLES,
     "loadGenericTable": Op.LOAD_GENERIC_TABLE,
-    # Users.
+    # Principals.
     "createPrincipal": Op.CREATE_PRINCIPAL,
     "deletePrincipal": Op.DELETE_PRINCIPAL,
     "getPrincipal": Op.GET_PRINCIPAL,
@@ -169,7 +169,7 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
     "revokeGrantFromCatalogRole": Op.REVOKE_GRANT_FROM_CATALOG_ROLE,
     "listAssigneePrincipalRolesForCatalogRole": Op.LIST_ASSIGNEE_PRINCIPAL_ROLES_FOR_CATALOG_ROLE,
     "listGrantsForCatalogRole": Op.LIST_GRANTS_FOR_CATALOG_ROLE,
-    # Work on tables.
+    # Maintenance tasks.
     "claimTasks": Op.ATTEMPT_TASK,
     "runMaintenanceWorker": Op.ATTEMPT_TASK,
 }
@@ -177,30 +177,30 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
 
 UNGOVERNED: Final = frozenset(
     {
-        # They give away what was planned already, and change nothing.
+        # Discards the result of a plan, and changes nothing.
         "cancelPlanning",
-        # Words of engines about what they read.
+        # Metrics that engines report.
         "reportMetrics",
-        # Types of policies hold for nothing; policies of theirs do.
+        # A policy type applies to nothing; its policies do.
         "listPolicyTypes",
         "createPolicyType",
         "loadPolicyType",
         "dropPolicyType",
-        # Orders of work: what is done to a table by it is asked about when it is done.
+        # Submitting tasks: listeners are asked when a task changes a table.
         "listTasks",
         "submitTask",
         "getTask",
         "redriveTask",
         "enactTablePlan",
-        # Of the servers themselves: no listener knows of these.
+        # Administration of stream servers: no operation family covers it.
         "getStreamStatus",
         "forgetStreamServer",
-        # Of a task that was attempted already.
+        # Of a task that a worker has leased already.
         "heartbeatTask",
         "completeTask",
         "failTask",
         "heartbeatMaintenanceJob",
-        # Reading what happened, and who is told of it.
+        # Events, the audit log and event targets.
         "listEvents",
         "listAudit",
         "streamEvents",
@@ -214,22 +214,22 @@ UNGOVERNED: Final = frozenset(
         "resumeTarget",
         "listTargetDeliveries",
         "redriveTarget",
-        # Files on their way into tables, for workers.
+        # Arrived files, for ingestion workers; records of vended credentials.
         "listArrivals",
         "takeArrivals",
         "listDelegations",
         "getDelegation",
         "listDelegatedAccesses",
         "listObjectAccesses",
-        # Tags and owners: words about things, which let nobody do more.
+        # Labels and owners, which grant no permission.
         "findLabelled",
         *(f"{verb}{kind}Labels" for verb in ("get", "change") for kind in _LABELLED),
-        # Refused whatever anybody says.
+        # Not supported: always refused.
         "listFunctions",
         "loadFunction",
     }
 )
-"""Routes that are no operation of any family."""
+"""Routes without an operation."""
 
 ELSEWHERE: Final = frozenset({Op.REFRESH_VIEW, Op.LIMIT_REQUEST_RATE})
-"""Operations without a route: views follow nothing here; limits are not asked for."""
+"""Operations without a route: views have no bridges to refresh, and rate limits are not requested."""

@@ -19,7 +19,7 @@ def allowed_delegation(of_server: AccessDelegation, warehouse: Warehouse) -> Acc
     return of_server.narrowed(access_delegation(warehouse))
 
 
-def purpose(
+def access_purpose(
     request: JsonRequest,
     kind: DelegationKind,
     warehouse: Warehouse,

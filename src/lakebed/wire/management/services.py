@@ -33,7 +33,7 @@ class ManagementServices:
     catalogs: Catalogs
     catalog_management: CatalogManagement
     connections: Connections | None = None
-    """None where no catalog can be backed by another."""
+    """None without federated catalogs."""
 
     @staticmethod
     def on(
@@ -43,10 +43,7 @@ class ManagementServices:
         leave: Leave,
         federation: Federation | None = None,
     ) -> ManagementServices:
-        """The use cases on an object store's facilities; `federation` knows of catalogs behind this one.
-
-        `leave` clears catalogs that are to be deleted.
-        """
+        """The use cases on an object store's facilities. `leave` clears catalogs that are to be deleted."""
         meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
         return ManagementServices(
             facilities,
@@ -61,7 +58,7 @@ class ManagementServices:
         )
 
     def administrator(self, caller: Caller) -> Administrator:
-        """Who asks, to be asked about by the use cases."""
+        """The caller, with the authorization that the use cases require."""
 
         async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
             await self.facilities.ask(caller, self.rules, action, resource, securable=securable, privileges=privileges)

@@ -1,7 +1,4 @@
-"""What of the management API's contract this build leaves out, and the answer to who asks for it.
-
-Printed by `lakebed conform`.
-"""
+"""Fields of the management API that are not supported. Printed by `lakebed conform`."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ from lakebed.wire.json.errors import ERROR_MODELS
 
 
 class UnsupportedField(NamedTuple):
-    """Something that a request may ask for and does not get."""
+    """An unsupported field or value of a request."""
 
     feature: str
     note: str
 
     @property
     def error(self) -> NotSupported:
-        """The answer."""
+        """The error."""
         return NotSupported(f"{self.feature}: not supported; {self.note}")
 
 
@@ -49,11 +46,11 @@ STORAGE_FIELDS: Final[Mapping[str, UnsupportedField]] = {
         "storageName": "the one store is the settings'",
     }.items()
 }
-"""By the name of a field that would change nothing if it were kept."""
+"""By the name of the field. Accepting one would have no effect."""
 
 
 def inventory() -> list[tuple[str, str, str]]:
-    """All of it: what it is, how it is answered, and what there is instead."""
+    """Every unsupported field, with its error and the alternative."""
     refusal = ERROR_MODELS[NotSupported]
     answer = f"{refusal.status} {refusal.type}"
     return [(one.feature, answer, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values())]

@@ -22,7 +22,7 @@ from .form import TokenForm, read_form
 log = logging.getLogger("lakebed.oauth")
 
 Observe = Callable[[str, Request, Response, float], None]
-"""Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
+"""Called with every response: the operation's name, the request, the response, the seconds it took."""
 
 TOKEN_PATHS: Final = frozenset(f"{mount}/v1/oauth/tokens" for mount in CATALOG_BASES)
 KEYS_PATH: Final = "/.well-known/jwks.json"
@@ -33,11 +33,11 @@ ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
 
 _KEYS_SECONDS: Final = 300
-"""How long others may keep the keys without a look; whoever meets a key that is new looks at once."""
+"""How long clients may cache the keys; a client that meets an unknown key requests them at once."""
 
 
 class TokenApplication:
-    """Answers requests for tokens and for the keys that they are signed with."""
+    """Serves tokens and the public keys that verify them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class TokenApplication:
         observe: Observe | None = None,
         refused: OnRefusal | None = None,
     ) -> None:
-        """`issues` is false where tokens come from a provider of identities alone."""
+        """`issues` is false if an identity provider issues all tokens."""
         self._clients = clients
         self._issuer = issuer
         self._keys = keys

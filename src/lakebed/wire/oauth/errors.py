@@ -1,4 +1,4 @@
-"""Refusals of the token endpoint: OAuth's words for the domain's errors (RFC 6749 §5.2, RFC 8693 §2.2.2)."""
+"""Errors of the token endpoint: OAuth's codes for domain errors (RFC 6749 §5.2, RFC 8693 §2.2.2)."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _PLAIN: Final = str.maketrans({'"': "'", "\\": "'"})
 
 
 class OAuthErrorModel(NamedTuple):
-    """A status and a code."""
+    """The status and code of an error."""
 
     status: int
     code: str
 
 
 class OAuthFault(e.LakebedError):
-    """An error that only exists on this wire."""
+    """An error of OAuth that no service raises."""
 
     def __init__(self, code: str, message: str, *, status: int = 400, client: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.client = client
-        """Whose secret was not the one, for the audit trail."""
+        """The client whose secret was wrong, for the audit log."""
 
 
 OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], OAuthErrorModel]] = {
     e.LakebedError: OAuthErrorModel(500, "server_error"),
     e.InvalidInput: OAuthErrorModel(400, "invalid_request"),
     e.InvalidScope: OAuthErrorModel(400, "invalid_scope"),
-    # Of the token that is to be exchanged. What is wrong with a client is told by the edge itself.
+    # An invalid subject token. Errors of clients are raised as OAuthFault.
     e.Unauthenticated: OAuthErrorModel(400, "invalid_grant"),
     e.Incomplete: OAuthErrorModel(400, "invalid_request"),
     e.Throttled: OAuthErrorModel(429, "temporarily_unavailable"),
@@ -60,7 +60,7 @@ def oauth_error_model(error: e.LakebedError) -> OAuthErrorModel:
 
 
 def oauth_error_response(error: e.LakebedError) -> Response:
-    """The answer to a request that failed."""
+    """The response to a request that failed."""
     refusal = oauth_error_model(error)
     headers: Headers = [*NO_STORE]
     if refusal.status == 401:
@@ -68,7 +68,7 @@ def oauth_error_response(error: e.LakebedError) -> Response:
     if refusal.status in (429, 503):
         seconds = error.retry_after_seconds if isinstance(error, e.Throttled) else None
         headers.append(("Retry-After", str(seconds or 1)))
-    # Of failures of ours no more than that they happened.
+    # Internal errors are not described.
     told = str(error) if refusal.status < 500 or refusal.status == 501 else _CRASHED
     document = {"error": refusal.code, "error_description": _plain(told or refusal.code)}
     return Response(refusal.status, headers, msgspec.json.encode(document))

@@ -17,10 +17,10 @@ from lakebed.wire.aws.request_target import parse_target
 from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 
 from . import sts
-from .errors import Rendered, error_response, render
+from .errors import Rendered, error_response, render_error
 from .facts import request_facts
 from .handlers.preflight import answer_preflight, cors_headers
-from .request import S3Request, identify
+from .request import S3Request, log_principal
 from .request_checks import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .routes import find_operation
 from .services import S3Services
@@ -104,7 +104,7 @@ class S3Application:
         try:
             response = await self._answer(request, exchange)
         except LakebedError as error:
-            response = self._answer_error(request, render(error, is_anonymous=exchange.is_anonymous))
+            response = self._answer_error(request, render_error(error, is_anonymous=exchange.is_anonymous))
             if self._refused is not None:
                 subject = unquote(request.raw_path, errors="replace").strip("/")
                 self._refused(request, exchange.operation, subject, response.status, error)
@@ -112,7 +112,7 @@ class S3Application:
                 log.warning("request failed", extra=exchange.facts(request), exc_info=error)
         except Exception:
             log.exception("request crashed", extra=exchange.facts(request))
-            response = self._answer_error(request, render(LakebedError()))
+            response = self._answer_error(request, render_error(LakebedError()))
         if "origin" in request.headers and exchange.bucket and request.method != "OPTIONS":
             # On errors too: without these a browser hides the error from the page that asked.
             response.headers += await self._cors(request, exchange)
@@ -142,7 +142,7 @@ class S3Application:
             if is_for_tokens:
                 return sts.refuse_unknown(fault, request.request_id)
             raise
-        identify(request, who.principal)
+        log_principal(request, who.principal)
         if is_for_tokens:
             return await self._tokens.answer(request, who, _caller(request, who, self._clock))
         exchange.is_anonymous = who.principal.is_anonymous

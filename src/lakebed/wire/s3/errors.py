@@ -239,7 +239,7 @@ class Rendered:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-def render(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
+def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
     """The wire form of an error. Who did not sign is not told why access is denied."""
     if isinstance(error, AwsFault):
         return Rendered(error.status, error.code, str(error), error.headers, error.details)

@@ -1,7 +1,7 @@
-"""In S3's words, why a bucket policy is refused.
+"""S3's error messages for invalid bucket policies.
 
-The language of policies says it in its own words and knows nothing of S3's. So each element of a refused document is
-put by itself into a policy that is known to be good: the one that spoils it is the one to name.
+The policy parser has messages of its own. To find the element that S3 would name, each element of an invalid document
+is put alone into a valid policy: the element that makes it invalid is named.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakebed.core.errors import InvalidPolicy
 from lakebed.core.json_faults import explain_json_fault
 
 MAX_POLICY_BYTES: Final = 20 * 1024
-"""Longer policies are refused for their length alone."""
+"""Longest policy document that is parsed."""
 
 _VERSION: Final = "2012-10-17"
 _OPERANDS: Final = ("x", "1", "true", "2026-01-02T03:04:05Z", "192.0.2.0/24", "eA==", "arn:aws:s3:::x")

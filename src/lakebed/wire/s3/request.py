@@ -14,7 +14,7 @@ from lakebed.wire.http.message import Request
 from .xml import MalformedDocument, parse_time
 
 
-def identify(request: Request, principal: Principal) -> None:
+def log_principal(request: Request, principal: Principal) -> None:
     """Let logs and the trace know who it is."""
     request.principal = principal.name
     session = principal.session

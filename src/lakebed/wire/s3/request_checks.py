@@ -1,4 +1,4 @@
-"""What is checked of a request before its operation: owners it expects, and operations that ask for a signature."""
+"""Checks before an operation: the expected bucket owner, and operations that require a signature."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NEVER_ANONYMOUS: Final[Mapping[str, str]] = {
     "PutBucketOwnershipControls": "s3:PutBucketOwnershipControls does not support Anonymous requests!",
     "DeleteBucketOwnershipControls": "s3:PutBucketOwnershipControls does not support Anonymous requests!",
 }
-"""Operations that no policy can open to everybody, with what S3 says to who asks for them unsigned."""
+"""Operations that no policy can allow to anonymous callers, with S3's message for them."""
 
 
 async def require_owner(services: S3Services, bucket: str, account: str) -> None:
-    """Refuse a request that expects the bucket to belong to somebody else: it would go to the wrong place.
+    """Refuse a request whose expected bucket owner is not the owner.
 
     Raises AwsFault, NoSuchBucket. The account is given by its number, or as listings show it.
     """

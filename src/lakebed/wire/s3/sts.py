@@ -17,7 +17,7 @@ from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.aws.timestamps import iso_time
 from lakebed.wire.http.message import Request, Response
 
-from .errors import render
+from .errors import render_error
 from .payload import read_document
 from .xml import escape
 
@@ -227,7 +227,7 @@ def _error(error: LakebedError, request_id: str) -> Response:
     elif isinstance(error, InvalidInput):
         status, code = 400, "ValidationError"
     else:
-        rendered = render(error)
+        rendered = render_error(error)
         status, code = rendered.status, rendered.code
     kind = "Sender" if status < 500 else "Receiver"
     body = (

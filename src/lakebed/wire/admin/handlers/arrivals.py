@@ -10,7 +10,7 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..queries import check_names
+from ..queries import check_parameters
 from ..services import AdminServices
 
 
@@ -35,7 +35,7 @@ class TakenDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def list_arrivals(services: AdminServices, request: JsonRequest) -> Response:
     """What is to be added to a table, by the numbers of events of this deployment."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(ListDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
     limit = max(1, min(asked.limit, MAX_PAGE))
@@ -46,7 +46,7 @@ async def list_arrivals(services: AdminServices, request: JsonRequest) -> Respon
 
 async def take_arrivals(services: AdminServices, request: JsonRequest) -> Response:
     """Forget what was added."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(TakenDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
     await services.arrivals.take(request.caller, destination, asked.events)

@@ -18,9 +18,9 @@ from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from ..documents import claim_document
-from ..queries import MAX_WAIT_SECONDS, check_names
+from ..queries import MAX_WAIT_SECONDS, check_parameters
 from ..services import AdminServices
-from ..waiting import look_until
+from ..waiting import poll_until
 from .tasks import task_id
 
 
@@ -61,7 +61,7 @@ class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
 
 async def claim_tasks(services: AdminServices, request: JsonRequest) -> Response:
     """Take due tasks; none if there is none in time."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(ClaimDocument)
     kinds = [kind.value for kind in asked.kinds] or KINDS
     taken: Sequence[SeenTask] = ()
@@ -76,13 +76,13 @@ async def claim_tasks(services: AdminServices, request: JsonRequest) -> Response
     async def wait_for_work(left: float) -> bool:
         return await services.queue.wait_for_work(kinds, left)
 
-    await look_until(request.http, asked.wait_seconds, look, wait_for_work)
+    await poll_until(request.http, asked.wait_seconds, look, wait_for_work)
     return ok({"tasks": [claim_document(seen) for seen in taken]})
 
 
-async def beat(services: AdminServices, request: JsonRequest) -> Response:
+async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Response:
     """Hold a task longer; the order, as its table is called now, or null if that is gone."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(HeartbeatDocument)
     progress = _object(asked.progress, "progress") if bytes(asked.progress) else None
     order = await services.tasks.heartbeat(
@@ -93,7 +93,7 @@ async def beat(services: AdminServices, request: JsonRequest) -> Response:
 
 async def complete_task(services: AdminServices, request: JsonRequest) -> Response:
     """End a task with what it came to."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(CompletionDocument)
     report = _object(asked.report, "report")
     await services.tasks.complete(request.caller, task_id(request), asked.token, report)
@@ -102,7 +102,7 @@ async def complete_task(services: AdminServices, request: JsonRequest) -> Respon
 
 async def fail_task(services: AdminServices, request: JsonRequest) -> Response:
     """Give a task back, to be tried again or for good."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(FailureDocument)
     state = await services.tasks.fail(request.caller, task_id(request), asked.token, asked.reason, retry=asked.retry)
     return ok({"state": state})
@@ -118,7 +118,7 @@ def _object(raw: msgspec.Raw, name: str) -> bytes:
 
 ROUTES = (
     Route("claimTasks", "POST", "/v1/tasks/claim", claim_tasks, is_standard=False),
-    Route("heartbeatTask", "POST", "/v1/tasks/{task}/heartbeat", beat, is_standard=False),
+    Route("heartbeatTask", "POST", "/v1/tasks/{task}/heartbeat", heartbeat_task, is_standard=False),
     Route("completeTask", "POST", "/v1/tasks/{task}/complete", complete_task, is_standard=False),
     Route("failTask", "POST", "/v1/tasks/{task}/fail", fail_task, is_standard=False),
 )

@@ -15,7 +15,7 @@ from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names
+from ..queries import check_parameters
 from ..services import AdminServices
 
 _NEWEST = (1 << 63) - 1
@@ -27,7 +27,7 @@ _access_pages = paging.CursorPages("object accesses", AccessPlace)
 async def list_delegations(services: AdminServices, request: JsonRequest) -> Response:
     """What was handed out, newest first."""
     http = request.http
-    check_names(http, (*_FILTERS, *paging.PARAMETERS))
+    check_parameters(http, (*_FILTERS, *paging.PARAMETERS))
     asked = " ".join(f"{name}={http.query[name]}" for name in _FILTERS if name in http.query)
     page = _pages.read(http, asked)
     found = await services.trail.handed_out(
@@ -42,13 +42,13 @@ async def list_delegations(services: AdminServices, request: JsonRequest) -> Res
 
 async def get_delegation(services: AdminServices, request: JsonRequest) -> Response:
     """To whom a key was handed out."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok(delegation_document(await services.trail.get(request.caller, request.names["delegation"])))
 
 
 async def list_delegated_accesses(services: AdminServices, request: JsonRequest) -> Response:
     """What was done with a key."""
-    check_names(request.http, paging.PARAMETERS)
+    check_parameters(request.http, paging.PARAMETERS)
     delegation = request.names["delegation"]
     page = _access_pages.read(request.http, delegation)
     found = await services.trail.of_delegation(request.caller, delegation, after=page.after, limit=page.limit + 1)
@@ -58,7 +58,7 @@ async def list_delegated_accesses(services: AdminServices, request: JsonRequest)
 async def list_object_accesses(services: AdminServices, request: JsonRequest) -> Response:
     """What was done to an object with keys and signatures that were handed out."""
     http = request.http
-    check_names(http, ("bucket", "key", *paging.PARAMETERS))
+    check_parameters(http, ("bucket", "key", *paging.PARAMETERS))
     bucket, key = http.query.get("bucket", ""), http.query.get("key", "")
     if not bucket:
         raise InvalidInput("bucket and key say which object is meant", argument="bucket")

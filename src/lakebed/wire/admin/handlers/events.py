@@ -10,9 +10,9 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from ..queries import check_names, wait_seconds, whole_number
+from ..queries import check_parameters, number_parameter, wait_seconds
 from ..services import AdminServices
-from ..waiting import look_until
+from ..waiting import poll_until
 
 _PARAMETERS = ("after", "limit", "wait-seconds", "kind", "subject", "principal")
 
@@ -29,9 +29,9 @@ async def list_audit(services: AdminServices, request: JsonRequest) -> Response:
 
 async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) -> Response:
     http = request.http
-    check_names(http, _PARAMETERS)
+    check_parameters(http, _PARAMETERS)
     ids = services.event_ids
-    limit = whole_number(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
+    limit = number_parameter(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
     seconds = wait_seconds(http) if limit else 0.0
     selection = asked_selection(http)
     page = EventPage((), ids.parse_cursor(http.query.get("after", "0"), "after"), 0, 0)
@@ -44,7 +44,7 @@ async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) 
     async def wait_for_news(left: float) -> bool:
         return await log.wait_for_news(page.next_after, left)
 
-    await look_until(http, seconds, look, wait_for_news)
+    await poll_until(http, seconds, look, wait_for_news)
     return ok(
         {
             "events": [event_document(entry, ids.of(entry)) for entry in page.entries],

@@ -28,7 +28,7 @@ from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Handler, Route
 
 from .. import paging
-from ..queries import all_values, check_names, choice
+from ..queries import all_values, check_parameters, choice_parameter
 from ..services import AdminServices
 
 _pages = paging.CursorPages("labels", str)
@@ -62,7 +62,7 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
 async def find_labelled(services: AdminServices, request: JsonRequest) -> Response:
     """What has certain tags, or a certain owner."""
     http = request.http
-    check_names(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
+    check_parameters(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
     tags = [parse_tag_filter(text) for text in all_values(http, "tag")]
     if len(tags) > MAX_FILTERS:
         raise InvalidInput(f"tag is given too often. found={len(tags)} maximum={MAX_FILTERS}", argument="tag")
@@ -70,7 +70,7 @@ async def find_labelled(services: AdminServices, request: JsonRequest) -> Respon
     query = LabelQuery(
         tags,
         None if owner is None else parse_owner(owner),
-        choice(http, "kind", LabelKind),
+        choice_parameter(http, "kind", LabelKind),
         http.query.get("catalog", ""),
     )
     page = _pages.read(http, str(query))
@@ -105,7 +105,7 @@ def _subject(kind: LabelKind, request: JsonRequest) -> Subject:
 
 def _getting(kind: LabelKind) -> Handler[AdminServices]:
     async def get_labels(services: AdminServices, request: JsonRequest) -> Response:
-        check_names(request.http, ())
+        check_parameters(request.http, ())
         subject = _subject(kind, request)
         return ok(labels_document(subject, await services.labelling.get(request.caller, subject)))
 
@@ -114,7 +114,7 @@ def _getting(kind: LabelKind) -> Handler[AdminServices]:
 
 def _changing(kind: LabelKind) -> Handler[AdminServices]:
     async def change_labels(services: AdminServices, request: JsonRequest) -> Response:
-        check_names(request.http, ())
+        check_parameters(request.http, ())
         asked = await request.document(ChangeDocument)
         subject = _subject(kind, request)
         return ok(labels_document(subject, await services.labelling.change(request.caller, subject, asked.change)))

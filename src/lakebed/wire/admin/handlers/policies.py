@@ -19,7 +19,7 @@ from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names, choice
+from ..queries import check_parameters, choice_parameter
 from ..services import AdminServices
 
 _target_pages = paging.CursorPages("policy targets", str)
@@ -30,7 +30,7 @@ _uncovered_pages = paging.CursorPages("tables without policies", str)
 async def list_targets(services: AdminServices, request: JsonRequest) -> Response:
     """What a policy is attached to."""
     http, policy = request.http, request.names["policy"]
-    check_names(http, paging.PARAMETERS)
+    check_parameters(http, paging.PARAMETERS)
     asked = _about(request)
     page = _target_pages.read(http, asked)
     found = await services.attaching.targets(
@@ -45,8 +45,8 @@ async def list_targets(services: AdminServices, request: JsonRequest) -> Respons
 async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
     """For which tables and views something would change, from what to what, were a policy attached or detached."""
     http = request.http
-    check_names(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
-    change, target = choice(http, "change", Change) or Change.ATTACH, _target(http)
+    check_parameters(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
+    change, target = choice_parameter(http, "change", Change) or Change.ATTACH, _target(http)
     asked = f"{_about(request)} {change} {tuple(target)}"
     page = _effect_pages.read(http, asked)
     found = await services.coverage.effect(
@@ -79,7 +79,7 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
 async def list_uncovered(services: AdminServices, request: JsonRequest) -> Response:
     """The tables of a warehouse, or of a namespace with all that is in it, for which no policy holds."""
     http = request.http
-    check_names(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))
+    check_parameters(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))
     warehouse, kind = http.query.get("warehouse", ""), http.query.get("type", "")
     if not warehouse:
         raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")

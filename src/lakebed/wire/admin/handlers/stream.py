@@ -12,11 +12,11 @@ from lakebed.events.interests import mask_of_selection
 from lakebed.events.selection import Selection
 from lakebed.meta.outbox import Entry
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.http.streaming import follow
+from lakebed.wire.http.streaming import stream_subscription
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.routing import Route
 
-from ..queries import check_names
+from ..queries import check_parameters
 from ..services import AdminServices
 from .events import asked_selection
 
@@ -30,7 +30,7 @@ _LAST_ID: Final = "last-event-id"
 async def stream_events(services: AdminServices, request: JsonRequest) -> Response:
     """What happens from now on, or from where the caller has come to."""
     http = request.http
-    check_names(http, _PARAMETERS)
+    check_parameters(http, _PARAMETERS)
     selection = asked_selection(http)
     form = parse_form(http.query.get("form", Form.LAKEBED.value))
     await services.events.admit(request.caller)
@@ -77,7 +77,7 @@ async def _events(
     async with feed.subscribe(
         lambda entry: selection.takes(entry.event), after=after, mask=mask_of_selection(selection)
     ) as subscription:
-        async for piece in follow(
+        async for piece in stream_subscription(
             request.http,
             subscription,
             written,

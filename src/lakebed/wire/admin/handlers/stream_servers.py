@@ -12,19 +12,19 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from ..queries import check_names
+from ..queries import check_parameters
 from ..services import AdminServices
 
 
 async def stream_status(services: AdminServices, request: JsonRequest) -> Response:
     """The leader, all servers, and the buckets that no server can serve."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok(_status_document(await services.failover.status(request.caller)))
 
 
 async def forget_stream_server(services: AdminServices, request: JsonRequest) -> Response:
     """Give up the records that only a lost server's disk has."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     forgotten = await services.failover.forget(request.caller, request.names["server"])
     return ok({"server": forgotten.server, "buckets": _bucket_documents(forgotten.buckets)})

@@ -17,7 +17,7 @@ from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names
+from ..queries import check_parameters
 from ..services import AdminServices
 
 _pages = paging.CursorPages("table health", str)
@@ -26,7 +26,7 @@ _pages = paging.CursorPages("table health", str)
 async def list_health(services: AdminServices, request: JsonRequest) -> Response:
     """How the tables of a warehouse are, or those of a namespace of it, by their summaries."""
     http = request.http
-    check_names(http, ("warehouse", "namespace", *paging.PARAMETERS))
+    check_parameters(http, ("warehouse", "namespace", *paging.PARAMETERS))
     warehouse, namespace = http.query.get("warehouse", ""), http.query.get("namespace", "")
     if not warehouse:
         raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
@@ -47,19 +47,19 @@ async def list_health(services: AdminServices, request: JsonRequest) -> Response
 
 async def get_health(services: AdminServices, request: JsonRequest) -> Response:
     """How a table is, by its files."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok(await services.upkeep.health(request.caller, request.warehouse, request.table))
 
 
 async def get_plan(services: AdminServices, request: JsonRequest) -> Response:
     """What the policies of a table come to now. Nothing is done."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok(_plan(await services.upkeep.plan(request.caller, request.warehouse, request.table)))
 
 
 async def enact_plan(services: AdminServices, request: JsonRequest) -> Response:
     """The same, done: the tasks are in the queue."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     plan, placed = await services.upkeep.plan_now(request.caller, request.warehouse, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
@@ -67,7 +67,7 @@ async def enact_plan(services: AdminServices, request: JsonRequest) -> Response:
 
 async def list_table_policies(services: AdminServices, request: JsonRequest) -> Response:
     """The policies that hold for a table, and why."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     found = await services.attaching.applicable(
         request.caller, request.warehouse, TargetName(*request.table), action=Action.GET_MAINTENANCE
     )

@@ -17,7 +17,7 @@ from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names, choice
+from ..queries import check_parameters, choice_parameter
 from ..services import AdminServices
 
 _pages = paging.CursorPages("target deliveries", int)
@@ -42,26 +42,26 @@ class RedriveDocument(msgspec.Struct, forbid_unknown_fields=True):
 
 async def list_targets(services: AdminServices, request: JsonRequest) -> Response:
     """All of them."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     found = await services.targets.list(request.caller)
     return ok({"targets": [status_document(one) for one in found]})
 
 
 async def list_arns(services: AdminServices, request: JsonRequest) -> Response:
     """How configurations of buckets name them."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok({"arns": await services.targets.arns(request.caller)})
 
 
 async def get_target(services: AdminServices, request: JsonRequest) -> Response:
     """One of them."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok(status_document(await services.targets.get(request.caller, *_named(request))))
 
 
 async def put_target(services: AdminServices, request: JsonRequest) -> Response:
     """Add one, or change it; 201 if it is new, with what was made up for it, such as a secret."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(EventTargetDocument)
     put = await services.targets.put(
         request.caller,
@@ -76,7 +76,7 @@ async def put_target(services: AdminServices, request: JsonRequest) -> Response:
 
 async def delete_target(services: AdminServices, request: JsonRequest) -> Response:
     """Remove one, and what waits for it."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     await services.targets.delete(request.caller, *_named(request))
     return no_content()
@@ -84,7 +84,7 @@ async def delete_target(services: AdminServices, request: JsonRequest) -> Respon
 
 async def check_target(services: AdminServices, request: JsonRequest) -> Response:
     """Ask it whether it would take an event now."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     failure = await services.targets.test(request.caller, *_named(request))
     return ok({"is-ready": failure is None} | ({} if failure is None else {"failure": failure}))
@@ -92,7 +92,7 @@ async def check_target(services: AdminServices, request: JsonRequest) -> Respons
 
 async def pause_target(services: AdminServices, request: JsonRequest) -> Response:
     """Send it nothing until it is resumed."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     await services.targets.pause(request.caller, *_named(request), is_paused=True)
     return no_content()
@@ -100,7 +100,7 @@ async def pause_target(services: AdminServices, request: JsonRequest) -> Respons
 
 async def resume_target(services: AdminServices, request: JsonRequest) -> Response:
     """Send it events again, from where it stood."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     await services.targets.pause(request.caller, *_named(request), is_paused=False)
     return no_content()
@@ -109,8 +109,8 @@ async def resume_target(services: AdminServices, request: JsonRequest) -> Respon
 async def list_deliveries(services: AdminServices, request: JsonRequest) -> Response:
     """What was given up, or waits to be tried again, oldest first."""
     http, (name, type_) = request.http, _named(request)
-    check_names(http, ("state", *paging.PARAMETERS))
-    state = choice(http, "state", DeliveryState) or DeliveryState.DEAD
+    check_parameters(http, ("state", *paging.PARAMETERS))
+    state = choice_parameter(http, "state", DeliveryState) or DeliveryState.DEAD
     asked = f"{name}:{type_} {state}"
     page = _pages.read(http, asked)
     found = await services.targets.deliveries(
@@ -125,7 +125,7 @@ async def list_deliveries(services: AdminServices, request: JsonRequest) -> Resp
 
 async def redrive_target(services: AdminServices, request: JsonRequest) -> Response:
     """Have what was given up tried again, or one event of it."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(RedriveDocument) if request.body else RedriveDocument()
     count = await services.targets.redrive(request.caller, *_named(request), asked.seq)
     return ok({"redriven": count})

@@ -13,7 +13,7 @@ from lakebed.wire.json.routing import Route
 
 from .. import paging
 from ..documents import task_document
-from ..queries import check_names, choice
+from ..queries import check_parameters, choice_parameter
 from ..services import AdminServices
 
 _pages = paging.CursorPages("tasks", int)
@@ -28,8 +28,8 @@ class SubmittedOrder(TaskOrder, frozen=True, kw_only=True, rename="kebab", forbi
 async def list_tasks(services: AdminServices, request: JsonRequest) -> Response:
     """Tasks, oldest first."""
     http = request.http
-    check_names(http, ("state", "kind", *paging.PARAMETERS))
-    state, job = choice(http, "state", TaskState), choice(http, "kind", JobKind)
+    check_parameters(http, ("state", "kind", *paging.PARAMETERS))
+    state, job = choice_parameter(http, "state", TaskState), choice_parameter(http, "kind", JobKind)
     asked = f"{state or ''} {job or ''}"
     page = _pages.read(http, asked)
     found = await services.tasks.list(
@@ -44,13 +44,13 @@ async def list_tasks(services: AdminServices, request: JsonRequest) -> Response:
 
 async def get_task(services: AdminServices, request: JsonRequest) -> Response:
     """One task."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok(task_document(await services.tasks.get(request.caller, task_id(request))))
 
 
 async def submit_task(services: AdminServices, request: JsonRequest) -> Response:
     """Ask for work on a table; 201 if it is new, 200 if the same was waiting or under way."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     order = await request.document(SubmittedOrder)
     stated = [name for name in _BY_SERVER if getattr(order, name)]
     if stated:
@@ -64,7 +64,7 @@ async def submit_task(services: AdminServices, request: JsonRequest) -> Response
 
 async def redrive_task(services: AdminServices, request: JsonRequest) -> Response:
     """Give a dead task all its attempts again."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     return ok(task_document(await services.tasks.redrive(request.caller, task_id(request))))
 

@@ -83,7 +83,7 @@ class KeyCalls:
 
     # -- putting --------------------------------------------------------------------------------------------------
 
-    async def put(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Message:
+    async def put(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
         """Merge records into buckets of one table."""
         request = read_put(body)
         acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
@@ -120,14 +120,14 @@ class KeyCalls:
 
     # -- looking up -----------------------------------------------------------------------------------------------
 
-    async def lookup(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
+    async def lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """The values of keys."""
         request = read_message(pb.LookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         # Keys are short and rows need not be: a few frames of keys can ask for more than there is memory.
         if sum(len(part.keys) for part in request.buckets) > MANY_KEYS:
-            await room.turn()
+            await backpressure.acquire_large()
         else:
-            await room.ready()
+            await backpressure.wait_until_read()
         inserts = request.insert_if_not_exists
         table = await self._table(caller, request.table_id, Need.READ)
         if inserts:
@@ -158,11 +158,11 @@ class KeyCalls:
                 answer.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
         return answer
 
-    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
+    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """The values of all keys that begin so."""
         request = read_message(pb.PrefixLookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         table = await self._table(caller, request.table_id, Need.READ)
-        await room.turn()
+        await backpressure.acquire_large()
         answer = pb.PrefixLookupResponse()
         left = MAX_ROWS_BYTES
         for part in request.buckets:
@@ -184,7 +184,7 @@ class KeyCalls:
 
     # -- scanning -------------------------------------------------------------------------------------------------
 
-    async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
+    async def limit_scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """Some rows of a bucket: of keys the first, of a log the last."""
         request = read_message(pb.LimitScanRequest, body)
         table: StreamTable | None = None
@@ -192,7 +192,7 @@ class KeyCalls:
             table = await self._table(caller, request.table_id, Need.READ)
             partition_id = request.partition_id if request.HasField("partition_id") else None
             async with self._buckets.using(table, partition_id, request.bucket_id) as opened:
-                await room.turn()
+                await backpressure.acquire_large()
                 records = await _some(opened, max(request.limit, 0))
             self._traffic.went(table.id, _LIMIT_SCAN, sum(map(len, records)))
         except LakebedError as error:
@@ -200,7 +200,7 @@ class KeyCalls:
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
         return limit_scan_answer(records, is_log=opened.keys is None)
 
-    async def scan(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
+    async def scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """Open a scan of a bucket, go on with one, or close it."""
         request = read_message(pb.ScanKvRequest, body)
 
@@ -208,7 +208,7 @@ class KeyCalls:
             table = await self._table(caller, bucket.table_id, Need.READ)
             return _keys_of(table, await self._buckets.get(table, bucket.partition_id, bucket.bucket))
 
-        await room.turn()
+        await backpressure.acquire_large()
         call = _scan_call(request)
         try:
             try:

@@ -114,7 +114,7 @@ class LogCalls:
 
     # -- appending ------------------------------------------------------------------------------------------------
 
-    async def produce(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Message:
+    async def produce(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
         """Append to buckets of one table."""
         request = read_produce(body)
         acks = _ACKS.get(request.acks)
@@ -166,7 +166,7 @@ class LogCalls:
 
     # -- fetching -------------------------------------------------------------------------------------------------
 
-    async def fetch(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
+    async def fetch(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """Batches of many buckets, once there are some or the time is over."""
         request = read_message(pb.FetchLogRequest, body)
         wait_ms = min(max(request.max_wait_ms, 0), MAX_WAIT_MS)
@@ -176,7 +176,7 @@ class LogCalls:
         parts = [part for _, some in asked for part in some]
         while not _has_news(parts) and await self._wait(parts, deadline):
             pass
-        await room.turn()
+        await backpressure.acquire_large()
         while await self._read(parts, min(request.max_bytes, MAX_FETCH_BYTES)) < least:
             if not await self._wait(parts, deadline):
                 break

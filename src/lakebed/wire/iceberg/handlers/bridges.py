@@ -21,7 +21,7 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..loading import table_response, table_shown_again
+from ..loading import replay_table, table_response
 from ..services import IcebergServices
 from .tables import TABLE_PATH
 
@@ -328,7 +328,7 @@ ROUTES = (
         import_table,
         is_standard=False,
         changes=True,
-        replay=table_shown_again,
+        replay=replay_table,
     ),
     Route("getTableBridge", "GET", _EXTERNAL, get_bridge, is_standard=False),
     Route("putTableBridge", "PUT", _EXTERNAL, put_bridge, is_standard=False),

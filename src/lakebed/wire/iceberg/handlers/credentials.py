@@ -13,7 +13,7 @@ from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 from lakebed.wire.json.table_access import allowed_delegation
 
-from ..delegation import scope_facts, vend
+from ..delegation import scope_facts, vend_credentials
 from ..services import IcebergServices
 from ..unregistered_table_hint import hint_of_request
 
@@ -40,7 +40,7 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
     if not allowed_delegation(services.access_delegation, warehouse).vends:
         facts = scope_facts(f"s3://{data.bucket}/{data.home.directory}", vends=False)
         return ok({"config": facts, "storage-credentials": []}, _NEVER_KEPT)
-    vended = vend(services, request, warehouse, identifier, data, where)
+    vended = vend_credentials(services, request, warehouse, identifier, data, where)
     return ok({"config": vended.facts, "storage-credentials": [vended.storage_credential]}, _NEVER_KEPT)
 
 

@@ -17,7 +17,7 @@ from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 from lakebed.wire.json.table_access import allowed_delegation
 
-from ..delegation import delegate, vend_copy
+from ..delegation import delegate_access, vend_copy_credentials
 from ..services import IcebergServices
 
 
@@ -61,9 +61,9 @@ async def _answer(services: IcebergServices, request: JsonRequest, planned: Plan
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
         warehouse = planned.found.warehouse
         if planned.copy is not None and allowed_delegation(services.access_delegation, warehouse).vends:
-            document["storage-credentials"] = [vend_copy(services, request, warehouse, planned.copy)]
+            document["storage-credentials"] = [vend_copy_credentials(services, request, warehouse, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
-        granted = await delegate(
+        granted = await delegate_access(
             services,
             request,
             planned.found.warehouse,

@@ -12,7 +12,7 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from ..loading import commit_document, commit_shown_again
+from ..loading import commit_document, replay_commit
 from ..services import IcebergServices
 from .tables import TABLE_PATH
 
@@ -99,6 +99,6 @@ ROUTES = (
         roll_back_table,
         is_standard=False,
         changes=True,
-        replay=commit_shown_again,
+        replay=replay_commit,
     ),
 )

@@ -15,7 +15,7 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
-from ..loading import commit_response, commit_shown_again
+from ..loading import commit_response, replay_commit
 from ..services import IcebergServices
 from .tables import TABLE_PATH
 
@@ -111,6 +111,6 @@ _ONE = _ALL + "/{ref}"
 
 ROUTES = (
     Route("listTableRefs", "GET", _ALL, list_refs, is_standard=False),
-    Route("setTableRef", "PUT", _ONE, set_ref, is_standard=False, changes=True, replay=commit_shown_again),
-    Route("deleteTableRef", "DELETE", _ONE, delete_ref, is_standard=False, changes=True, replay=commit_shown_again),
+    Route("setTableRef", "PUT", _ONE, set_ref, is_standard=False, changes=True, replay=replay_commit),
+    Route("deleteTableRef", "DELETE", _ONE, delete_ref, is_standard=False, changes=True, replay=replay_commit),
 )

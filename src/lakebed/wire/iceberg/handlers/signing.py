@@ -29,7 +29,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
-from lakebed.wire.json.table_access import allowed_delegation, purpose
+from lakebed.wire.json.table_access import access_purpose, allowed_delegation
 
 from ..delegation import ANY_TABLE_SIGNING
 from ..services import IcebergServices
@@ -177,7 +177,7 @@ def _signed(
     check_within(wanted.reach, data, may_write=data.writes)
     key = services.vending.vend(
         request.caller.principal,
-        purpose(
+        access_purpose(
             request,
             DelegationKind.SIGNED,
             warehouse,

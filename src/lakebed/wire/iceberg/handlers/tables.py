@@ -22,7 +22,7 @@ from lakebed.wire.json.request import JsonRequest, parse_document
 from lakebed.wire.json.responses import list_entries, no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..delegation import delegate
+from ..delegation import delegate_access
 from ..loading import commit_response, table_response
 from ..services import IcebergServices
 
@@ -84,7 +84,7 @@ async def create_table(services: IcebergServices, request: JsonRequest) -> Respo
     asked = await parse_body(parse_create_table, request.body)
     if asked.stage_create:
         staged = await services.creation.stage(request.mutation, request.warehouse, request.namespace, asked)
-        granted = await delegate(
+        granted = await delegate_access(
             services,
             request,
             staged.found.warehouse,

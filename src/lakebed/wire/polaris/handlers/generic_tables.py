@@ -16,7 +16,7 @@ from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import list_entries, no_content, ok
 from lakebed.wire.json.routing import Route
-from lakebed.wire.json.table_access import allowed_delegation, credential_settings, purpose
+from lakebed.wire.json.table_access import access_purpose, allowed_delegation, credential_settings
 
 from ..services import PolarisServices
 
@@ -104,7 +104,7 @@ async def _access(services: PolarisServices, request: JsonRequest, table: Generi
     data = await services.data_access.of_entry(request.caller, table.warehouse, namespace, table.entry)
     key = services.vending.vend(
         request.caller.principal,
-        purpose(request, DelegationKind.VENDED, table.warehouse, table.identifier),
+        access_purpose(request, DelegationKind.VENDED, table.warehouse, table.identifier),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,

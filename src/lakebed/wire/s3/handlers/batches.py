@@ -12,7 +12,7 @@ from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.deletion import DeletedRow, FailedRow, ObjectToDelete, read_deletion, write_deletion
-from ..errors import render
+from ..errors import render_error
 from ..payload import CHECKSUM_HEADERS, LIST_BYTES, read_parsed
 from ..request import S3Request
 from ..services import S3Services
@@ -63,7 +63,7 @@ def _doomed(item: ObjectToDelete) -> Doomed:
 
 
 def _failed(one: Doomed, error: LakebedError) -> FailedRow:
-    rendered = render(error)
+    rendered = render_error(error)
     return FailedRow(one.key, one.version, rendered.code, rendered.message)
 
 

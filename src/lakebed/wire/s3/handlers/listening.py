@@ -16,7 +16,7 @@ from lakebed.events.rules.validation import check_filter_value
 from lakebed.meta.outbox import Entry
 from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Request, Response, decode_component
-from lakebed.wire.http.streaming import follow
+from lakebed.wire.http.streaming import stream_subscription
 
 from ..request import S3Request
 from ..services import S3Services
@@ -77,7 +77,7 @@ async def _lines(
         return msgspec.json.encode({"Records": [record_of(event, rule_id="", region=region)]}) + b"\n"
 
     async with services.feed.subscribe(wanted.takes, after=after, bucket=wanted.bucket, mask=wanted.mask) as feed:
-        async for piece in follow(
+        async for piece in stream_subscription(
             request,
             feed,
             line,

@@ -24,7 +24,7 @@ from ..form import FormFile, FormReader
 from ..object_headers import read_attributes, wants_encryption, write_conditions
 from ..payload import parse_content_md5, stated_checksum
 from ..post_policy import ANY_SIZE, SizeRange, parse_post_policy
-from ..request import S3Request, identify
+from ..request import S3Request, log_principal
 from ..services import S3Services
 from ..xml import url_encode
 from .objects import written_headers
@@ -78,7 +78,7 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     fields = {**form.fields, "key": key, "bucket": request.bucket}
     principal, size = await _authenticate(services, fields)
     # Only now is it known who sends what: the head of a form says neither.
-    identify(request.http, principal)
+    log_principal(request.http, principal)
     request.key = key
 
     headers = _as_headers(fields)
